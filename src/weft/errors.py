@@ -1,0 +1,68 @@
+"""Every error weft raises on purpose.
+
+    WeftError
+    |-- AuthorError          the author of a template or program must act (has a place in a file)
+    |-- RequestError         the caller must act: bad input, not found, not allowed now
+    |-- TransientError       nobody must act yet: trying again may help
+    `-- InternalError        we must act: a bug in weft
+
+Families say who must act; each class has a stable `code`, and its facts as attributes. Exit codes (and
+later HTTP and JSON-RPC codes) come from the class attribute `exit_code`, so the table is in one place:
+the classes themselves. `docs/errors.md` lists every code; a test compares.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+EXIT_FAILED = 1
+EXIT_INVALID = 2
+EXIT_NOT_FOUND = 3
+EXIT_INTERRUPTED = 130
+
+
+class WeftError(Exception):
+    """The base of every error weft raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = EXIT_FAILED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def problems(self) -> list[dict[str, Any]]:
+        """The single problems behind the error, in their JSON form; empty when it is just one."""
+        return []
+
+
+class AuthorError(WeftError):
+    """The author of a template or program must act."""
+
+    code = "author-error"
+    exit_code = EXIT_INVALID
+
+
+class RequestError(WeftError):
+    """The caller must act."""
+
+    code = "request-error"
+    exit_code = EXIT_INVALID
+
+
+class TransientError(WeftError):
+    """Trying again may help."""
+
+    code = "transient-error"
+
+
+class InternalError(WeftError):
+    """A bug in weft."""
+
+    code = "internal-error"
+
+
+def error_classes(root: type[WeftError] = WeftError) -> Iterator[type[WeftError]]:
+    """All error classes known now, the root first."""
+    yield root
+    for child in root.__subclasses__():
+        yield from error_classes(child)

@@ -1,0 +1,25 @@
+"""Task identifiers: UUID version 4 in lower-case text form."""
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import NewType
+
+TaskId = NewType("TaskId", str)
+
+NewTaskId = Callable[[], TaskId]
+"""What makes fresh ids; passed in, so that pure code stays pure and tests choose the ids."""
+
+UUID4_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
+
+_UUID4 = re.compile(UUID4_PATTERN)
+
+
+def new_task_id() -> TaskId:
+    """A fresh random task id."""
+    return TaskId(str(uuid.uuid4()))
+
+
+def is_task_id(text: object) -> bool:
+    """Whether `text` is a UUID version 4 in its usual text form."""
+    return isinstance(text, str) and _UUID4.fullmatch(text) is not None
