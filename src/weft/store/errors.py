@@ -1,0 +1,73 @@
+"""What can be wrong with a store itself."""
+
+from collections.abc import Sequence
+
+from weft.errors import RequestError, TransientError, WeftError
+
+
+class StoreError(WeftError):
+    """The store cannot do what was asked; nothing was written."""
+
+    code = "store-error"
+
+
+class StoreBusy(TransientError):
+    """Another process held the store's write lock for too long."""
+
+    code = "store-busy"
+
+
+class StoreFull(StoreError):
+    """The disk, or the database's own size limit, is full."""
+
+    code = "store-full"
+
+
+class StoreReadOnly(StoreError):
+    """The store can be read but not written."""
+
+    code = "store-read-only"
+
+
+class StoreUnreachable(TransientError):
+    """The store's file cannot be opened or its server does not answer."""
+
+    code = "store-unreachable"
+
+
+class StoreDamaged(StoreError):
+    """The database file is damaged."""
+
+    code = "store-damaged"
+
+
+class NotAStore(RequestError):
+    """The file or database is there, but it is not weft's."""
+
+    code = "not-a-store"
+
+
+class SchemaTooNew(RequestError):
+    """A newer weft has written this store."""
+
+    code = "schema-too-new"
+
+    def __init__(self, *, location: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{location} has schema version {found}, this weft knows up to {known}; use a newer weft"
+        )
+        self.found = found
+        self.known = known
+
+
+class TaskExists(RequestError):
+    """A task with that id is in the store already."""
+
+    code = "task-exists"
+
+    def __init__(self, *, task_ids: Sequence[str]) -> None:
+        more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
+        super().__init__(
+            f"already stored: {', '.join(task_ids[:3])}{more}; leave ids out to get new ones"
+        )
+        self.task_ids = tuple(task_ids)

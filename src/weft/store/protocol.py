@@ -1,0 +1,126 @@
+"""What a store of task records does, whatever keeps them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from weft.ids import TaskId
+from weft.tasks.changes import Operation
+from weft.tasks.events import Event
+from weft.tasks.flow import Flow
+from weft.tasks.record import Status, Task
+from weft.tasks.states import Outcome
+
+T = TypeVar("T")
+
+
+class Owner(Struct, frozen=True):
+    """On whose behalf a query runs; part of every one. Another owner's task does not exist."""
+
+    user_id: str | None = None
+    is_everyone: bool = False
+
+
+EVERYONE = Owner(is_everyone=True)
+"""The operator of the store: sees the tasks of all owners."""
+
+
+class Claim(Struct, frozen=True):
+    """A worker's right to finish one attempt of a task, until the lease runs out."""
+
+    task_id: TaskId
+    attempt: int
+    worker: str
+    task_tree_id: TaskId
+    user_id: str | None
+
+
+class TaskFilter(Struct, frozen=True, kw_only=True):
+    """Which tasks to list, newest first."""
+
+    status: Status | None = None
+    name: str | None = None
+    """Part of the name, in any case."""
+    tree: TaskId | None = None
+    only_roots: bool = False
+    only_scheduled: bool = False
+    limit: int = 50
+    offset: int = 0
+
+
+class TaskPage(Struct, frozen=True):
+    """Some of the tasks a filter lets through, and how many there are in all."""
+
+    tasks: tuple[Task, ...]
+    total: int
+
+
+class EventFilter(Struct, frozen=True, kw_only=True):
+    """Which events to read, oldest first."""
+
+    after: int = 0
+    tree: TaskId | None = None
+    task: TaskId | None = None
+    limit: int = 1000
+
+
+class StoreDescription(Struct, frozen=True, kw_only=True):
+    """What a store says of itself, for `weft doctor`."""
+
+    kind: str
+    location: str
+    server_version: str
+    schema_version: int
+    tasks: int
+    events: int
+    problems: tuple[str, ...] = ()
+
+
+class TaskStore(Protocol):
+    """Keeps task records and their events. Every write is durable when its call returns."""
+
+    async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
+        """Carry an operation out in one transaction and return its value."""
+        ...
+
+    async def start(self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner) -> Claim:
+        """Begin the next attempt of a pending task; raises when its state forbids it."""
+        ...
+
+    async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
+        """Store how far the attempt is; False when the claim no longer holds."""
+        ...
+
+    async def finish(self, claim: Claim, outcome: Outcome) -> bool:
+        """End the attempt; False when the claim no longer holds and nothing was written."""
+        ...
+
+    async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
+        """One task; raises TaskNotFound."""
+        ...
+
+    async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
+        """Those of the tasks that exist."""
+        ...
+
+    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
+        """The whole flow a task is in; raises TaskNotFound."""
+        ...
+
+    async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
+        """The tasks a filter lets through."""
+        ...
+
+    async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
+        """The events a filter lets through."""
+        ...
+
+    async def describe(self) -> StoreDescription:
+        """What and where the store is, and whether it is sound."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes under way and let go of the store."""
+        ...

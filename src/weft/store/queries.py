@@ -1,0 +1,28 @@
+"""Named SQL: each `.sql` file holds statements headed `-- name: some_name`."""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from weft.tasks.record import FIELD_NAMES
+
+_HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_COLUMNS = ", ".join(FIELD_NAMES)
+
+
+@cache
+def load_queries(dialect: str) -> dict[str, str]:
+    """The statements of a dialect by name; `{columns}` in them is the record's fields, in their order."""
+    queries: dict[str, str] = {}
+    for file in sorted(files(f"weft.store.{dialect}").joinpath("queries").iterdir(), key=lambda file: file.name):
+        _, *parts = _HEAD.split(file.read_text("utf-8"))
+        for name, text in zip(parts[::2], parts[1::2], strict=True):
+            queries[name] = text.strip().rstrip(";").replace("{columns}", _COLUMNS)
+    return queries
+
+
+@cache
+def load_migrations(dialect: str) -> tuple[str, ...]:
+    """The migrations of a dialect in order; the n-th brings the schema to version n."""
+    folder = files(f"weft.store.{dialect}").joinpath("migrations")
+    return tuple(file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name))

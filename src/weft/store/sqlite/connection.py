@@ -1,0 +1,113 @@
+"""Connections to a SQLite file: settings, migrations, and its errors in our words."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from weft.errors import WeftError
+from weft.store.errors import (
+    NotAStore,
+    SchemaTooNew,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+)
+from weft.store.queries import load_migrations
+
+APPLICATION_ID = 0x77656674
+"""The letters "weft": how we know a file of ours from another program's."""
+
+BUSY_TIMEOUT_SECONDS = 30.0
+"""How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
+
+CACHE_KIB = 64 * 1024
+"""Enough to hold the indexes of a million tasks; with the 2 MB default, inserts slow down as a flow grows."""
+
+_BY_CODE: dict[int, type[WeftError]] = {
+    sqlite3.SQLITE_BUSY: StoreBusy,
+    sqlite3.SQLITE_LOCKED: StoreBusy,
+    sqlite3.SQLITE_FULL: StoreFull,
+    sqlite3.SQLITE_READONLY: StoreReadOnly,
+    sqlite3.SQLITE_CANTOPEN: StoreUnreachable,
+    sqlite3.SQLITE_PERM: StoreUnreachable,
+    sqlite3.SQLITE_NOTADB: NotAStore,
+    sqlite3.SQLITE_CORRUPT: StoreDamaged,
+}
+
+
+@contextmanager
+def translated_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, with the file they are about."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def translated(error: sqlite3.Error, path: Path) -> WeftError:
+    """Our error for one of SQLite's."""
+    # The low byte is the primary code; the rest says more than we need.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    family = _BY_CODE.get(code, StoreError)
+    return family(f"{path}: {error}")
+
+
+def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
+    """An open connection in autocommit mode: transactions are begun and ended in so many words."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    if is_reader:
+        connection.execute("PRAGMA query_only = ON")
+    else:
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the schema this weft knows; refuses files that are not weft's, or newer."""
+    known = load_migrations("sqlite")
+    version = _version(connection, path)
+    if version == len(known):
+        return
+    if version > len(known):
+        raise SchemaTooNew(location=str(path), found=version, known=len(known))
+    # Readers in other processes go on during a write only in this mode; it is kept in the file.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while we waited for the lock.
+        for number in range(_version(connection, path), len(known)):
+            for statement in _statements(known[number]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    if application != APPLICATION_ID and not is_empty:
+        raise NotAStore(f"{path} is a SQLite database, but not one of weft's")
+    return version
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one; `executescript` would commit the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

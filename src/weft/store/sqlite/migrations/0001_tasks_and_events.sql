@@ -1,0 +1,75 @@
+-- Times are microseconds since 1970 in UTC; JSON is kept as the text that was encoded.
+CREATE TABLE tasks (
+    seq INTEGER PRIMARY KEY, -- creation order
+    id TEXT NOT NULL UNIQUE,
+    parent_id TEXT,
+    user_id TEXT,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'in_progress', 'completed', 'failed', 'cancelled')),
+    priority INTEGER NOT NULL,
+    inputs TEXT NOT NULL,
+    schemas TEXT,
+    params TEXT,
+    result TEXT,
+    error TEXT,
+    dependencies TEXT NOT NULL,
+    progress REAL NOT NULL,
+    created_at INTEGER,
+    started_at INTEGER,
+    updated_at INTEGER,
+    completed_at INTEGER,
+    origin_type TEXT,
+    original_task_id TEXT,
+    has_references INTEGER NOT NULL,
+    schedule_type TEXT,
+    schedule_expression TEXT,
+    schedule_enabled INTEGER NOT NULL,
+    schedule_start_at INTEGER,
+    schedule_end_at INTEGER,
+    next_run_at INTEGER,
+    last_run_at INTEGER,
+    max_runs INTEGER,
+    run_count INTEGER NOT NULL,
+    task_tree_id TEXT NOT NULL,
+    has_children INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    lease_owner TEXT,
+    lease_until INTEGER
+) STRICT;
+
+CREATE INDEX tasks_by_tree ON tasks (task_tree_id);
+CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
+CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
+CREATE INDEX schedules_by_due_time ON tasks (next_run_at) WHERE schedule_enabled = 1;
+
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    task_tree_id TEXT NOT NULL,
+    user_id TEXT,
+    at INTEGER NOT NULL,
+    facts TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX events_by_tree ON events (task_tree_id);
+
+-- The last line of defence of two promises: archives never change, and the log only grows.
+-- `has_references` may change: an archive may be copied.
+CREATE TRIGGER archived_tasks_never_change
+BEFORE UPDATE OF
+    id, parent_id, user_id, name, status, priority, inputs, schemas, params, result, error, dependencies, progress,
+    created_at, started_at, updated_at, completed_at, origin_type, original_task_id, schedule_type, schedule_expression,
+    schedule_enabled, schedule_start_at, schedule_end_at, next_run_at, last_run_at, max_runs, run_count, task_tree_id,
+    has_children, attempt, lease_owner, lease_until
+ON tasks WHEN OLD.origin_type = 'archive'
+BEGIN SELECT RAISE(ABORT, 'archived tasks never change'); END;
+
+CREATE TRIGGER archived_tasks_stay BEFORE DELETE ON tasks WHEN OLD.origin_type = 'archive'
+BEGIN SELECT RAISE(ABORT, 'archived tasks never change'); END;
+
+CREATE TRIGGER events_never_change BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events never change'); END;
+
+CREATE TRIGGER events_stay BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events never change'); END;

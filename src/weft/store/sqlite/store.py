@@ -1,0 +1,197 @@
+"""The SQLite store: one writing thread with group commit, readers on their own connections."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from weft.ids import TaskId
+from weft.store.errors import StoreUnreachable
+from weft.store.group_commit import GroupCommit
+from weft.store.protocol import Claim, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.queries import load_queries
+from weft.store.requests import Finish, Operate, Report, Request, Start
+from weft.store.sqlite.connection import connect, prepare, translated_errors
+from weft.store.sqlite.rows import event_of, task_of
+from weft.store.sqlite.transaction import commit_group, owner_parameters
+from weft.tasks.changes import Operation
+from weft.tasks.events import Event
+from weft.tasks.flow import Flow, TaskNotFound
+from weft.tasks.record import Task
+from weft.tasks.states import Outcome
+
+T = TypeVar("T")
+
+_SQL = load_queries("sqlite")
+_READERS = 4
+"""Enough that a long listing does not hold up a short look-up; each has its own connection."""
+
+
+class SqliteStore:
+    """Task records in one SQLite file, which several processes may share."""
+
+    def __init__(self, path: Path, writer: sqlite3.Connection, *, synchronous: str) -> None:
+        self._path = path
+        self._writer = writer
+        self._synchronous = synchronous
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="weft-writer")
+        self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._group = GroupCommit(self._commit)
+
+    @classmethod
+    async def open(cls, path: Path, *, synchronous: str = "NORMAL") -> Self:
+        """The store in a file, which is created with its folder when it is not there."""
+        writer = await asyncio.to_thread(_open_writer, path, synchronous)
+        return cls(path, writer, synchronous=synchronous)
+
+    async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
+        value: T = await self._group.write(Operate(operation, owner))
+        return value
+
+    async def start(
+        self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner
+    ) -> Claim:
+        claim: Claim = await self._group.write(Start(task_id, worker, now, lease_until, owner))
+        return claim
+
+    async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
+        return bool(await self._group.write(Report(claim, progress, now)))
+
+    async def finish(self, claim: Claim, outcome: Outcome) -> bool:
+        return bool(await self._group.write(Finish(claim, outcome)))
+
+    async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
+        found = await self.get_many([task_id], owner=owner)
+        if task_id not in found:
+            raise TaskNotFound(task_id=task_id)
+        return found[task_id]
+
+    async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
+        def read(connection: sqlite3.Connection) -> dict[TaskId, Task]:
+            found: dict[TaskId, Task] = {}
+            for task_id in task_ids:
+                row = connection.execute(_SQL["get_task"], {"id": task_id, **owner_parameters(owner)}).fetchone()
+                if row is not None:
+                    found[task_id] = task_of(row)
+            return found
+
+        return await self._read(read)
+
+    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
+        def read(connection: sqlite3.Connection) -> Flow:
+            rows = connection.execute(_SQL["get_flow"], {"id": task_id, **owner_parameters(owner)})
+            return Flow(map(task_of, rows))
+
+        flow = await self._read(read)
+        if task_id not in flow:
+            raise TaskNotFound(task_id=task_id)
+        return flow
+
+    async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
+        parameters = {
+            "status": wanted.status.value if wanted.status else None,
+            "name": wanted.name,
+            "tree": wanted.tree,
+            "only_roots": wanted.only_roots,
+            "only_scheduled": wanted.only_scheduled,
+            **owner_parameters(owner),
+        }
+
+        def read(connection: sqlite3.Connection) -> TaskPage:
+            page = {**parameters, "limit": wanted.limit, "offset": wanted.offset}
+            tasks = tuple(map(task_of, connection.execute(_SQL["list_tasks"], page)))
+            return TaskPage(tasks, connection.execute(_SQL["count_tasks"], parameters).fetchone()[0])
+
+        return await self._read(read)
+
+    async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
+        parameters = {
+            "after": wanted.after,
+            "tree": wanted.tree,
+            "task": wanted.task,
+            "limit": wanted.limit,
+            **owner_parameters(owner),
+        }
+
+        def read(connection: sqlite3.Connection) -> Sequence[Event]:
+            return [event_of(row) for row in connection.execute(_SQL["list_events"], parameters)]
+
+        return await self._read(read)
+
+    async def describe(self) -> StoreDescription:
+        def read(connection: sqlite3.Connection) -> StoreDescription:
+            tasks, events = connection.execute(_SQL["count_rows"]).fetchone()
+            findings = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+            return StoreDescription(
+                kind="sqlite",
+                location=str(self._path),
+                server_version=sqlite3.sqlite_version,
+                schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
+                tasks=tasks,
+                events=events,
+                problems=tuple(finding for finding in findings if finding != "ok"),
+            )
+
+        return await self._read(read)
+
+    async def close(self) -> None:
+        await self._group.close()
+        await asyncio.to_thread(self._close_connections)
+
+    def _close_connections(self) -> None:
+        self._writing.shutdown()
+        self._reading.shutdown()
+        for connection in [*self._readers, self._writer]:
+            connection.close()
+
+    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writing, self._commit_in_thread, requests)
+
+    def _commit_in_thread(self, requests: Sequence[Request]) -> Sequence[Any]:
+        with translated_errors(self._path):
+            return commit_group(self._writer, requests)
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading, self._read_in_thread, read)
+
+    def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with translated_errors(self._path):
+            connection = self._reader()
+            # One snapshot for all statements of a read: a page and its total agree.
+            connection.execute("BEGIN")
+            try:
+                return read(connection)
+            finally:
+                connection.execute("COMMIT")
+
+    def _reader(self) -> sqlite3.Connection:
+        """This thread's own connection."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = connect(self._path, is_reader=True, synchronous=self._synchronous)
+            self._local.connection = connection
+            self._readers.append(connection)
+        return connection
+
+
+def _open_writer(path: Path, synchronous: str) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnreachable(f"{path}: {error.strerror}") from error
+    with translated_errors(path):
+        connection = connect(path, is_reader=False, synchronous=synchronous)
+        try:
+            prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection

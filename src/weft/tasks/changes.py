@@ -1,0 +1,75 @@
+"""An operation decides, purely, what a store then writes in one transaction.
+
+The store reads what the operation asks for, hands it over as `Found`, and applies the `Changes`. The rules
+live in the operations; the stores know none of them.
+"""
+
+from collections.abc import Mapping
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from weft.ids import TaskId
+from weft.tasks.events import NewEvent
+from weft.tasks.flow import Flow, TaskNotFound
+from weft.tasks.record import Task
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Needs(Struct, frozen=True):
+    """What an operation must see: single tasks, and tasks with the whole flow they are in."""
+
+    tasks: tuple[TaskId, ...] = ()
+    flows_of: tuple[TaskId, ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """What the store found of an operation's needs. Another owner's tasks are simply not there."""
+
+    tasks: Mapping[TaskId, Task] = {}
+    flows: Mapping[TaskId, Flow] = {}
+
+    def task(self, task_id: TaskId) -> Task:
+        found = self.tasks.get(task_id)
+        if found is None:
+            raise TaskNotFound(task_id=task_id)
+        return found
+
+    def flow_of(self, task_id: TaskId) -> Flow:
+        """The flow the task is in; one flow may have been asked for by several of its tasks."""
+        found = self.flows.get(task_id)
+        if found is None:
+            raise TaskNotFound(task_id=task_id)
+        return found
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What to write, all or nothing."""
+
+    added: tuple[Task, ...] = ()
+    updated: tuple[Task, ...] = ()
+    deleted: tuple[TaskId, ...] = ()
+    recounted: frozenset[TaskId] = frozenset()
+    """Sources whose `has_references` the store must work out anew after the other writes."""
+    events: tuple[NewEvent, ...] = ()
+
+
+class Decision(Struct, Generic[T], frozen=True):
+    """An operation's changes, and the value its caller gets once they are committed."""
+
+    changes: Changes
+    value: T
+
+
+class Operation(Protocol[T_co]):
+    """One act on tasks; one transaction."""
+
+    def needs(self) -> Needs:
+        """What must be read first."""
+        ...
+
+    def decide(self, found: Found) -> "Decision[T_co]":
+        """What to write; raises a RequestError when a rule forbids it."""
+        ...

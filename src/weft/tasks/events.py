@@ -1,0 +1,47 @@
+"""What happened to a flow: an append-only, ordered log."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from weft.ids import TaskId
+from weft.tasks.record import JsonObject
+
+
+class EventType(StrEnum):
+    """The kinds of events."""
+
+    FLOW_CREATED = "flow.created"
+    TASK_STARTED = "task.started"
+    TASK_PROGRESSED = "task.progressed"
+    TASK_COMPLETED = "task.completed"
+    TASK_FAILED = "task.failed"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_RETRIED = "task.retried"
+    TASK_UPDATED = "task.updated"
+    TASK_DELETED = "task.deleted"
+    TASK_REFERENCED = "task.referenced"
+
+
+class NewEvent(Struct, frozen=True):
+    """An event that the store has not numbered yet."""
+
+    type: EventType
+    task_id: TaskId
+    task_tree_id: TaskId
+    user_id: str | None
+    at: datetime
+    facts: JsonObject = {}
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One entry of the log; `seq` grows in the order of commits."""
+
+    seq: int
+    type: EventType
+    task_id: TaskId
+    task_tree_id: TaskId
+    user_id: str | None
+    at: datetime
+    facts: JsonObject

@@ -1,0 +1,170 @@
+"""From a decoded JSON object to a `Task`, or all problems of its fields at once."""
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+from msgspec import inspect
+
+from weft.ids import TaskId, is_task_id
+from weft.tasks.json_schema import task_schema
+from weft.tasks.problems import Problem, joined, nearest, shown
+from weft.tasks.record import FIELD_NAMES, Dependency, JsonObject, Task, evolve
+
+_TIMES = tuple(
+    field.name for field in inspect.type_info(Task).fields if "DateTimeType" in repr(field.type)  # type: ignore[attr-defined]
+)
+_IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
+_KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": Dependency.__struct_fields__}
+
+
+def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Problem]]:
+    """The task a JSON object describes; or None and every problem of its fields."""
+    try:
+        task = msgspec.convert(raw, Task)
+    except msgspec.ValidationError as error:
+        return None, list(_field_problems(raw, path)) or [_unexplained(error, path)]
+    problems = list(_schemas_problems(task, path))
+    return (None, problems) if problems else (_normal(task), [])
+
+
+def _normal(task: Task) -> Task:
+    """The task with ids in lower case and times in UTC, so that equal things compare equal."""
+    changes: dict[str, Any] = {}
+    for name in _TIMES:
+        at: datetime | None = getattr(task, name)
+        if at is not None and at.tzinfo is not UTC:
+            changes[name] = at.astimezone(UTC)
+    for name in _IDS:
+        identifier = getattr(task, name)
+        if identifier is not None and not identifier.islower():
+            changes[name] = identifier.lower()
+    if any(not dependency.id.islower() for dependency in task.dependencies):
+        changes["dependencies"] = tuple(
+            Dependency(TaskId(dependency.id.lower()), dependency.required) for dependency in task.dependencies
+        )
+    return evolve(task, **changes) if changes else task
+
+
+@cache
+def _validator() -> jsonschema_rs.Draft7Validator:
+    return jsonschema_rs.Draft7Validator(
+        task_schema(), validate_formats=True, formats={"uuid": is_task_id}, offline=True
+    )
+
+
+@cache
+def _schemas_validator() -> jsonschema_rs.Draft7Validator:
+    return jsonschema_rs.Draft7Validator(task_schema()["properties"]["schemas"], offline=True)
+
+
+def _schemas_problems(task: Task, path: str) -> list[Problem]:
+    """The problems inside `schemas`, which the record's own type leaves open."""
+    if task.schemas is None:
+        return []
+    method = task.schemas.get("method")
+    if len(task.schemas) == 1 and isinstance(method, str) and method:
+        return []
+    errors = _schemas_validator().iter_errors(task.schemas)
+    return [_problem(error, joined(path, "schemas"), ("schemas", *error.instance_path)) for error in errors]
+
+
+def _field_problems(raw: JsonObject, path: str) -> list[Problem]:
+    problems: list[Problem] = []
+    for error in _validator().iter_errors(raw):
+        where = tuple(error.instance_path)
+        match error.kind:
+            case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
+                problems.extend(_unknown(name, where, path) for name in names)
+            case jsonschema_rs.ValidationErrorKind.Pattern() if _also_uuid(error):
+                continue  # the format check says it better
+            case jsonschema_rs.ValidationErrorKind.MinLength() | jsonschema_rs.ValidationErrorKind.MaxLength() if (
+                _also_uuid(error)
+            ):
+                continue
+            case _:
+                problems.append(_problem(error, path, where))
+    return problems
+
+
+def _also_uuid(error: jsonschema_rs.ValidationError) -> bool:
+    return bool(error.instance_path) and error.instance_path[-1] in {*_IDS, "id"}
+
+
+def _unknown(name: str, where: tuple[str | int, ...], path: str) -> Problem:
+    known = _KNOWN_KEYS["dependencies" if where else ""]
+    inside = _path(path, where)
+    return Problem(
+        field=name,
+        reason=f"unknown field '{shown(name)}'{nearest(name, known)}",
+        expected="a field of the task record",
+        actual=shown(name),
+        path=joined(inside, name),
+    )
+
+
+def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str | int, ...]) -> Problem:
+    kind = error.kind
+    field = next((part for part in where if isinstance(part, str)), "")
+    expected: Any = kind.value if hasattr(kind, "value") else kind.name
+    reason = error.message
+    actual = shown(error.instance)
+    tail = tuple(error.instance_path)
+    match kind:
+        case jsonschema_rs.ValidationErrorKind.Required(property=name):
+            field = field or name
+            tail = (*tail, name)
+            reason, expected, actual = f"required field '{name}' is missing", "a value", None
+        case jsonschema_rs.ValidationErrorKind.Type():
+            reason = f"must be {_words(expected)}, not {_kind_of(error.instance)}"
+        case jsonschema_rs.ValidationErrorKind.Format(format="uuid"):
+            reason, expected = f"{actual!r} is not a UUID v4", "UUID v4"
+        case jsonschema_rs.ValidationErrorKind.Format(format="date-time"):
+            reason = f"{actual!r} is not an ISO 8601 date and time with an offset (such as 2025-01-20T09:00:00Z)"
+            expected = "ISO 8601 date and time with an offset"
+        case jsonschema_rs.ValidationErrorKind.Enum():
+            allowed = [option for option in expected if option is not None]
+            hint = nearest(actual, allowed) if isinstance(actual, str) else ""
+            reason = f"{actual!r} is not one of {', '.join(map(str, allowed))}{hint}"
+        case jsonschema_rs.ValidationErrorKind.Pattern():
+            reason, expected = "must not contain a NUL character", "text without NUL"
+        case jsonschema_rs.ValidationErrorKind.MinLength():
+            reason, expected = "must not be empty", "a non-empty string"
+    return Problem(field=field, reason=reason, expected=expected, actual=actual, path=_path(path, tail))
+
+
+def _path(path: str, parts: tuple[str | int, ...]) -> str:
+    for part in parts:
+        path = joined(path, part)
+    return path
+
+
+def _words(expected: Any) -> str:
+    types = expected if isinstance(expected, list) else [expected]
+    return " or ".join(map(str, types))
+
+
+def _kind_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f"the string {shown(value)!r}"
+        case list():
+            return "an array"
+    return "an object"
+
+
+def _unexplained(error: msgspec.ValidationError, path: str) -> Problem:
+    """The problem msgspec found where the schema finds none (a leap second, 1.0 for an integer)."""
+    reason, _, where = str(error).partition(" - at `$")
+    inside = where.rstrip("`").lstrip(".")
+    return Problem(
+        field=inside.partition("[")[0], reason=reason, expected="a valid value", actual=None, path=_path(path, (inside,))
+    )

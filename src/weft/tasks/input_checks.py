@@ -1,0 +1,74 @@
+"""`inputs` against `schemas.input_schema`: JSON Schema draft-07, with its formats checked."""
+
+import uuid
+from collections.abc import Iterator
+from functools import lru_cache
+
+import jsonschema_rs
+import msgspec
+
+from weft.tasks.problems import Problem, joined, shown
+from weft.tasks.record import JsonObject, Task
+
+
+def input_problems(task: Task, *, path: str = "") -> list[Problem]:
+    """Every way in which the task's inputs break its input schema; or what is wrong with the schema itself."""
+    schema = (task.schemas or {}).get("input_schema")
+    if schema is None:
+        return []
+    try:
+        validator = validator_for(msgspec.json.encode(schema))
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        return [_bad_schema(schema, error, path)]
+    return list(_problems(validator, task.inputs, joined(path, "inputs")))
+
+
+@lru_cache(maxsize=256)
+def validator_for(schema: bytes) -> jsonschema_rs.Draft7Validator:
+    """The validator of a JSON text that is a draft-07 schema; raises ValueError when it is none.
+
+    `offline=True` because the library otherwise fetches remote and `file:` references. The linear-time
+    regular expressions are not used: draft-07 patterns may look ahead; the backtracking limit bounds them.
+    """
+    return jsonschema_rs.Draft7Validator(
+        msgspec.json.decode(schema),
+        validate_formats=True,
+        formats={"uuid": _is_uuid},
+        offline=True,
+        pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+    )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _problems(
+    validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str
+) -> Iterator[Problem]:
+    for error in validator.iter_errors(inputs):
+        where = path
+        for part in error.instance_path:
+            where = joined(where, part)
+        kind = error.kind
+        yield Problem(
+            field="inputs",
+            reason=error.message if len(error.message) < 400 else f"{error.message[:400]}...",
+            expected={kind.name: shown(getattr(kind, "value", None))},
+            actual=shown(error.instance),
+            path=where,
+        )
+
+
+def _bad_schema(schema: JsonObject, error: Exception, path: str) -> Problem:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return Problem(
+        field="schemas",
+        reason=f"input_schema is not a usable JSON Schema: {reason}",
+        expected="JSON Schema draft-07 without remote references",
+        actual=shown(schema),
+        path=joined(joined(path, "schemas"), "input_schema"),
+    )

@@ -1,0 +1,55 @@
+"""JSON text in and out. One decoder and one encoder for records, so that nothing is lost between them."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from weft.errors import RequestError
+from weft.limits import MAX_JSON_BYTES
+from weft.tasks.record import JsonObject, Task
+
+_BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
+
+
+class MalformedJson(RequestError):
+    """The text is not JSON, or more of it than weft reads."""
+
+    code = "malformed-json"
+
+    def __init__(self, reason: str, *, source: str, line: int | None = None, column: int | None = None) -> None:
+        place = f"{source}:{line}:{column}" if line is not None else source
+        super().__init__(f"{place}: {reason}")
+        self.source = source
+        self.line = line
+        self.column = column
+
+
+def decode(text: bytes, *, source: str = "input") -> Any:
+    """The value a JSON text stands for; raises MalformedJson with line and column."""
+    if len(text) > MAX_JSON_BYTES:
+        raise MalformedJson(f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source)
+    if not text.strip():
+        raise MalformedJson("the file is empty", source=source)
+    try:
+        return msgspec.json.decode(text.removeprefix(b"\xef\xbb\xbf"))
+    except msgspec.DecodeError as error:
+        found = _BYTE_OFFSET.search(str(error))
+        offset = int(found[1]) if found else len(text)
+        before = text[:offset]
+        line = before.count(b"\n") + 1
+        column = offset - (before.rfind(b"\n") + 1) + 1
+        reason = _BYTE_OFFSET.sub("", str(error)).strip()
+        raise MalformedJson(reason, source=source, line=line, column=column) from None
+    except UnicodeDecodeError as error:
+        raise MalformedJson(f"not UTF-8: {error.reason}", source=source) from None
+    except RecursionError:
+        raise MalformedJson("nested too deeply; a flat list of tasks with parent_id has no such limit", source=source) from None
+
+
+def task_object(task: Task) -> JsonObject:
+    """The record as a JSON object; the auxiliary fields only once a store has filled them."""
+    record: JsonObject = msgspec.to_builtins(task)
+    if task.task_tree_id is None:
+        del record["task_tree_id"], record["has_children"]
+    return record

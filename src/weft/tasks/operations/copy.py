@@ -1,0 +1,97 @@
+"""Copy a task with everything below it, as a new pending flow; mixed: some of it linked."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.ids import NewTaskId, TaskId
+from weft.tasks import graph
+from weft.tasks.changes import Decision, Found, Needs
+from weft.tasks.flow import Flow
+from weft.tasks.operations.derive import NewIds, as_copy, as_link, derive, require_completed
+from weft.tasks.problems import shown
+from weft.tasks.record import Task
+
+
+class OutsideDependencies(RequestError):
+    """Tasks to be copied depend on tasks that are not to be copied."""
+
+    code = "outside-dependencies"
+
+    def __init__(self, *, tasks: Sequence[Task]) -> None:
+        names = ", ".join(f"{shown(task.name)} ({task.id})" for task in tasks[:5])
+        more = f" and {len(tasks) - 5} more" if len(tasks) > 5 else ""
+        super().__init__(
+            f"depends on tasks outside the copied ones: {names}{more}; copy them too with --with-dependencies"
+        )
+        self.tasks = tuple(tasks)
+
+
+class NotInCopy(RequestError):
+    """A task that was to be linked is not among those copied."""
+
+    code = "not-in-copy"
+
+    def __init__(self, *, task_ids: Sequence[TaskId]) -> None:
+        super().__init__(f"cannot link what is not copied: {', '.join(task_ids)}")
+        self.task_ids = tuple(task_ids)
+
+
+class CopyTasks(Struct, frozen=True, kw_only=True):
+    """Copies a task and its descendants; its value is the new flow."""
+
+    task_id: TaskId
+    with_dependencies: bool = False
+    new_id: NewTaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Flow]:
+        flow = found.flow_of(self.task_id)
+        selected = select(flow, self.task_id, with_dependencies=self.with_dependencies)
+        return derive(flow, selected, as_copy, new_id=self.new_id, now=self.now)
+
+
+class MixedCopy(Struct, frozen=True, kw_only=True):
+    """Copies a task and its descendants, but links the named ones; its value is the new flow."""
+
+    task_id: TaskId
+    linked: frozenset[TaskId]
+    with_dependencies: bool = False
+    new_id: NewTaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Flow]:
+        flow = found.flow_of(self.task_id)
+        selected = select(flow, self.task_id, with_dependencies=self.with_dependencies, linked=self.linked)
+        strangers = sorted(self.linked.difference(selected))
+        if strangers:
+            raise NotInCopy(task_ids=strangers)
+        require_completed((flow[task_id] for task_id in selected if task_id in self.linked), what="linked")
+        return derive(flow, selected, self._make, new_id=self.new_id, now=self.now)
+
+    def _make(self, task: Task, new_ids: NewIds) -> Task:
+        return as_link(task, new_ids) if task.id in self.linked else as_copy(task, new_ids)
+
+
+def select(
+    flow: Flow, task_id: TaskId, *, with_dependencies: bool, linked: frozenset[TaskId] = frozenset()
+) -> list[TaskId]:
+    """The task, its descendants and, on request, all they depend on, each once; the task first.
+
+    A linked task brings its result, so what it depended on need not come along.
+    """
+    below = flow.subtree(task_id)
+    edges = {node: () if node in linked else targets for node, targets in flow.dependencies.items()}
+    selected = graph.reachable(below, edges)
+    outside = selected[len(below) :]
+    if outside and not with_dependencies:
+        raise OutsideDependencies(tasks=[flow[outsider] for outsider in outside])
+    return selected

@@ -1,0 +1,91 @@
+"""Delete tasks that nobody has started and nobody needs."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.ids import TaskId
+from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import Flow
+from weft.tasks.problems import Problem, shown
+from weft.tasks.record import Status, evolve
+
+
+class CannotDelete(RequestError):
+    """A rule keeps the tasks: they have run, or something else needs them."""
+
+    code = "cannot-delete"
+
+    def __init__(self, found: list[Problem]) -> None:
+        self.found = tuple(found)
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        super().__init__(f"{found[0].reason}{more}")
+
+    def problems(self) -> list[dict[str, object]]:
+        return [{name: getattr(problem, name) for name in problem.__struct_fields__} for problem in self.found]
+
+
+class DeleteTasks(Struct, frozen=True, kw_only=True):
+    """Deletes tasks of one or more flows; its value is the deleted ids."""
+
+    task_ids: tuple[TaskId, ...]
+    with_children: bool = False
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=self.task_ids)
+
+    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+        doomed: dict[TaskId, Flow] = {}
+        for task_id in self.task_ids:
+            flow = found.flow_of(task_id)
+            doomed.update(dict.fromkeys(flow.subtree(task_id) if self.with_children else [task_id], flow))
+        problems = [problem for task_id, flow in doomed.items() for problem in _problems(task_id, flow, doomed)]
+        if problems:
+            raise CannotDelete(problems)
+        return Decision(_changes(doomed, self.now), tuple(doomed))
+
+
+def _problems(task_id: TaskId, flow: Flow, doomed: dict[TaskId, Flow]) -> Iterator[Problem]:
+    task = flow[task_id]
+    label = f"{shown(task.name)} ({task.id})"
+    if task.status is not Status.PENDING:
+        reason = f"{label} is {task.status}; only pending tasks can be deleted"
+        yield Problem("status", reason, "pending", task.status.value, task.id)
+    left = [child for child in flow.children.get(task_id, []) if child not in doomed]
+    if left:
+        reason = f"{label} has {len(left)} child tasks; delete them too with --with-children"
+        yield Problem("has_children", reason, "no children outside the deletion", left[:20], task.id)
+    needing = [dependent for dependent in flow.dependents.get(task_id, []) if dependent not in doomed]
+    if needing:
+        names = ", ".join(str(shown(flow[dependent].name)) for dependent in needing[:5])
+        reason = f"{label} is needed by {len(needing)} other tasks: {names}"
+        yield Problem("dependencies", reason, "no dependents outside the deletion", needing[:20], task.id)
+    if task.has_references:
+        reason = f"{label} is the source of a copy, link or archive"
+        yield Problem("has_references", reason, False, True, task.id)
+
+
+def _changes(doomed: dict[TaskId, Flow], now: datetime) -> Changes:
+    tasks = [flow[task_id] for task_id, flow in doomed.items()]
+    bereft = {
+        (task.parent_id, doomed[task.id])
+        for task in tasks
+        if task.parent_id is not None and task.parent_id not in doomed
+    }
+    updated = [
+        evolve(flow[parent], has_children=False, updated_at=now)
+        for parent, flow in bereft
+        if all(child in doomed for child in flow.children[parent])
+    ]
+    events = [
+        NewEvent(EventType.TASK_DELETED, task.id, doomed[task.id].root.id, task.user_id, now, {"name": task.name})
+        for task in tasks
+    ]
+    sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
+    return Changes(
+        updated=tuple(updated), deleted=tuple(doomed), recounted=sources.difference(doomed), events=tuple(events)
+    )

@@ -1,0 +1,151 @@
+"""What copy, link, archive and mixed copy share: new records made from stored ones, as one new flow."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from weft.errors import RequestError
+from weft.ids import NewTaskId, TaskId
+from weft.tasks.changes import Changes, Decision
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import Flow
+from weft.tasks.operations.submit import created_event
+from weft.tasks.problems import shown
+from weft.tasks.record import Dependency, Origin, Status, Task, evolve
+
+NewIds = Mapping[TaskId, TaskId]
+Make = Callable[[Task, NewIds], Task]
+
+
+class SourceNotCompleted(RequestError):
+    """Only completed tasks can be linked or archived."""
+
+    code = "source-not-completed"
+
+    def __init__(self, *, tasks: Sequence[Task], what: str) -> None:
+        first = ", ".join(f"{shown(task.name)} ({task.id}) is {task.status}" for task in tasks[:5])
+        more = f" and {len(tasks) - 5} more" if len(tasks) > 5 else ""
+        super().__init__(f"only completed tasks can be {what}: {first}{more}")
+        self.tasks = tuple(tasks)
+
+
+def require_completed(tasks: Iterable[Task], *, what: str) -> None:
+    """Raise unless every task is completed."""
+    unfinished = [task for task in tasks if task.status is not Status.COMPLETED]
+    if unfinished:
+        raise SourceNotCompleted(tasks=unfinished, what=what)
+
+
+def derive(
+    flow: Flow, selected: Sequence[TaskId], make: Make, *, new_id: NewTaskId, now: datetime
+) -> Decision[Flow]:
+    """The decision to add a new flow of records made from the selected ones; the first becomes its root.
+
+    A selected task whose parent is not selected (a dependency taken along) becomes a child of the new root.
+    """
+    new_ids = {task_id: new_id() for task_id in selected}
+    top = selected[0]
+    parents = {
+        task_id: None if task_id == top else new_ids.get(flow[task_id].parent_id or top, new_ids[top])
+        for task_id in selected
+    }
+    with_children = set(parents.values())
+    made = [
+        evolve(
+            make(flow[task_id], new_ids),
+            id=new_ids[task_id],
+            parent_id=parents[task_id],
+            task_tree_id=new_ids[top],
+            has_children=new_ids[task_id] in with_children,
+            has_references=False,
+            created_at=now,
+            updated_at=now,
+        )
+        for task_id in selected
+    ]
+    return _decision(flow, Flow(made), flow[top], now)
+
+
+def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
+    sources = frozenset(task.original_task_id for task in derived if task.original_task_id is not None)
+    told = NewEvent(
+        EventType.TASK_REFERENCED,
+        source.id,
+        source_flow.root.id,
+        source.user_id,
+        now,
+        {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)},
+    )
+    changes = Changes(added=tuple(derived), recounted=sources, events=(created_event(derived, now), told))
+    return Decision(changes, derived)
+
+
+def remapped(task: Task, new_ids: NewIds) -> tuple[Dependency, ...]:
+    """The task's dependencies on the new records; those on tasks outside the selection fall away."""
+    return tuple(
+        Dependency(new_ids[dependency.id], dependency.required)
+        for dependency in task.dependencies
+        if dependency.id in new_ids
+    )
+
+
+def as_copy(task: Task, new_ids: NewIds) -> Task:
+    """A fresh pending record of the same definition.
+
+    Its schedule is kept but off: a copy must never make a scheduled task fire twice.
+    """
+    return Task(
+        id=task.id,
+        user_id=task.user_id,
+        name=task.name,
+        status=Status.PENDING,
+        priority=task.priority,
+        inputs=task.inputs,
+        schemas=task.schemas,
+        params=_remapped_params(task, new_ids),
+        dependencies=remapped(task, new_ids),
+        origin_type=Origin.COPY,
+        original_task_id=task.id,
+        schedule_type=task.schedule_type,
+        schedule_expression=task.schedule_expression,
+        schedule_start_at=task.schedule_start_at,
+        schedule_end_at=task.schedule_end_at,
+        max_runs=task.max_runs,
+    )
+
+
+def as_link(task: Task, new_ids: NewIds) -> Task:
+    """A completed record with the source's result. A link to a link points to the first source."""
+    first_source = task.original_task_id if task.origin_type is Origin.LINK else task.id
+    return _finished(task, new_ids, Origin.LINK, first_source)
+
+
+def as_archive(task: Task, new_ids: NewIds) -> Task:
+    """A frozen record with everything the source holds."""
+    return _finished(task, new_ids, Origin.ARCHIVE, task.id)
+
+
+def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None) -> Task:
+    return evolve(
+        task,
+        dependencies=remapped(task, new_ids),
+        params=_remapped_params(task, new_ids),
+        origin_type=origin,
+        original_task_id=source,
+        schedule_enabled=False,
+        next_run_at=None,
+    )
+
+
+def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
+    """The task's params with `input_mappings` ("<dependency id>.path") pointing at the new records."""
+    mappings = (task.params or {}).get("input_mappings")
+    if task.params is None or not isinstance(mappings, dict):
+        return task.params
+    return {**task.params, "input_mappings": {name: _remapped_path(path, new_ids) for name, path in mappings.items()}}
+
+
+def _remapped_path(path: object, new_ids: NewIds) -> object:
+    if not isinstance(path, str):
+        return path
+    source, dot, rest = path.partition(".")
+    return f"{new_ids.get(TaskId(source.lower()), source)}{dot}{rest}"

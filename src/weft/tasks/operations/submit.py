@@ -1,0 +1,53 @@
+"""Store a flow that has been read and checked."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import Flow
+from weft.tasks.problems import InvalidTasks, Problem
+from weft.tasks.record import Origin, Status, Task
+
+_NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
+
+
+class SubmitFlow(Struct, frozen=True):
+    """Adds the flow's tasks; its value is the flow."""
+
+    flow: Flow
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(tasks=tuple({task.original_task_id for task in self.flow if task.original_task_id is not None}))
+
+    def decide(self, found: Found) -> Decision[Flow]:
+        problems = [problem for task in self.flow for problem in self._source_problems(task, found)]
+        if problems:
+            raise InvalidTasks(problems)
+        sources = frozenset(task.original_task_id for task in self.flow if task.original_task_id is not None)
+        changes = Changes(
+            added=tuple(self.flow), recounted=sources, events=(created_event(self.flow, self.now),)
+        )
+        return Decision(changes, self.flow)
+
+    def _source_problems(self, task: Task, found: Found) -> list[Problem]:
+        """A link or an archive needs a source that is there and completed."""
+        if task.origin_type not in _NEEDS_COMPLETED_SOURCE or task.original_task_id is None:
+            return []
+        source = found.tasks.get(task.original_task_id) or self.flow.by_id.get(task.original_task_id)
+        if source is not None and source.status is Status.COMPLETED:
+            return []
+        state = "does not exist" if source is None else f"is {source.status}"
+        reason = f"the source of a {task.origin_type} must be completed, but {task.original_task_id} {state}"
+        return [Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)]
+
+
+def created_event(flow: Flow, now: datetime) -> NewEvent:
+    """The one event that stands for all tasks of a new flow: a flow of 100,000 is one event, not 100,000."""
+    root = flow.root
+    facts = {"tasks": len(flow), "origin": root.origin_type}
+    if root.original_task_id is not None:
+        facts["source"] = root.original_task_id
+    return NewEvent(EventType.FLOW_CREATED, root.id, root.id, root.user_id, now, facts)

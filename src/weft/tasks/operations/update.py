@@ -1,0 +1,108 @@
+"""Change fields of a stored task that its owner may change."""
+
+from datetime import datetime
+
+from msgspec import Struct, to_builtins
+
+from weft.ids import TaskId
+from weft.tasks import schedules
+from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.consistency import consistency_problems
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.field_checks import read_task
+from weft.tasks.flow import Flow
+from weft.tasks.flow_checks import flow_problems, node_of
+from weft.tasks.input_checks import input_problems
+from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
+from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
+from weft.tasks.states import FrozenTask
+
+_NEVER = {
+    "id": "an id is for life",
+    "parent_id": "a task stays where it is in its tree",
+    "user_id": "a task keeps its owner",
+    "status": "the state machine moves it: use cancel or retry",
+    "result": "only its executor writes it",
+    "error": "only its executor writes it",
+    "progress": "only its executor writes it",
+    "created_at": "it is set once",
+    "started_at": "the state machine sets it",
+    "updated_at": "it is set by every change",
+    "completed_at": "the state machine sets it",
+    "origin_type": "it says how the task came to be",
+    "original_task_id": "it says what the task was made from",
+    "has_references": "it is computed",
+    "next_run_at": "it is computed",
+    "last_run_at": "the scheduler sets it",
+    "run_count": "the scheduler sets it",
+    "task_tree_id": "it is computed",
+    "has_children": "it is computed",
+}
+# What an attempt has used must stay as it was used; a failed task may be mended and retried.
+_ONLY_IN = {
+    "dependencies": frozenset({Status.PENDING}),
+    "inputs": frozenset({Status.PENDING, Status.FAILED}),
+    "schemas": frozenset({Status.PENDING, Status.FAILED}),
+}
+
+
+class UpdateTask(Struct, frozen=True, kw_only=True):
+    """Sets the given fields of a task; its value is the task afterwards."""
+
+    task_id: TaskId
+    fields: JsonObject
+    now: datetime
+
+    def needs(self) -> Needs:
+        # Only new dependencies concern the other tasks of the flow.
+        if "dependencies" in self.fields:
+            return Needs(tasks=(self.task_id,), flows_of=(self.task_id,))
+        return Needs(tasks=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Task]:
+        task = found.task(self.task_id)
+        if task.is_frozen:
+            raise FrozenTask(task_id=task.id)
+        refused = [problem for field in self.fields for problem in _refusals(task, field, self.fields[field])]
+        if refused:
+            raise InvalidTasks(refused)
+        changed = self._changed(task)
+        if "dependencies" in self.fields:
+            self._check_flow(found.flow_of(self.task_id), changed)
+        facts = {"fields": sorted(self.fields)}
+        event = NewEvent(
+            EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
+        )
+        return Decision(Changes(updated=(changed,), events=(event,)), changed)
+
+    def _changed(self, task: Task) -> Task:
+        raw = {**to_builtins(task), **self.fields}
+        changed, problems = read_task(raw)
+        if changed is not None:
+            changed = evolve(changed, updated_at=self.now)
+            if any(field.startswith("schedule_") or field in {"max_runs", "params"} for field in self.fields):
+                changed = evolve(changed, next_run_at=None)
+            problems = consistency_problems(changed) + input_problems(changed)
+        if problems or changed is None:
+            raise InvalidTasks(problems)
+        return schedules.planned(changed, after=self.now)
+
+    def _check_flow(self, flow: Flow, changed: Task) -> None:
+        nodes = [node_of(changed if task.id == changed.id else task) for task in flow]
+        problems = flow_problems(nodes)
+        if problems:
+            raise InvalidTasks(problems)
+
+
+def _refusals(task: Task, field: str, value: object) -> list[Problem]:
+    if field in _NEVER:
+        return [Problem(field, f"{field} cannot be updated: {_NEVER[field]}", "unchanged", shown(value), field)]
+    if field not in FIELD_NAMES:
+        reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
+        return [Problem(field, reason, "a field of the task record", shown(field), field)]
+    allowed = _ONLY_IN.get(field)
+    if allowed is not None and task.status not in allowed:
+        states = " or ".join(sorted(allowed))
+        reason = f"{field} can be updated only while the task is {states}; it is {task.status}"
+        return [Problem(field, reason, states, task.status.value, field)]
+    return []

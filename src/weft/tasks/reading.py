@@ -1,0 +1,247 @@
+"""From a JSON document to a flow: a list of tasks, the nested `{task, children}` form, or one task.
+
+Ids may be left out; dependencies and parents may be given by name. Whatever is wrong is reported at once.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weft.ids import NewTaskId, TaskId, is_task_id
+from weft.tasks.consistency import consistency_problems
+from weft.tasks.field_checks import read_task
+from weft.tasks.flow import Flow
+from weft.tasks.flow_checks import Node, flow_problems
+from weft.tasks.input_checks import input_problems
+from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
+from weft.tasks.record import JsonObject, Task, evolve
+
+_AMBIGUOUS = TaskId("")
+
+
+class Draft(msgspec.Struct):
+    """A task on its way from JSON to a record."""
+
+    path: str
+    raw: JsonObject
+    parent: "Draft | None" = None
+    is_nested: bool = False
+
+
+def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str | None = None) -> Flow:
+    """The flow a JSON document describes; raises InvalidTasks with every problem found.
+
+    `user_id` is the owner on whose behalf it is read: tasks that name none get it, others are refused.
+    """
+    drafts, problems = flatten(document)
+    if not drafts:
+        raise InvalidTasks(problems or [_empty(document)])
+    reader = _Reader(drafts, new_id=new_id, now=now, user_id=user_id)
+    tasks = reader.read()
+    problems += reader.problems
+    if problems:
+        raise InvalidTasks(problems)
+    return Flow(_with_auxiliary_fields(tasks))
+
+
+def flatten(document: Any) -> tuple[list[Draft], list[Problem]]:
+    """The tasks of a document in order, parents before children, and what is no task."""
+    if isinstance(document, dict) and ("task" in document or "children" in document):
+        return _flatten_nested(document)
+    entries = document if isinstance(document, list) else [document]
+    drafts: list[Draft] = []
+    problems: list[Problem] = []
+    for index, raw in enumerate(entries):
+        path = f"[{index}]" if isinstance(document, list) else ""
+        if isinstance(raw, dict):
+            drafts.append(Draft(path, raw.copy()))
+        else:
+            problems.append(Problem("task", "a task must be an object", "an object", shown(raw), path))
+    return drafts, problems
+
+
+def _flatten_nested(document: JsonObject) -> tuple[list[Draft], list[Problem]]:
+    drafts: list[Draft] = []
+    problems: list[Problem] = []
+    stack: list[tuple[Any, str, Draft | None]] = [(document, "", None)]
+    while stack:
+        node, path, parent = stack.pop()
+        raw = node.get("task") if isinstance(node, dict) else None
+        children = node.get("children") or [] if isinstance(node, dict) else []
+        if not isinstance(raw, dict) or not isinstance(children, list):
+            expected = '{"task": {...}, "children": [...]}'
+            problems.append(Problem("task", "not a node of a task tree", expected, shown(node), path))
+            continue
+        problems += [
+            Problem(key, f"unknown field '{shown(key)}' in a node of a task tree", "task, children", shown(key), joined(path, key))
+            for key in node
+            if key not in {"task", "children"}
+        ]
+        draft = Draft(joined(path, "task"), raw.copy(), parent, is_nested=True)
+        drafts.append(draft)
+        under = joined(path, "children")
+        stack.extend((child, joined(under, index), draft) for index, child in reversed(list(enumerate(children))))
+    return drafts, problems
+
+
+class _Reader:
+    """Resolves references between drafts, then reads and checks each."""
+
+    def __init__(self, drafts: list[Draft], *, new_id: NewTaskId, now: datetime, user_id: str | None) -> None:
+        self.drafts = drafts
+        self.now = now.isoformat()
+        self.user_id = user_id
+        self.problems: list[Problem] = []
+        self.known: set[str] = set()
+        self.by_name: dict[str, TaskId] = {}
+        self._index(new_id)
+
+    def read(self) -> list[Task]:
+        """The tasks that could be read; `problems` says what is wrong with the others and between them."""
+        self._fill_owner()
+        root = self._place_in_tree()
+        nodes: list[Node] = []
+        tasks: list[Task] = []
+        for draft in self.drafts:
+            dependencies = self._resolve_dependencies(draft)
+            self._fill_defaults(draft)
+            task, problems = read_task(draft.raw, path=draft.path)
+            self.problems += problems
+            if task is not None:
+                tasks.append(task)
+                self.problems += consistency_problems(task, path=draft.path)
+                self.problems += input_problems(task, path=draft.path)
+            nodes.append(self._node(draft, root, dependencies))
+        self.problems += flow_problems(nodes)
+        return tasks
+
+    def _index(self, new_id: NewTaskId) -> None:
+        for draft in self.drafts:
+            raw = draft.raw
+            if "id" not in raw:
+                raw["id"] = new_id()
+            elif isinstance(raw["id"], str):
+                raw["id"] = raw["id"].lower()
+            identifier, name = raw["id"], raw.get("name")
+            if isinstance(identifier, str):
+                self.known.add(identifier)
+                if isinstance(name, str):
+                    self.by_name[name] = _AMBIGUOUS if name in self.by_name else TaskId(identifier)
+
+    def _fill_owner(self) -> None:
+        """Give the tasks that name no owner the caller, or else the flow's owner."""
+        first = self.drafts[0].raw.get("user_id")
+        for draft in self.drafts:
+            draft.raw.setdefault("user_id", self.user_id or first)
+            if self.user_id is not None and draft.raw["user_id"] != self.user_id:
+                reason = f"you act as {self.user_id!r} and cannot create tasks of another owner"
+                self._report(draft, "user_id", reason, self.user_id, draft.raw["user_id"])
+
+    def _place_in_tree(self) -> Draft:
+        """Give every task its parent; the result is the root.
+
+        In a flat list, tasks that leave `parent_id` out become children of the root: the one that says
+        `"parent_id": null`, else the first that leaves it out. An explicit second null stays an error.
+        """
+        flat = [draft for draft in self.drafts if not draft.is_nested]
+        explicit = (draft for draft in flat if draft.raw.get("parent_id", "") is None)
+        silent = (draft for draft in flat if "parent_id" not in draft.raw)
+        root = next(explicit, None) or next(silent, None) or self.drafts[0]
+        for draft in self.drafts:
+            if draft.parent is not None:
+                self._place_below(draft, draft.parent.raw["id"])
+            elif draft is root or draft.is_nested:
+                draft.raw.setdefault("parent_id", None)
+            else:
+                parent = draft.raw.setdefault("parent_id", root.raw["id"])
+                if isinstance(parent, str):
+                    draft.raw["parent_id"] = self._resolve(draft, "parent_id", parent) or parent
+        return root
+
+    def _place_below(self, draft: Draft, parent_id: str) -> None:
+        given = draft.raw.setdefault("parent_id", parent_id)
+        if given is None or (isinstance(given, str) and given.lower() != parent_id):
+            self._report(draft, "parent_id", "must be the id of the task it is nested in", parent_id, given)
+
+    def _resolve_dependencies(self, draft: Draft) -> list[TaskId]:
+        """The ids that could be resolved; the draft's own list is rewritten to them."""
+        given = draft.raw.get("dependencies")
+        if not isinstance(given, list):
+            return []
+        resolved: list[TaskId] = []
+        rewritten: list[Any] = []
+        for index, entry in enumerate(given):
+            reference = entry if isinstance(entry, str) else None
+            rest: JsonObject = {}
+            if isinstance(entry, dict):
+                rest = {key: value for key, value in entry.items() if key not in {"id", "name"}}
+                reference = entry.get("id", entry.get("name"))
+                if "id" in entry and "name" in entry:
+                    rest["name"] = entry["name"]  # refused as unknown: one reference, not two
+            if not isinstance(reference, str):
+                rewritten.append(entry)
+                continue
+            target = self._resolve(draft, joined("dependencies", index), reference)
+            if target is not None:
+                resolved.append(target)
+                rewritten.append({"id": target, **rest})
+        draft.raw["dependencies"] = rewritten
+        return resolved
+
+    def _resolve(self, draft: Draft, where: str, reference: str) -> TaskId | None:
+        """The id that an id or a name stands for; None and a problem when it is no task's."""
+        lowered = reference.lower()
+        if lowered in self.known or is_task_id(reference):
+            return TaskId(lowered)  # an unknown id is reported with the other rules of the flow
+        found = self.by_name.get(reference)
+        if found is None:
+            reason = f"no task of this flow is named {shown(reference)!r}{nearest(reference, self.by_name)}"
+            self._report(draft, where, reason, "the id or name of a task of the same flow", reference)
+        elif found is _AMBIGUOUS:
+            reason = f"several tasks are named {shown(reference)!r}; use an id"
+            self._report(draft, where, reason, "the id of a task of the same flow", reference)
+            return None
+        return found
+
+    def _fill_defaults(self, draft: Draft) -> None:
+        raw = draft.raw
+        raw.setdefault("status", "pending")
+        raw.setdefault("created_at", self.now)
+        raw.setdefault("updated_at", self.now)
+        raw.setdefault("origin_type", "create")
+        if raw["status"] == "completed":
+            raw.setdefault("progress", 1.0)
+
+    def _node(self, draft: Draft, root: Draft, dependencies: list[TaskId]) -> Node:
+        parent = draft.raw.get("parent_id")
+        if parent is not None and not is_task_id(parent):
+            parent = root.raw["id"]  # already reported; taken as a child of the root for the other rules
+        name, user_id = draft.raw.get("name"), draft.raw.get("user_id")
+        return Node(
+            id=TaskId(str(draft.raw["id"])),
+            name=name if isinstance(name, str) else "?",
+            parent_id=parent.lower() if parent is not None else None,
+            dependencies=dependencies,
+            user_id=user_id if isinstance(user_id, str) else None,
+            path=draft.path,
+        )
+
+    def _report(self, draft: Draft, where: str, reason: str, expected: object, actual: object) -> None:
+        field = where.partition("[")[0]
+        self.problems.append(Problem(field, reason, expected, shown(actual), joined(draft.path, where)))
+
+
+def _with_auxiliary_fields(tasks: list[Task]) -> list[Task]:
+    """The tasks with the fields that follow from their place: never taken from the document."""
+    root = next(task for task in tasks if task.parent_id is None)
+    parents = {task.parent_id for task in tasks}
+    return [
+        evolve(task, task_tree_id=root.id, has_children=task.id in parents, has_references=False) for task in tasks
+    ]
+
+
+def _empty(document: Any) -> Problem:
+    return Problem("task", "a flow has at least one task", "a list of tasks or a task tree", shown(document), "")
+
+

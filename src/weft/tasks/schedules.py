@@ -1,0 +1,4 @@
+from weft.errors import RequestError
+class ScheduleError(RequestError):
+    field=expected=actual=""
+def check(task): ...

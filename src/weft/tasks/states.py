@@ -1,0 +1,163 @@
+"""The state machine of a task: a table. What is not in the table is refused, everywhere."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.tasks.events import EventType
+from weft.tasks.record import JsonObject, Status, Task, evolve
+
+
+class FrozenTask(RequestError):
+    """The task is part of an archive; nothing changes it."""
+
+    code = "frozen"
+
+    def __init__(self, *, task_id: str) -> None:
+        super().__init__(f"task {task_id} is archived and cannot change; copy it to work with it")
+        self.task_id = task_id
+
+
+class InvalidTransition(RequestError):
+    """The state machine has no such move."""
+
+    code = "invalid-transition"
+
+    def __init__(self, *, task_id: str, status: Status, move: str) -> None:
+        super().__init__(f"task {task_id} is {status} and cannot be {move}: {_WHY[status]}")
+        self.task_id = task_id
+        self.status = status
+        self.move = move
+
+
+_WHY = {
+    Status.PENDING: "a pending task can be started or cancelled",
+    Status.IN_PROGRESS: "a task in progress can be completed, failed or cancelled",
+    Status.COMPLETED: "completed work stays as it is; copy the task to run it again",
+    Status.FAILED: "a failed task can be retried",
+    Status.CANCELLED: "cancelled work stays as it is; copy the task to run it again",
+}
+
+
+class Started(Struct, frozen=True):
+    """An attempt began."""
+
+    verb: ClassVar[str] = "started"
+    event_type: ClassVar[EventType] = EventType.TASK_STARTED
+    at: datetime
+
+
+class Progressed(Struct, frozen=True):
+    """The running attempt reported how far it is."""
+
+    verb: ClassVar[str] = "progressed"
+    event_type: ClassVar[EventType] = EventType.TASK_PROGRESSED
+    at: datetime
+    progress: float
+
+
+class Completed(Struct, frozen=True):
+    """The attempt succeeded."""
+
+    verb: ClassVar[str] = "completed"
+    event_type: ClassVar[EventType] = EventType.TASK_COMPLETED
+    at: datetime
+    result: JsonObject
+
+
+class Failed(Struct, frozen=True):
+    """The attempt did not succeed."""
+
+    verb: ClassVar[str] = "failed"
+    event_type: ClassVar[EventType] = EventType.TASK_FAILED
+    at: datetime
+    error: str
+
+
+class Cancelled(Struct, frozen=True):
+    """Somebody called the task off."""
+
+    verb: ClassVar[str] = "cancelled"
+    event_type: ClassVar[EventType] = EventType.TASK_CANCELLED
+    at: datetime
+    error: str = "cancelled"
+
+
+class Retried(Struct, frozen=True):
+    """A person or a policy asked for a further attempt."""
+
+    verb: ClassVar[str] = "retried"
+    event_type: ClassVar[EventType] = EventType.TASK_RETRIED
+    at: datetime
+
+
+Move = Started | Progressed | Completed | Failed | Cancelled | Retried
+Outcome = Completed | Failed | Cancelled
+
+
+def _start(task: Task, move: Started) -> Task:
+    return evolve(task, status=Status.IN_PROGRESS, started_at=move.at, updated_at=move.at)
+
+
+def _progress(task: Task, move: Progressed) -> Task:
+    return evolve(task, progress=min(max(move.progress, 0.0), 1.0), updated_at=move.at)
+
+
+def _complete(task: Task, move: Completed) -> Task:
+    return evolve(
+        task, status=Status.COMPLETED, result=move.result, progress=1.0, completed_at=move.at, updated_at=move.at
+    )
+
+
+def _fail(task: Task, move: Failed) -> Task:
+    return evolve(
+        task, status=Status.FAILED, error=error_text(move.error), completed_at=move.at, updated_at=move.at
+    )
+
+
+def _cancel(task: Task, move: Cancelled) -> Task:
+    return evolve(
+        task, status=Status.CANCELLED, error=error_text(move.error), completed_at=move.at, updated_at=move.at
+    )
+
+
+def _retry(task: Task, move: Retried) -> Task:
+    return evolve(
+        task,
+        status=Status.PENDING,
+        error=None,
+        progress=0.0,
+        started_at=None,
+        completed_at=None,
+        updated_at=move.at,
+    )
+
+
+TRANSITIONS: dict[tuple[Status, type[Move]], Callable[[Task, Any], Task]] = {
+    (Status.PENDING, Started): _start,
+    (Status.PENDING, Cancelled): _cancel,
+    (Status.IN_PROGRESS, Progressed): _progress,
+    (Status.IN_PROGRESS, Completed): _complete,
+    (Status.IN_PROGRESS, Failed): _fail,
+    (Status.IN_PROGRESS, Cancelled): _cancel,
+    (Status.FAILED, Retried): _retry,
+}
+
+
+def transition(task: Task, move: Move) -> Task:
+    """The task after the move; raises when the table has no such move from its status."""
+    if task.is_frozen:
+        raise FrozenTask(task_id=task.id)
+    apply = TRANSITIONS.get((task.status, type(move)))
+    if apply is None:
+        raise InvalidTransition(task_id=task.id, status=task.status, move=move.verb)
+    return apply(task, move)
+
+
+def error_text(text: str) -> str:
+    """The text in a form every store can keep: never empty, no NUL, no half of a surrogate pair."""
+    clean = text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")
+    return clean or "failed without a message"
