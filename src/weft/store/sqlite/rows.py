@@ -48,7 +48,7 @@ def task_row(task: Task) -> list[Any]:
     for index in ENUM_COLUMNS:
         member = row[index]
         if member is not None:
-            row[index] = member.value
+            row[index] = member._value_  # noqa: SLF001 - `.value` costs a Python call
     dependencies = row[DEPENDENCIES_COLUMN]
     row[DEPENDENCIES_COLUMN] = _encode(dependencies).decode() if dependencies else "[]"
     return row
@@ -76,7 +76,7 @@ def task_of(row: tuple[Any, ...]) -> Task:
 def event_row(event: NewEvent) -> tuple[Any, ...]:
     """The event's columns, as SQLite takes them."""
     return (
-        event.type.value,
+        event.type,
         event.task_id,
         event.task_tree_id,
         event.user_id,

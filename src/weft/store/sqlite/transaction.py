@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 from weft.errors import WeftError
@@ -13,12 +12,13 @@ from weft.store.queries import load_queries
 from weft.store.requests import Finish, Operate, Report, Request, Start
 from weft.store.sqlite.rows import event_row, json_text, micros, task_of, task_row
 from weft.tasks.changes import Changes, Found, Needs
-from weft.tasks.events import NewEvent
+from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
-from weft.tasks.states import Cancelled, Completed, Failed, Move, Progressed, Started, error_text, transition
+from weft.tasks.states import Completed, Started, error_text, transition
 
 _SQL = load_queries("sqlite")
+_START, _REPORT, _FINISH = _SQL["start_task"], _SQL["report_progress"], _SQL["finish_task"]
 
 
 def owner_parameters(owner: Owner) -> dict[str, Any]:
@@ -60,20 +60,15 @@ class _Transaction:
             self._executemany(_SQL["insert_event"], self._events)
 
     def start(self, request: Start) -> Claim:
+        now, owner = micros(request.now), request.owner
         row = self._execute(
-            _SQL["start_task"],
-            {
-                "id": request.task_id,
-                "worker": request.worker,
-                "now": micros(request.now),
-                "lease_until": micros(request.lease_until),
-                **owner_parameters(request.owner),
-            },
+            _START,
+            (now, request.worker, micros(request.lease_until), request.task_id, owner.is_everyone, owner.user_id),
         ).fetchone()
         if row is None:
             raise self._refusal(request)
         claim = Claim(request.task_id, row[0], request.worker, row[1], row[2])
-        self._tell(claim, Started, request.now, {"attempt": claim.attempt, "worker": claim.worker})
+        self._tell(claim, EventType.TASK_STARTED, now, {"attempt": claim.attempt, "worker": claim.worker})
         return claim
 
     def _refusal(self, request: Start) -> WeftError:
@@ -88,29 +83,27 @@ class _Transaction:
         raise AssertionError(f"task {task.id} may be started, but was not")
 
     def report(self, request: Report) -> bool:
-        changed = self._execute(
-            _SQL["report_progress"],
-            {"progress": min(max(request.progress, 0.0), 1.0), "now": micros(request.now), **_claim(request.claim)},
-        ).rowcount
-        if changed:
-            self._tell(request.claim, Progressed, request.now, {"progress": request.progress})
-        return changed == 1
+        claim, now = request.claim, micros(request.now)
+        progress = min(max(request.progress, 0.0), 1.0)
+        parameters = (progress, now, claim.task_id, claim.attempt, claim.worker, claim.user_id)
+        is_held = self._execute(_REPORT, parameters).rowcount == 1
+        if is_held:
+            self._tell(claim, EventType.TASK_PROGRESSED, now, {"progress": progress})
+        return is_held
 
     def finish(self, request: Finish) -> bool:
-        outcome = request.outcome
-        columns: dict[str, Any] = {"result": None, "error": None, "progress": None}
-        facts: dict[str, Any] = {"attempt": request.claim.attempt}
-        match outcome:
-            case Completed(result=result):
-                columns |= {"status": "completed", "result": json_text(result), "progress": 1.0}
-            case Failed(error=error) | Cancelled(error=error):
-                facts["error"] = error_text(error)
-                columns |= {"status": outcome.verb, "error": facts["error"]}
-        at = micros(outcome.at)
-        changed = self._execute(_SQL["finish_task"], {"at": at, **columns, **_claim(request.claim)}).rowcount
-        if changed:
-            self._tell(request.claim, type(outcome), outcome.at, facts)
-        return changed == 1
+        claim, outcome, at = request.claim, request.outcome, micros(request.outcome.at)
+        facts: dict[str, Any] = {"attempt": claim.attempt}
+        if isinstance(outcome, Completed):
+            columns = ("completed", json_text(outcome.result), None, 1.0, at)
+        else:
+            facts["error"] = error_text(outcome.error)
+            columns = (outcome.verb, None, facts["error"], None, at)
+        parameters = (*columns, claim.task_id, claim.attempt, claim.worker, claim.user_id)
+        is_held = self._execute(_FINISH, parameters).rowcount == 1
+        if is_held:
+            self._tell(claim, outcome.event_type, at, facts)
+        return is_held
 
     def operate(self, request: Operate) -> Any:
         """Carry an operation out; a savepoint keeps a failing one from touching its neighbours in the group."""
@@ -167,13 +160,8 @@ class _Transaction:
         """Whether the id is stored, whoever owns it: ids are unique across owners."""
         return self._execute(_SQL["task_exists"], (task_id,)).fetchone() is not None
 
-    def _tell(self, claim: Claim, move: type[Move], at: datetime, facts: dict[str, Any]) -> None:
-        event = NewEvent(move.event_type, claim.task_id, claim.task_tree_id, claim.user_id, at, facts)
-        self._events.append(event_row(event))
-
-
-def _claim(claim: Claim) -> dict[str, Any]:
-    return {"id": claim.task_id, "attempt": claim.attempt, "worker": claim.worker, "user_id": claim.user_id}
+    def _tell(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
+        self._events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
 
 
 _APPLY: dict[type[Any], Callable[[_Transaction, Any], Any]] = {

