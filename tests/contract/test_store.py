@@ -16,7 +16,16 @@ from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import Status
-from weft.tasks.states import TRANSITIONS, Cancelled, Completed, Failed, InvalidTransition, Move, Retried, Started
+from weft.tasks.states import (
+    TRANSITIONS,
+    Cancelled,
+    Completed,
+    Failed,
+    InvalidTransition,
+    Move,
+    Retried,
+    Started,
+)
 
 LEASE = timedelta(seconds=30)
 ANN, BEN = Owner("ann"), Owner("ben")
@@ -38,7 +47,11 @@ async def test_a_stored_flow_reads_back_equal(store: TaskStore) -> None:
     flow = await submit(
         store,
         a_flow(
-            {"name": "root", "inputs": {"text": "a\x00b \U0001f9f5", "n": 2**70, "f": 0.1, "z": None}, "priority": 0},
+            {
+                "name": "root",
+                "inputs": {"text": "a\x00b \U0001f9f5", "n": 2**70, "f": 0.1, "z": None},
+                "priority": 0,
+            },
             {"name": "child", "dependencies": [{"name": "root", "required": False}], "params": {}},
             {"name": "s", "schedule_type": "interval", "schedule_expression": "60", "schedule_enabled": True},
         ),
@@ -140,7 +153,9 @@ async def test_a_task_is_started_and_completed(store: TaskStore) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Failed(NOON, "no\x00pe \ud800"), Cancelled(NOON, "")])
-async def test_an_error_is_kept_as_text_that_every_store_can_hold(store: TaskStore, outcome: Failed | Cancelled) -> None:
+async def test_an_error_is_kept_as_text_that_every_store_can_hold(
+    store: TaskStore, outcome: Failed | Cancelled
+) -> None:
     flow = await submit(store, a_flow("root"))
 
     assert await store.finish(await start(store, flow.root.id), outcome)
@@ -186,16 +201,26 @@ async def test_a_late_attempt_can_neither_report_nor_finish(store: TaskStore) ->
     assert (await store.get(flow.root.id, owner=EVERYONE)).result == {"value": "good"}
 
 
-MOVES: list[Move] = [Started(NOON), Completed(NOON, {"v": 1}), Failed(NOON, "e"), Cancelled(NOON), Retried(NOON)]
+MOVES: list[Move] = [
+    Started(NOON),
+    Completed(NOON, {"v": 1}),
+    Failed(NOON, "e"),
+    Cancelled(NOON),
+    Retried(NOON),
+]
 
 
 @pytest.mark.parametrize("status", list(Status))
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.verb)
-async def test_the_store_allows_exactly_the_moves_of_the_table(store: TaskStore, status: Status, move: Move) -> None:
+async def test_the_store_allows_exactly_the_moves_of_the_table(
+    store: TaskStore, status: Status, move: Move
+) -> None:
     ended = {"completed_at": NOON.isoformat()} if status.is_terminal else {}
     begun = {} if status is Status.PENDING else {"started_at": NOON.isoformat()}
     broken = {"error": "e"} if status in {Status.FAILED, Status.CANCELLED} else {}
-    task = (await submit(store, a_flow({"name": "t", "status": status.value, **ended, **begun, **broken}))).root
+    task = (
+        await submit(store, a_flow({"name": "t", "status": status.value, **ended, **begun, **broken}))
+    ).root
     is_allowed = (status, type(move)) in TRANSITIONS
 
     if is_allowed:
@@ -255,7 +280,12 @@ async def test_a_failing_operation_does_not_touch_its_neighbours_in_the_group(st
 async def test_lists_are_filtered_paged_and_counted_newest_first(store: TaskStore) -> None:
     flow = await submit(store, a_flow("Alpha", "beta", "gamma"))
     await submit(store, completed(a_flow("ALPHABET", prefix="b")))
-    scheduled = {"name": "s", "schedule_type": "daily", "schedule_expression": "09:00", "schedule_enabled": True}
+    scheduled = {
+        "name": "s",
+        "schedule_type": "daily",
+        "schedule_expression": "09:00",
+        "schedule_enabled": True,
+    }
     await submit(store, a_flow(scheduled, prefix="c"))
 
     async def names(**wanted: object) -> tuple[list[str], int]:
@@ -302,7 +332,9 @@ async def test_two_open_stores_share_the_claims(store: TaskStore, store_url: str
     flow = await submit(store, a_flow("root", *(f"t{number}" for number in range(40))))
     second = await open_store(Settings(db=store_url))
     try:
-        attempts = [start(one, task.id, worker) for task in flow for one, worker in ((store, "a"), (second, "b"))]
+        attempts = [
+            start(one, task.id, worker) for task in flow for one, worker in ((store, "a"), (second, "b"))
+        ]
         outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     finally:
         await second.close()

@@ -67,7 +67,5 @@ class TaskExists(RequestError):
 
     def __init__(self, *, task_ids: Sequence[str]) -> None:
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
-        super().__init__(
-            f"already stored: {', '.join(task_ids[:3])}{more}; leave ids out to get new ones"
-        )
+        super().__init__(f"already stored: {', '.join(task_ids[:3])}{more}; leave ids out to get new ones")
         self.task_ids = tuple(task_ids)

@@ -85,7 +85,9 @@ class TaskStore(Protocol):
         """Carry an operation out in one transaction and return its value."""
         ...
 
-    async def start(self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner) -> Claim:
+    async def start(
+        self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner
+    ) -> Claim:
         """Begin the next attempt of a pending task; raises when its state forbids it."""
         ...
 

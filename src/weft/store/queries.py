@@ -14,7 +14,9 @@ _COLUMNS = ", ".join(FIELD_NAMES)
 def load_queries(dialect: str) -> dict[str, str]:
     """The statements of a dialect by name; `{columns}` in them is the record's fields, in their order."""
     queries: dict[str, str] = {}
-    for file in sorted(files(f"weft.store.{dialect}").joinpath("queries").iterdir(), key=lambda file: file.name):
+    for file in sorted(
+        files(f"weft.store.{dialect}").joinpath("queries").iterdir(), key=lambda file: file.name
+    ):
         _, *parts = _HEAD.split(file.read_text("utf-8"))
         for name, text in zip(parts[::2], parts[1::2], strict=True):
             queries[name] = text.strip().rstrip(";").replace("{columns}", _COLUMNS)

@@ -15,7 +15,6 @@ from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
 class Needs(Struct, frozen=True):
@@ -63,13 +62,13 @@ class Decision(Struct, Generic[T], frozen=True):
     value: T
 
 
-class Operation(Protocol[T_co]):
+class Operation(Protocol[T]):
     """One act on tasks; one transaction."""
 
     def needs(self) -> Needs:
         """What must be read first."""
         ...
 
-    def decide(self, found: Found) -> "Decision[T_co]":
+    def decide(self, found: Found) -> "Decision[T]":
         """What to write; raises a RequestError when a rule forbids it."""
         ...

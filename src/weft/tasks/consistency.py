@@ -46,17 +46,31 @@ def _status_problems(task: Task) -> Iterator[_Finding]:
 def _origin_problems(task: Task) -> Iterator[_Finding]:
     if task.origin_type in {Origin.LINK, Origin.ARCHIVE}:
         if task.original_task_id is None:
-            yield "original_task_id", f"must name the source of a {task.origin_type}", "the id of a task", None
+            yield (
+                "original_task_id",
+                f"must name the source of a {task.origin_type}",
+                "the id of a task",
+                None,
+            )
         if task.status is not Status.COMPLETED:
             yield "status", f"must be completed in a {task.origin_type}", "completed", task.status.value
     if task.original_task_id == task.id:
-        yield "original_task_id", "must not be the task itself", "the id of another task", task.original_task_id
+        yield (
+            "original_task_id",
+            "must not be the task itself",
+            "the id of another task",
+            task.original_task_id,
+        )
 
 
 def _schedule_problems(task: Task) -> Iterator[_Finding]:
     if task.max_runs is not None and task.run_count > task.max_runs:
         yield "run_count", "must not be more than max_runs", task.max_runs, task.run_count
-    if task.schedule_end_at is not None and task.next_run_at is not None and task.next_run_at > task.schedule_end_at:
+    if (
+        task.schedule_end_at is not None
+        and task.next_run_at is not None
+        and task.next_run_at > task.schedule_end_at
+    ):
         yield (
             "next_run_at",
             "must not be later than schedule_end_at",

@@ -6,16 +6,14 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
-from msgspec import inspect
 
 from weft.ids import TaskId, is_task_id
 from weft.tasks.json_schema import task_schema
+from weft.tasks.kinds import TIME_FIELDS
 from weft.tasks.problems import Problem, joined, nearest, shown
 from weft.tasks.record import FIELD_NAMES, Dependency, JsonObject, Task, evolve
 
-_TIMES = tuple(
-    field.name for field in inspect.type_info(Task).fields if "DateTimeType" in repr(field.type)  # type: ignore[attr-defined]
-)
+_TIMES = tuple(FIELD_NAMES[index] for index in TIME_FIELDS)
 _IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
 _KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": Dependency.__struct_fields__}
 
@@ -80,9 +78,9 @@ def _field_problems(raw: JsonObject, path: str) -> list[Problem]:
                 problems.extend(_unknown(name, where, path) for name in names)
             case jsonschema_rs.ValidationErrorKind.Pattern() if _also_uuid(error):
                 continue  # the format check says it better
-            case jsonschema_rs.ValidationErrorKind.MinLength() | jsonschema_rs.ValidationErrorKind.MaxLength() if (
-                _also_uuid(error)
-            ):
+            case (
+                jsonschema_rs.ValidationErrorKind.MinLength() | jsonschema_rs.ValidationErrorKind.MaxLength()
+            ) if _also_uuid(error):
                 continue
             case _:
                 problems.append(_problem(error, path, where))
@@ -122,7 +120,9 @@ def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str |
         case jsonschema_rs.ValidationErrorKind.Format(format="uuid"):
             reason, expected = f"{actual!r} is not a UUID v4", "UUID v4"
         case jsonschema_rs.ValidationErrorKind.Format(format="date-time"):
-            reason = f"{actual!r} is not an ISO 8601 date and time with an offset (such as 2025-01-20T09:00:00Z)"
+            reason = (
+                f"{actual!r} is not an ISO 8601 date and time with an offset (such as 2025-01-20T09:00:00Z)"
+            )
             expected = "ISO 8601 date and time with an offset"
         case jsonschema_rs.ValidationErrorKind.Enum():
             allowed = [option for option in expected if option is not None]
@@ -166,5 +166,9 @@ def _unexplained(error: msgspec.ValidationError, path: str) -> Problem:
     reason, _, where = str(error).partition(" - at `$")
     inside = where.rstrip("`").lstrip(".")
     return Problem(
-        field=inside.partition("[")[0], reason=reason, expected="a valid value", actual=None, path=_path(path, (inside,))
+        field=inside.partition("[")[0],
+        reason=reason,
+        expected="a valid value",
+        actual=None,
+        path=_path(path, (inside,)),
     )

@@ -53,7 +53,9 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
             elif target in seen:
                 yield _problem(node, where, f"depends on {target} twice", "each dependency once", target)
             seen.add(target)
-    edges = {node.id: [target for target in node.dependencies if target != node.id] for node in by_id.values()}
+    edges = {
+        node.id: [target for target in node.dependencies if target != node.id] for node in by_id.values()
+    }
     for cycle in graph.find_cycles(edges):
         yield _cycle(cycle, by_id, "dependencies", "dependencies form a cycle")
 
@@ -87,4 +89,6 @@ def _cycle(cycle: Sequence[TaskId], by_id: dict[TaskId, Node], field: str, what:
 
 def _problem(node: Node, where: str, reason: str, expected: object, actual: object) -> Problem:
     field = where.partition("[")[0]
-    return Problem(field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(node.path, where))
+    return Problem(
+        field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(node.path, where)
+    )

@@ -12,7 +12,7 @@ from weft.tasks.record import JsonObject, Task
 
 
 def input_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Every way in which the task's inputs break its input schema; or what is wrong with the schema itself."""
+    """Every way in which the task's inputs break its input schema, or why that schema is none."""
     schema = (task.schemas or {}).get("input_schema")
     if schema is None:
         return []
@@ -46,9 +46,7 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _problems(
-    validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str
-) -> Iterator[Problem]:
+def _problems(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
     for error in validator.iter_errors(inputs):
         where = path
         for part in error.instance_path:

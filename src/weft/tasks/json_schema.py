@@ -56,7 +56,7 @@ def _struct(info: Any, definitions: JsonObject) -> JsonObject:
     return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
 
-def _type(info: Any, definitions: JsonObject) -> JsonObject:  # noqa: C901 - one case per kind of type
+def _type(info: Any, definitions: JsonObject) -> JsonObject:
     match info:
         case inspect.Metadata(type=inner, extra_json_schema=extra):
             return {**_type(inner, definitions), **(extra or {})}
@@ -67,8 +67,8 @@ def _type(info: Any, definitions: JsonObject) -> JsonObject:  # noqa: C901 - one
             return {"type": "string"} | {key: bound for key, bound in bounds.items() if bound is not None}
         case inspect.IntType() | inspect.FloatType():
             kind = "integer" if isinstance(info, inspect.IntType) else "number"
-            bounds = {"minimum": info.ge, "maximum": info.le}
-            return {"type": kind} | {key: bound for key, bound in bounds.items() if bound is not None}
+            limits = {"minimum": info.ge, "maximum": info.le}
+            return {"type": kind} | {key: limit for key, limit in limits.items() if limit is not None}
         case inspect.BoolType():
             return {"type": "boolean"}
         case inspect.EnumType(cls=cls):

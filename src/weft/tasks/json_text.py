@@ -17,7 +17,9 @@ class MalformedJson(RequestError):
 
     code = "malformed-json"
 
-    def __init__(self, reason: str, *, source: str, line: int | None = None, column: int | None = None) -> None:
+    def __init__(
+        self, reason: str, *, source: str, line: int | None = None, column: int | None = None
+    ) -> None:
         place = f"{source}:{line}:{column}" if line is not None else source
         super().__init__(f"{place}: {reason}")
         self.source = source
@@ -28,7 +30,9 @@ class MalformedJson(RequestError):
 def decode(text: bytes, *, source: str = "input") -> Any:
     """The value a JSON text stands for; raises MalformedJson with line and column."""
     if len(text) > MAX_JSON_BYTES:
-        raise MalformedJson(f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source)
+        raise MalformedJson(
+            f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source
+        )
     if not text.strip():
         raise MalformedJson("the file is empty", source=source)
     try:
@@ -44,7 +48,9 @@ def decode(text: bytes, *, source: str = "input") -> Any:
     except UnicodeDecodeError as error:
         raise MalformedJson(f"not UTF-8: {error.reason}", source=source) from None
     except RecursionError:
-        raise MalformedJson("nested too deeply; a flat list of tasks with parent_id has no such limit", source=source) from None
+        raise MalformedJson(
+            "nested too deeply; a flat list of tasks with parent_id has no such limit", source=source
+        ) from None
 
 
 def task_object(task: Task) -> JsonObject:

@@ -74,14 +74,22 @@ def _flatten_nested(document: JsonObject) -> tuple[list[Draft], list[Problem]]:
             problems.append(Problem("task", "not a node of a task tree", expected, shown(node), path))
             continue
         problems += [
-            Problem(key, f"unknown field '{shown(key)}' in a node of a task tree", "task, children", shown(key), joined(path, key))
+            Problem(
+                key,
+                f"unknown field '{shown(key)}' in a node of a task tree",
+                "task, children",
+                shown(key),
+                joined(path, key),
+            )
             for key in node
             if key not in {"task", "children"}
         ]
         draft = Draft(joined(path, "task"), raw.copy(), parent, is_nested=True)
         drafts.append(draft)
         under = joined(path, "children")
-        stack.extend((child, joined(under, index), draft) for index, child in reversed(list(enumerate(children))))
+        stack.extend(
+            (child, joined(under, index), draft) for index, child in reversed(list(enumerate(children)))
+        )
     return drafts, problems
 
 
@@ -237,11 +245,12 @@ def _with_auxiliary_fields(tasks: list[Task]) -> list[Task]:
     root = next(task for task in tasks if task.parent_id is None)
     parents = {task.parent_id for task in tasks}
     return [
-        evolve(task, task_tree_id=root.id, has_children=task.id in parents, has_references=False) for task in tasks
+        evolve(task, task_tree_id=root.id, has_children=task.id in parents, has_references=False)
+        for task in tasks
     ]
 
 
 def _empty(document: Any) -> Problem:
-    return Problem("task", "a flow has at least one task", "a list of tasks or a task tree", shown(document), "")
-
-
+    return Problem(
+        "task", "a flow has at least one task", "a list of tasks or a task tree", shown(document), ""
+    )

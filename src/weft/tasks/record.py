@@ -72,9 +72,16 @@ _Count = Annotated[int, Meta(ge=0)]
 _SCHEMAS_PROPERTIES: JsonObject = {
     "required": ["method"],
     "properties": {
-        "type": {"type": "string", "enum": [kind.value for kind in ExecutorType], "description": "Executor type."},
+        "type": {
+            "type": "string",
+            "enum": [kind.value for kind in ExecutorType],
+            "description": "Executor type.",
+        },
         "method": {"type": "string", "minLength": 1, "description": "Executor identifier in the registry."},
-        "input_schema": {"type": "object", "description": "JSON Schema (draft-07) that `inputs` must satisfy."},
+        "input_schema": {
+            "type": "object",
+            "description": "JSON Schema (draft-07) that `inputs` must satisfy.",
+        },
         "model": {"type": "string", "description": "Model identifier, for executors that use one."},
     },
     "additionalProperties": True,
@@ -108,7 +115,9 @@ class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     params: Annotated[JsonObject | None, _about("Further settings of the executor and the engine.")] = None
     result: Annotated[JsonObject | None, _about("Outcome; null unless completed.")] = None
     error: Annotated[_Text | None, _about("Error message; null unless failed or cancelled.")] = None
-    dependencies: Annotated[tuple[Dependency, ...], _about("Tasks that must end before this one starts.")] = ()
+    dependencies: Annotated[
+        tuple[Dependency, ...], _about("Tasks that must end before this one starts.")
+    ] = ()
     progress: Annotated[float, Meta(ge=0.0, le=1.0), _about("Fraction done.")] = 0.0
     created_at: Annotated[_Time | None, _about("When the task was created.")] = None
     started_at: Annotated[_Time | None, _about("When execution began; null while pending.")] = None

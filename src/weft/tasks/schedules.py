@@ -1,5 +1,10 @@
 from weft.errors import RequestError
+
+
 class ScheduleError(RequestError):
-    field=expected=actual=""
+    field = expected = actual = ""
+
+
 def check(task): ...
-def planned(task, *, after): return task
+def planned(task, *, after):
+    return task

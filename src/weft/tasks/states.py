@@ -108,7 +108,12 @@ def _progress(task: Task, move: Progressed) -> Task:
 
 def _complete(task: Task, move: Completed) -> Task:
     return evolve(
-        task, status=Status.COMPLETED, result=move.result, progress=1.0, completed_at=move.at, updated_at=move.at
+        task,
+        status=Status.COMPLETED,
+        result=move.result,
+        progress=1.0,
+        completed_at=move.at,
+        updated_at=move.at,
     )
 
 

@@ -59,7 +59,11 @@ def translated(error: sqlite3.Error, path: Path) -> WeftError:
 def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
     """An open connection in autocommit mode: transactions are begun and ended in so many words."""
     connection = sqlite3.connect(
-        path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        path,
+        timeout=BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
     )
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA temp_store = MEMORY")

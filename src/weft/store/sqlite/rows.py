@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from weft.store.kinds import BOOL_COLUMNS, DEPENDENCIES_COLUMN, ENUM_COLUMNS, JSON_COLUMNS, TIME_COLUMNS
 from weft.tasks.events import Event, EventType, NewEvent
+from weft.tasks.kinds import BOOL_FIELDS, DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS, TIME_FIELDS
 from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ENUMS = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
-_ENUM_OF_COLUMN = tuple((index, _ENUMS[FIELD_NAMES[index]]) for index in ENUM_COLUMNS)
+_ENUM_OF_FIELD = tuple((index, _ENUMS[FIELD_NAMES[index]]) for index in ENUM_FIELDS)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -37,39 +37,39 @@ def json_text(value: object) -> str:
 def task_row(task: Task) -> list[Any]:
     """The record's fields in their order, as SQLite takes them."""
     row: list[Any] = list(msgspec.structs.astuple(task))
-    for index in JSON_COLUMNS:
+    for index in JSON_FIELDS:
         value = row[index]
         if value is not None:
             row[index] = _encode(value).decode() if value else "{}"
-    for index in TIME_COLUMNS:
+    for index in TIME_FIELDS:
         at = row[index]
         if at is not None:
             row[index] = (at - _EPOCH) // _MICROSECOND
-    for index in ENUM_COLUMNS:
+    for index in ENUM_FIELDS:
         member = row[index]
         if member is not None:
-            row[index] = member._value_  # noqa: SLF001 - `.value` costs a Python call
-    dependencies = row[DEPENDENCIES_COLUMN]
-    row[DEPENDENCIES_COLUMN] = _encode(dependencies).decode() if dependencies else "[]"
+            row[index] = member._value_
+    dependencies = row[DEPENDENCIES_FIELD]
+    row[DEPENDENCIES_FIELD] = _encode(dependencies).decode() if dependencies else "[]"
     return row
 
 
 def task_of(row: tuple[Any, ...]) -> Task:
     """The record in a row."""
     values = list(row)
-    for index in JSON_COLUMNS:
+    for index in JSON_FIELDS:
         if values[index] is not None:
             values[index] = _decode(values[index])
-    for index in TIME_COLUMNS:
+    for index in TIME_FIELDS:
         if values[index] is not None:
             values[index] = _EPOCH + timedelta(microseconds=values[index])
-    for index in BOOL_COLUMNS:
+    for index in BOOL_FIELDS:
         values[index] = values[index] == 1
-    for index, enum in _ENUM_OF_COLUMN:
+    for index, enum in _ENUM_OF_FIELD:
         if values[index] is not None:
             values[index] = enum(values[index])
-    dependencies = values[DEPENDENCIES_COLUMN]
-    values[DEPENDENCIES_COLUMN] = () if dependencies == "[]" else _decode_dependencies(dependencies)
+    dependencies = values[DEPENDENCIES_FIELD]
+    values[DEPENDENCIES_FIELD] = () if dependencies == "[]" else _decode_dependencies(dependencies)
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))
 
 

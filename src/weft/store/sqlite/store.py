@@ -76,7 +76,9 @@ class SqliteStore:
         def read(connection: sqlite3.Connection) -> dict[TaskId, Task]:
             found: dict[TaskId, Task] = {}
             for task_id in task_ids:
-                row = connection.execute(_SQL["get_task"], {"id": task_id, **owner_parameters(owner)}).fetchone()
+                row = connection.execute(
+                    _SQL["get_task"], {"id": task_id, **owner_parameters(owner)}
+                ).fetchone()
                 if row is not None:
                     found[task_id] = task_of(row)
             return found

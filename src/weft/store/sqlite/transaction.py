@@ -63,7 +63,14 @@ class _Transaction:
         now, owner = micros(request.now), request.owner
         row = self._execute(
             _START,
-            (now, request.worker, micros(request.lease_until), request.task_id, owner.is_everyone, owner.user_id),
+            (
+                now,
+                request.worker,
+                micros(request.lease_until),
+                request.task_id,
+                owner.is_everyone,
+                owner.user_id,
+            ),
         ).fetchone()
         if row is None:
             raise self._refusal(request)
@@ -94,6 +101,7 @@ class _Transaction:
     def finish(self, request: Finish) -> bool:
         claim, outcome, at = request.claim, request.outcome, micros(request.outcome.at)
         facts: dict[str, Any] = {"attempt": claim.attempt}
+        columns: tuple[Any, ...]
         if isinstance(outcome, Completed):
             columns = ("completed", json_text(outcome.result), None, 1.0, at)
         else:
@@ -106,7 +114,7 @@ class _Transaction:
         return is_held
 
     def operate(self, request: Operate) -> Any:
-        """Carry an operation out; a savepoint keeps a failing one from touching its neighbours in the group."""
+        """Carry an operation out; the savepoint keeps a failing one from touching its neighbours."""
         found = self._found(request.operation.needs(), request.owner)
         decision = request.operation.decide(found)
         self._execute("SAVEPOINT operation")
@@ -170,5 +178,3 @@ _APPLY: dict[type[Any], Callable[[_Transaction, Any], Any]] = {
     Finish: _Transaction.finish,
     Operate: _Transaction.operate,
 }
-
-

@@ -25,7 +25,9 @@ class CannotDelete(RequestError):
         super().__init__(f"{found[0].reason}{more}")
 
     def problems(self) -> list[dict[str, object]]:
-        return [{name: getattr(problem, name) for name in problem.__struct_fields__} for problem in self.found]
+        return [
+            {name: getattr(problem, name) for name in problem.__struct_fields__} for problem in self.found
+        ]
 
 
 class DeleteTasks(Struct, frozen=True, kw_only=True):
@@ -43,7 +45,9 @@ class DeleteTasks(Struct, frozen=True, kw_only=True):
         for task_id in self.task_ids:
             flow = found.flow_of(task_id)
             doomed.update(dict.fromkeys(flow.subtree(task_id) if self.with_children else [task_id], flow))
-        problems = [problem for task_id, flow in doomed.items() for problem in _problems(task_id, flow, doomed)]
+        problems = [
+            problem for task_id, flow in doomed.items() for problem in _problems(task_id, flow, doomed)
+        ]
         if problems:
             raise CannotDelete(problems)
         return Decision(_changes(doomed, self.now), tuple(doomed))
@@ -82,10 +86,15 @@ def _changes(doomed: dict[TaskId, Flow], now: datetime) -> Changes:
         if all(child in doomed for child in flow.children[parent])
     ]
     events = [
-        NewEvent(EventType.TASK_DELETED, task.id, doomed[task.id].root.id, task.user_id, now, {"name": task.name})
+        NewEvent(
+            EventType.TASK_DELETED, task.id, doomed[task.id].root.id, task.user_id, now, {"name": task.name}
+        )
         for task in tasks
     ]
     sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
     return Changes(
-        updated=tuple(updated), deleted=tuple(doomed), recounted=sources.difference(doomed), events=tuple(events)
+        updated=tuple(updated),
+        deleted=tuple(doomed),
+        recounted=sources.difference(doomed),
+        events=tuple(events),
     )

@@ -141,7 +141,10 @@ def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
     mappings = (task.params or {}).get("input_mappings")
     if task.params is None or not isinstance(mappings, dict):
         return task.params
-    return {**task.params, "input_mappings": {name: _remapped_path(path, new_ids) for name, path in mappings.items()}}
+    return {
+        **task.params,
+        "input_mappings": {name: _remapped_path(path, new_ids) for name, path in mappings.items()},
+    }
 
 
 def _remapped_path(path: object, new_ids: NewIds) -> object:

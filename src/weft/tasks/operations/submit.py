@@ -8,7 +8,7 @@ from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.problems import InvalidTasks, Problem
-from weft.tasks.record import Origin, Status, Task
+from weft.tasks.record import JsonObject, Origin, Status, Task
 
 _NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
 
@@ -20,7 +20,9 @@ class SubmitFlow(Struct, frozen=True):
     now: datetime
 
     def needs(self) -> Needs:
-        return Needs(tasks=tuple({task.original_task_id for task in self.flow if task.original_task_id is not None}))
+        return Needs(
+            tasks=tuple({task.original_task_id for task in self.flow if task.original_task_id is not None})
+        )
 
     def decide(self, found: Found) -> Decision[Flow]:
         problems = [problem for task in self.flow for problem in self._source_problems(task, found)]
@@ -41,13 +43,15 @@ class SubmitFlow(Struct, frozen=True):
             return []
         state = "does not exist" if source is None else f"is {source.status}"
         reason = f"the source of a {task.origin_type} must be completed, but {task.original_task_id} {state}"
-        return [Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)]
+        return [
+            Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)
+        ]
 
 
 def created_event(flow: Flow, now: datetime) -> NewEvent:
     """The one event that stands for all tasks of a new flow: a flow of 100,000 is one event, not 100,000."""
     root = flow.root
-    facts = {"tasks": len(flow), "origin": root.origin_type}
+    facts: JsonObject = {"tasks": len(flow), "origin": root.origin_type}
     if root.original_task_id is not None:
         facts["source"] = root.original_task_id
     return NewEvent(EventType.FLOW_CREATED, root.id, root.id, root.user_id, now, facts)

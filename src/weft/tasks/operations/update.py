@@ -96,7 +96,9 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
 
 def _refusals(task: Task, field: str, value: object) -> list[Problem]:
     if field in _NEVER:
-        return [Problem(field, f"{field} cannot be updated: {_NEVER[field]}", "unchanged", shown(value), field)]
+        return [
+            Problem(field, f"{field} cannot be updated: {_NEVER[field]}", "unchanged", shown(value), field)
+        ]
     if field not in FIELD_NAMES:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]

@@ -1,0 +1,32 @@
+"""`weft flow submit`."""
+
+import click
+
+from weft.cli.options import read_input, store_options
+from weft.cli.output import print_flow
+from weft.cli.running import with_app
+
+
+@click.command()
+@click.argument("file", metavar="FLOW.json|-")
+@click.option("--check", "is_check", is_flag=True, help="Only check the flow; store nothing.")
+@store_options
+def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json: bool) -> None:
+    """Check a flow and store it. All problems are reported at once; a flow with any is not stored.
+
+    \b
+    Examples:
+      weft flow submit release.json
+      weft flow submit --check release.json
+      generate-flow | weft flow submit - --json
+    """
+    # Imported here: `weft flow submit --help` must not pay for them.
+    from weft.app import read_document
+    from weft.tasks.json_text import decode
+
+    document = decode(read_input(file), source=file)
+    if is_check:
+        print_flow(read_document(document, user_id=user), is_json=is_json, did="valid:")
+        return
+    flow = with_app(db, user, lambda app: app.submit(document))
+    print_flow(flow, is_json=is_json, did="stored")

@@ -1,0 +1,42 @@
+"""The `weft` command. Commands are imported when they are used, so that `weft --help` is quick."""
+
+import sys
+
+import click
+
+from weft import __version__
+from weft.cli.lazy import LazyGroup
+from weft.cli.running import guarded
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_in={
+        "flow": ("weft.cli.flow:flow", "Create flows of tasks."),
+        "tasks": (
+            "weft.cli.tasks:tasks",
+            "Look at stored tasks, and copy, link, archive, update, delete them.",
+        ),
+        "schema": ("weft.cli.schema:schema", "Print the JSON Schema of what weft reads and writes."),
+        "doctor": ("weft.cli.doctor:doctor", "Check this installation and its store."),
+    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="""\b
+The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says otherwise
+(postgresql://user@host/name for PostgreSQL). Every command takes --json for machines.
+\b
+Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 130 interrupted.
+\b
+Start here:
+  weft flow submit examples/release.json
+  weft tasks list
+  weft tasks tree ID""",
+)
+@click.version_option(__version__, prog_name="weft")
+def weft() -> None:
+    """weft runs the work language models do, as durable tasks."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(guarded(weft, sys.argv[1:]))

@@ -1,0 +1,83 @@
+"""How every command runs: errors become one line and an exit code, never a traceback."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
+
+if TYPE_CHECKING:
+    from weft.app import App
+
+T = TypeVar("T")
+
+MAX_SHOWN_PROBLEMS = 50
+"""How many problems are printed for people; --json prints them all."""
+
+
+def with_app(db: str | None, user: str | None, act: "Callable[[App], Awaitable[T]]") -> T:
+    """Open the store, act on it, close it."""
+    # Imported here: `weft --help` must not pay for it.
+    from weft.app import App
+
+    async def run() -> T:
+        async with await App.open(db, user_id=user) as app:
+            return await act(app)
+
+    return asyncio.run(run())
+
+
+def guarded(command: click.Command, arguments: Sequence[str]) -> int:
+    """Run the command; the result is its exit code."""
+    is_json = "--json" in arguments
+    try:
+        code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
+        sys.stdout.flush()
+    except WeftError as error:
+        _report(is_json, error.code, error.message, error.problems())
+        return error.exit_code
+    except click.ClickException as error:
+        return _usage_error(is_json, error)
+    except (KeyboardInterrupt, click.Abort):
+        _report(is_json, "interrupted", "interrupted", [])
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("WEFT_DEBUG"):
+            raise
+        hint = "this is a bug in weft; set WEFT_DEBUG=1 to see where"
+        _report(is_json, "internal-error", f"{type(error).__name__}: {error} ({hint})", [])
+        return EXIT_FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error(is_json: bool, error: click.ClickException) -> int:
+    if is_json:
+        _report(True, "usage", error.format_message(), [])
+    else:
+        error.show()
+    return EXIT_INVALID
+
+
+def _report(is_json: bool, code: str, message: str, problems: list[dict[str, Any]]) -> None:
+    if is_json:
+        from weft.cli.output import print_json
+
+        print_json({"error": {"code": code, "message": message, "problems": problems}})
+        return
+    from weft.cli.text import printable
+
+    click.echo(f"error: {code}: {printable(message)}", err=True)
+    if len(problems) > 1:
+        for problem in problems[:MAX_SHOWN_PROBLEMS]:
+            where = problem.get("path") or problem.get("field")
+            click.echo(f"  {printable(str(where))}: {printable(str(problem['reason']))}", err=True)
+        if len(problems) > MAX_SHOWN_PROBLEMS:
+            click.echo(f"  ... and {len(problems) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=True)

@@ -1,0 +1,21 @@
+"""`weft schema`."""
+
+import click
+
+from weft.cli.options import json_option
+from weft.cli.output import print_json
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["task", "flow"]), default="task")
+@json_option
+def schema(what: str, is_json: bool) -> None:
+    """Print the JSON Schema (draft-07) of a task record or of a flow.
+
+    It is made from the record's own definition, so it is what weft checks. `weft flow submit` takes a little
+    more: ids may be left out there, and dependencies given by name.
+    """
+    # Imported here: `weft schema --help` must not pay for it.
+    from weft.tasks.json_schema import flow_schema, task_schema
+
+    print_json(task_schema() if what == "task" else flow_schema())

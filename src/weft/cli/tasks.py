@@ -1,0 +1,24 @@
+"""`weft tasks`: stored task records."""
+
+import click
+
+from weft.cli.lazy import LazyGroup
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_in={
+        "list": ("weft.cli.tasks_list:list_tasks", "List tasks, newest first."),
+        "show": ("weft.cli.tasks_show:show", "Show everything about one task."),
+        "tree": ("weft.cli.tasks_tree:tree", "Show the flow a task is in as a tree."),
+        "copy": ("weft.cli.tasks_copy:copy", "Copy a task and all below it as a new pending flow."),
+        "link": ("weft.cli.tasks_link:link", "Make a new flow that carries the results of completed tasks."),
+        "archive": ("weft.cli.tasks_archive:archive", "Make a frozen deep copy of completed tasks."),
+        "update": ("weft.cli.tasks_update:update", "Set fields of a task."),
+        "delete": ("weft.cli.tasks_delete:delete", "Delete pending tasks that nothing needs."),
+        "export": ("weft.cli.tasks_export:export", "Write a flow as JSON that `weft flow submit` reads."),
+        "events": ("weft.cli.tasks_events:events", "Show what happened, oldest first."),
+    },
+)
+def tasks() -> None:
+    """Look at stored tasks, and copy, link, archive, update, delete them."""

@@ -1,0 +1,71 @@
+"""`weft tasks list`."""
+
+import click
+
+from weft.cli.options import TASK_ID, store_options
+from weft.cli.output import print_json, print_table
+from weft.cli.running import with_app
+from weft.cli.text import plural, printable, when
+from weft.ids import TaskId
+
+
+@click.command("list")
+@click.option(
+    "--status",
+    type=click.Choice(["pending", "in_progress", "completed", "failed", "cancelled"]),
+    help="Only tasks in this status.",
+)
+@click.option("--name", metavar="TEXT", help="Only tasks whose name contains this, in any case.")
+@click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Only tasks of the flow with this root.")
+@click.option("--roots", "only_roots", is_flag=True, help="Only roots: one line per flow.")
+@click.option("--scheduled", "only_scheduled", is_flag=True, help="Only tasks whose schedule is on.")
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="How many to pass over first.")
+@store_options
+def list_tasks(
+    status: str | None,
+    name: str | None,
+    tree: TaskId | None,
+    only_roots: bool,
+    only_scheduled: bool,
+    limit: int,
+    offset: int,
+    db: str | None,
+    user: str | None,
+    is_json: bool,
+) -> None:
+    """List tasks, newest first."""
+    # Imported here: `weft tasks list --help` must not pay for them.
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.json_text import task_object
+    from weft.tasks.record import Status
+
+    wanted = TaskFilter(
+        status=Status(status) if status else None,
+        name=name,
+        tree=tree,
+        only_roots=only_roots,
+        only_scheduled=only_scheduled,
+        limit=limit,
+        offset=offset,
+    )
+    page = with_app(db, user, lambda app: app.list(wanted))
+    if is_json:
+        print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
+        return
+    if not page.tasks:
+        click.echo("no tasks")
+        return
+    rows = [
+        (
+            task.id,
+            printable(task.name, width=40),
+            task.status.value,
+            f"{task.progress:.0%}",
+            when(task.created_at),
+        )
+        for task in page.tasks
+    ]
+    print_table(("ID", "NAME", "STATUS", "DONE", "CREATED"), rows, status_column=2)
+    if page.total > len(page.tasks):
+        click.echo(f"{len(page.tasks):,} of {plural(page.total, 'task')}; see --limit and --offset")

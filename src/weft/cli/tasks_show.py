@@ -1,0 +1,35 @@
+"""`weft tasks show`."""
+
+import click
+import msgspec
+
+from weft.cli.options import TASK_ID, store_options
+from weft.cli.output import print_json
+from weft.cli.running import with_app
+from weft.cli.text import printable
+from weft.ids import TaskId
+
+
+@click.command()
+@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.option("--all", "is_all", is_flag=True, help="Show empty fields too.")
+@store_options
+def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_json: bool) -> None:
+    """Show everything about one task."""
+    # Imported here: `weft tasks show --help` must not pay for it.
+    from weft.tasks.json_text import task_object
+
+    record = task_object(with_app(db, user, lambda app: app.get(task_id)))
+    if is_json:
+        print_json(record)
+        return
+    width = max(map(len, record))
+    for field, value in record.items():
+        if is_all or value not in (None, {}, [], False):
+            click.echo(f"{field:<{width}}  {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return printable(msgspec.json.encode(value).decode())

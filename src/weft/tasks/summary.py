@@ -1,0 +1,57 @@
+"""How a flow stands as a whole."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from weft.ids import TaskId
+from weft.tasks import graph
+from weft.tasks.flow import Flow
+from weft.tasks.record import Status
+
+_BROKEN = frozenset({Status.FAILED, Status.CANCELLED})
+
+
+class FlowSummary(Struct, frozen=True):
+    """The flow's root, its status as a whole, how many tasks are in each status, how many can never start."""
+
+    root_id: TaskId
+    status: Status
+    counts: dict[str, int]
+    blocked: int
+
+
+def summarize(flow: Flow) -> FlowSummary:
+    """The summary of a flow."""
+    counts = Counter(task.status for task in flow)
+    return FlowSummary(
+        root_id=flow.root.id,
+        status=_overall(counts),
+        counts={status.value: counts[status] for status in Status if counts[status]},
+        blocked=len(blocked(flow)),
+    )
+
+
+def blocked(flow: Flow) -> set[TaskId]:
+    """The pending tasks that can never start: a required dependency failed, was cancelled or is blocked.
+
+    An optional dependency must still end, so waiting for a blocked task blocks as well, required or not.
+    """
+    first = [
+        task.id
+        for task in flow
+        if task.status is Status.PENDING
+        and any(
+            dependency.required and dependency.id in flow and flow[dependency.id].status in _BROKEN
+            for dependency in task.dependencies
+        )
+    ]
+    reached = graph.reachable(first, flow.dependents)
+    return {task_id for task_id in reached if flow[task_id].status is Status.PENDING}
+
+
+def _overall(counts: Counter[Status]) -> Status:
+    for status in (Status.IN_PROGRESS, Status.FAILED, Status.CANCELLED, Status.PENDING):
+        if counts[status]:
+            return status
+    return Status.COMPLETED
