@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.errors import WeftError
+from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.ids import TaskId
 from weft.store.errors import TaskExists
 from weft.store.protocol import Claim, Owner
@@ -30,14 +31,17 @@ def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) ->
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        reach(STORE_BEGAN)
         transaction = _Transaction(connection)
         outcomes = [transaction.apply(request) for request in requests]
         transaction.write_events()
+        reach(STORE_APPLIED)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    reach(STORE_COMMITTED)
     return outcomes
 
 
