@@ -127,7 +127,9 @@ def asked(
         due = step(due)
 
 
-# The models look at every minute, and a slow machine takes its time over that.
+# The list of zones is read in whichever example comes first, and a slow machine takes its time over that.
+unhurried = settings(deadline=None)
+# The models look at every minute.
 slow_model = settings(deadline=None, max_examples=50)
 
 
@@ -207,6 +209,7 @@ schedules = st.builds(
 )
 
 
+@unhurried
 @given(schedules, near_changes | moments)
 def test_due_times_increase_within_the_window(of: Schedule, after: datetime) -> None:
     due = due_between(of, after=after, until=after + 36_500 * DAY, limit=5)
@@ -217,6 +220,7 @@ def test_due_times_increase_within_the_window(of: Schedule, after: datetime) -> 
     assert all(time.tzinfo is UTC for time in due)
 
 
+@unhurried
 @given(schedules, near_changes | moments)
 def test_no_due_time_lies_between_a_moment_and_the_next_due_time(of: Schedule, after: datetime) -> None:
     due = next_due(of, after=after)
@@ -225,6 +229,7 @@ def test_no_due_time_lies_between_a_moment_and_the_next_due_time(of: Schedule, a
     assert earlier is None or earlier <= after
 
 
+@unhurried
 @given(schedules, near_changes | moments)
 def test_no_due_time_lies_between_the_previous_due_time_and_a_moment(of: Schedule, before: datetime) -> None:
     due = previous_due(of, before=before)
@@ -233,6 +238,7 @@ def test_no_due_time_lies_between_the_previous_due_time_and_a_moment(of: Schedul
     assert later is None or later >= before
 
 
+@unhurried
 @given(schedules, near_changes, st.integers(0, 20), st.timedeltas(timedelta(0), 10 * DAY))
 def test_due_between_is_asking_for_the_next_one_again_and_again(
     of: Schedule, after: datetime, limit: int, span: timedelta
@@ -246,6 +252,7 @@ def test_due_between_is_asking_for_the_next_one_again_and_again(
 cron_like = st.lists(st.text("0123456789*,-/LW#? janfebmonsun@:", max_size=8), max_size=7).map(" ".join)
 
 
+@unhurried
 @given(
     st.sampled_from(ScheduleType),
     st.text(max_size=40) | cron_like,

@@ -1,7 +1,8 @@
 """The moments at which a cron expression is due in a time zone.
 
-`cronsim` works out the wall times and this module the moments at which the clocks show them, because
-cronsim's own zone handling loses times where clocks change by half an hour or at midnight.
+`cronsim` works out the wall times and this module the moments at which the clocks show them. cronsim's own
+handling of zones is not enough: asked within a repeated hour it answers with a time that is past already,
+and where clocks go back by half an hour it loses times.
 
 On the days on which clocks change this follows Debian cron. Fixed times are due once: those of a skipped
 hour right after the jump, those of a repeated hour at their first showing. Expressions with `*` as

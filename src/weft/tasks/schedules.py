@@ -169,12 +169,11 @@ def _runs_left(schedule: Schedule) -> int | None:
 
 
 def _once_moment(at: datetime, zone: ZoneInfo, *, text: str) -> datetime:
-    moment = _utc(at) if at.tzinfo else None
     try:
-        moment = moment or moment_of(at, zone)
-    except OverflowError:  # the zone's offset takes it out of the calendar
-        moment = None
-    if moment is None or not _EARLIEST <= moment <= _LATEST:
+        moment = at.astimezone(UTC) if at.tzinfo else moment_of(at, zone)
+    except OverflowError:  # the offset takes it out of the calendar
+        moment = _CALENDAR_END
+    if not _EARLIEST <= moment <= _LATEST:
         expected = f"a time from {_EARLIEST.date()} to {_LATEST.date()}"
         raise bad_expression("date and time", expected=expected, actual=text)
     return moment

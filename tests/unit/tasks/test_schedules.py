@@ -87,6 +87,7 @@ CLOCK_CHANGES = [
     # Berlin, 26 October 2025: 03:00 becomes 02:00. A repeated time is due once, at its first showing.
     ("30 2 * * *", "Europe/Berlin", "2025-10-25 12:00", ["2025-10-26 00:30", "2025-10-27 01:30"]),
     ("30 2 * * *", "Europe/Berlin", "2025-10-26 01:00", ["2025-10-27 01:30"]),
+    ("30 2 * * *", "Europe/Berlin", "2025-10-26 01:15", ["2025-10-27 01:30"]),
     (
         "30 * * * *",
         "Europe/Berlin",
@@ -311,6 +312,24 @@ def test_at_both_ends_of_the_calendar_there_is_an_answer(
     assert (next_due(of, after=moment) is not None) == early
     assert (previous_due(of, before=moment) is not None) == (not early)
     check(schedule(kind, expression, zone, start_at=moment, end_at=moment, anchor=moment))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression"), [(CRON, "0 23 31 12 *"), (CRON, "0 0 29 2 *"), (INTERVAL, "3153600000")]
+)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_when_the_calendar_ends_before_the_next_due_time_nothing_is_due(
+    kind: ScheduleType, expression: str, zone: str
+) -> None:
+    assert next_due(schedule(kind, expression, zone), after=at("9999-12-29")) is None
+
+
+@pytest.mark.parametrize("expression", ["0 0 1 1 *", "0 0 29 2 *"])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_when_the_calendar_begins_after_the_previous_due_time_nothing_was_due(
+    expression: str, zone: str
+) -> None:
+    assert previous_due(schedule(CRON, expression, zone), before=at("0001-01-04")) is None
 
 
 @pytest.mark.parametrize(
