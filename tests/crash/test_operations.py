@@ -23,7 +23,9 @@ def a_large_flow() -> Flow:
     """A completed tree of 1,000 tasks, three levels deep, where each task depends on the one before."""
     tasks: list[dict[str, object]] = [{"name": "t0"}]
     for number in range(1, SIZE):
-        tasks.append({"name": f"t{number}", "parent_id": f"t{number // 32}", "dependencies": [f"t{number - 1}"]})
+        tasks.append(
+            {"name": f"t{number}", "parent_id": f"t{number // 32}", "dependencies": [f"t{number - 1}"]}
+        )
     tasks[1]["dependencies"] = []
     return completed(a_flow(*tasks))
 
@@ -42,7 +44,9 @@ async def other_flows(url: str, source: Flow) -> list[Flow]:
     try:
         roots = await store.list(TaskFilter(only_roots=True), owner=EVERYONE)
         everything = await store.list(TaskFilter(limit=0), owner=EVERYONE)
-        flows = [await store.flow_of(root.id, owner=EVERYONE) for root in roots.tasks if root.id != source.root.id]
+        flows = [
+            await store.flow_of(root.id, owner=EVERYONE) for root in roots.tasks if root.id != source.root.id
+        ]
         assert everything.total == len(source) + sum(map(len, flows)), "tasks without a root"
         kept = await store.get(source.root.id, owner=EVERYONE)
         assert kept.has_references == bool(flows)
@@ -99,7 +103,9 @@ asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
 
 @pytest.mark.parametrize("operation", ["copy", "link", "archive"])
 @pytest.mark.parametrize("count", [5, 500, 1000, 1500, 2000])
-async def test_a_kill_at_any_statement_leaves_the_operation_absent(tmp_path: Path, operation: str, count: int) -> None:
+async def test_a_kill_at_any_statement_leaves_the_operation_absent(
+    tmp_path: Path, operation: str, count: int
+) -> None:
     url = str(tmp_path / "weft.db")
     source = await stored_flow(url)
 

@@ -81,7 +81,9 @@ def test_a_module_imports_only_what_lies_below_it(module: str) -> None:
         below = room_of(target)
         if below is None or below == room:
             continue
-        assert LAYER_OF[below] < LAYER_OF[room] or LAYER_OF[room] == 0 == LAYER_OF[below], f"{module} imports {target}"
+        assert LAYER_OF[below] < LAYER_OF[room] or LAYER_OF[room] == 0 == LAYER_OF[below], (
+            f"{module} imports {target}"
+        )
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

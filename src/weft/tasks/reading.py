@@ -16,6 +16,7 @@ from weft.tasks.flow_checks import Node, flow_problems
 from weft.tasks.input_checks import input_problems
 from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
+from weft.tasks.schedules import planned
 
 _AMBIGUOUS = TaskId("")
 
@@ -42,7 +43,7 @@ def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str |
     problems += reader.problems
     if problems:
         raise InvalidTasks(problems)
-    return Flow(_with_auxiliary_fields(tasks))
+    return Flow(planned(task, after=now) for task in _with_auxiliary_fields(tasks))
 
 
 def flatten(document: Any) -> tuple[list[Draft], list[Problem]]:
