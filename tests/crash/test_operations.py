@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,12 @@ SIZE = 1000
 
 def a_large_flow() -> Flow:
     """A completed tree of 1,000 tasks, three levels deep, where each task depends on the one before."""
-    tasks: list[dict[str, object]] = [{"name": "t0"}]
-    for number in range(1, SIZE):
-        tasks.append(
-            {"name": f"t{number}", "parent_id": f"t{number // 32}", "dependencies": [f"t{number - 1}"]}
-        )
-    tasks[1]["dependencies"] = []
-    return completed(a_flow(*tasks))
+    tasks: list[dict[str, Any]] = [
+        {"name": f"t{number}", "parent_id": f"t{number // 32}", "dependencies": [f"t{number - 1}"]}
+        for number in range(1, SIZE)
+    ]
+    tasks[0]["dependencies"] = []
+    return completed(a_flow("t0", *tasks))
 
 
 async def stored_flow(url: str) -> Flow:
@@ -101,6 +101,11 @@ asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
 """
 
 
+def killed_at_statement(url: str, root: str, operation: str, count: int) -> int:
+    command = [sys.executable, "-c", KILL_AT_STATEMENT, url, root, operation, str(count)]
+    return subprocess.run(command, check=False).returncode
+
+
 @pytest.mark.parametrize("operation", ["copy", "link", "archive"])
 @pytest.mark.parametrize("count", [5, 500, 1000, 1500, 2000])
 async def test_a_kill_at_any_statement_leaves_the_operation_absent(
@@ -109,11 +114,8 @@ async def test_a_kill_at_any_statement_leaves_the_operation_absent(
     url = str(tmp_path / "weft.db")
     source = await stored_flow(url)
 
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL_AT_STATEMENT, url, source.root.id, operation, str(count)], check=False
-    )
+    assert killed_at_statement(url, source.root.id, operation, count) == -9
 
-    assert killed.returncode == -9
     assert await other_flows(url, source) == []
 
 
