@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.collector import paused_collector
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.ids import TaskId
@@ -27,6 +28,7 @@ def owner_parameters(owner: Owner) -> dict[str, Any]:
     return {"everyone": owner.is_everyone, "user_id": owner.user_id}
 
 
+@paused_collector()
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     connection.execute("BEGIN IMMEDIATE")
