@@ -136,7 +136,8 @@ def test_a_read_only_disk_is_said_to_be_read_only(tmp_path: Path) -> None:
 
     done = in_small_disk(
         f"$W flow submit {EXAMPLE} --db $DISK/weft.db || exit 1; mount -o remount,ro {disk};"
-        f"$W flow submit {EXAMPLE} --db $DISK/weft.db; echo exit $?; $W tasks list --db $DISK/weft.db; echo exit $?",
+        f"$W flow submit {EXAMPLE} --db $DISK/weft.db; echo exit $?;"
+        "$W tasks list --db $DISK/weft.db; echo exit $?",
         disk,
     )
 

@@ -62,7 +62,7 @@ def translated(error: sqlite3.Error, path: Path) -> WeftError:
 
 def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
     """An open connection in autocommit mode: transactions are begun and ended in so many words."""
-    # On a read-only disk nobody writes, so the file can be read without the log that SQLite cannot make there.
+    # On a read-only disk nobody writes, so the file can be read without the log SQLite cannot make there.
     is_immutable = path.is_file() and os.statvfs(path).f_flag & os.ST_RDONLY
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}{'?immutable=1' if is_immutable else ''}",
