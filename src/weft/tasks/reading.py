@@ -116,6 +116,7 @@ class _Reader:
         tasks: list[Task] = []
         for draft in self.drafts:
             dependencies = self._resolve_dependencies(draft)
+            self._resolve_mappings(draft)
             self._fill_defaults(draft)
             task, problems = read_task(draft.raw, path=draft.path)
             self.problems += problems
@@ -200,6 +201,24 @@ class _Reader:
                 rewritten.append({"id": target, **rest})
         draft.raw["dependencies"] = rewritten
         return resolved
+
+    def _resolve_mappings(self, draft: Draft) -> None:
+        """Rewrite `params.input_mappings` that start with a name ("fetch.stdout") to start with the id."""
+        params = draft.raw.get("params")
+        mappings = params.get("input_mappings") if isinstance(params, dict) else None
+        if not isinstance(params, dict) or not isinstance(mappings, dict):
+            return
+        resolved = {name: self._mapping_source(source) for name, source in mappings.items()}
+        draft.raw["params"] = {**params, "input_mappings": resolved}
+
+    def _mapping_source(self, source: Any) -> Any:
+        """The source with a leading name replaced; a name may itself contain dots, so the shortest wins."""
+        parts = source.split(".") if isinstance(source, str) else []
+        for length in range(1, len(parts) + 1):
+            found = self.by_name.get(".".join(parts[:length]))
+            if found:
+                return ".".join([found, *parts[length:]])
+        return source
 
     def _resolve(self, draft: Draft, field: str, reference: str, index: int | None = None) -> TaskId | None:
         """The id that an id or a name stands for; None and a problem when it is no task's."""
