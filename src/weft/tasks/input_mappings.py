@@ -1,7 +1,7 @@
 """`params.input_mappings`: inputs that are filled from the results of dependencies when a task starts.
 
-`{"param": "<dependency id>.path.to.field"}` takes one field; a number in the path is an index of a list; without a
-path the whole result is taken.
+`{"param": "<dependency id>.path.to.field"}` takes one field; a number in the path is an index of a list;
+without a path the whole result is taken.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
     for name, source in mappings.items():
         start = source.partition(".")[0].lower() if isinstance(source, str) else None
         if start not in known:
-            reason = f"input {name!r} is mapped from {shown(source)!r}, which does not start with a dependency's id"
+            reason = f"input {name!r} is mapped from {shown(source)!r}, which starts with no dependency's id"
             problems.append(
                 Problem("params", reason, '"<dependency id>.path"', shown(source), joined(where, name))
             )
