@@ -1,10 +1,14 @@
 """Rules between the fields of one task: what its status, schedule and origin allow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from weft.tasks import schedules
 from weft.tasks.problems import Problem, joined, shown
-from weft.tasks.record import Origin, Status, Task
+from weft.tasks.record import Origin, ScheduleType, Status, Task
+from weft.tasks.schedule_errors import ScheduleError
+from weft.tasks.schedule_expressions import parse_expression
+from weft.tasks.schedule_policies import catch_up, overlap, time_zone
+from weft.tasks.schedules import check, schedule_of
+from weft.tasks.time_zones import zone_named
 
 _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
 
@@ -84,7 +88,26 @@ def _schedule_problems(task: Task) -> Iterator[_Finding]:
         if getattr(task, field) is None:
             yield field, "must be set when schedule_enabled is true", "a value", None
     if task.schedule_type is not None and task.schedule_expression is not None:
-        try:
-            schedules.check(task)
-        except schedules.ScheduleError as error:
-            yield error.field, error.message, error.expected, error.actual
+        yield from _schedule_findings(task, task.schedule_type, task.schedule_expression)
+
+
+def _schedule_findings(task: Task, kind: ScheduleType, expression: str) -> Iterator[_Finding]:
+    parts: tuple[Callable[[], object], ...] = (
+        lambda: parse_expression(kind, expression),
+        lambda: zone_named(time_zone(task.params)),
+        lambda: catch_up(task.params),
+        lambda: overlap(task.params),
+    )
+    errors = [error for part in parts if (error := _error_of(part))]
+    # The whole can only be judged when the parts are sound: the window, a time that no calendar has.
+    whole = None if errors else _error_of(lambda: check(schedule_of(task)))
+    for error in [*errors, *([whole] if whole else [])]:
+        yield error.field, error.reason, error.expected, error.actual
+
+
+def _error_of(read: Callable[[], object]) -> ScheduleError | None:
+    try:
+        read()
+    except ScheduleError as error:
+        return error
+    return None

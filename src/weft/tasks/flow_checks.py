@@ -44,15 +44,17 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
     for node in nodes:
         seen: set[TaskId] = set()
         for index, target in enumerate(node.dependencies):
+            if target != node.id and target in by_id and target not in seen:
+                seen.add(target)
+                continue
             where = joined("dependencies", index)
             if target == node.id:
                 yield _problem(node, where, "a task must not depend on itself", "another task", target)
             elif target not in by_id:
                 reason = f"depends on {target}, which is not a task of this flow"
                 yield _problem(node, where, reason, "the id or name of a task of the same flow", target)
-            elif target in seen:
+            else:
                 yield _problem(node, where, f"depends on {target} twice", "each dependency once", target)
-            seen.add(target)
     edges = {
         node.id: [target for target in node.dependencies if target != node.id] for node in by_id.values()
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from weft.collector import paused_collector
 from weft.ids import NewTaskId, TaskId, is_task_id
 from weft.tasks.consistency import consistency_problems
 from weft.tasks.field_checks import read_task
@@ -16,6 +17,7 @@ from weft.tasks.flow_checks import Node, flow_problems
 from weft.tasks.input_checks import input_problems
 from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
+from weft.tasks.schedules import planned
 
 _AMBIGUOUS = TaskId("")
 
@@ -29,6 +31,7 @@ class Draft(msgspec.Struct):
     is_nested: bool = False
 
 
+@paused_collector()
 def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str | None = None) -> Flow:
     """The flow a JSON document describes; raises InvalidTasks with every problem found.
 
@@ -42,7 +45,7 @@ def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str |
     problems += reader.problems
     if problems:
         raise InvalidTasks(problems)
-    return Flow(_with_auxiliary_fields(tasks))
+    return Flow(planned(task, after=now) for task in _with_auxiliary_fields(tasks))
 
 
 def flatten(document: Any) -> tuple[list[Draft], list[Problem]]:
@@ -161,10 +164,11 @@ class _Reader:
                 self._place_below(draft, draft.parent.raw["id"])
             elif draft is root or draft.is_nested:
                 draft.raw.setdefault("parent_id", None)
-            else:
-                parent = draft.raw.setdefault("parent_id", root.raw["id"])
-                if isinstance(parent, str):
-                    draft.raw["parent_id"] = self._resolve(draft, "parent_id", parent) or parent
+            elif "parent_id" not in draft.raw:
+                draft.raw["parent_id"] = root.raw["id"]
+            elif isinstance(draft.raw["parent_id"], str):
+                given = draft.raw["parent_id"]
+                draft.raw["parent_id"] = self._resolve(draft, "parent_id", given) or given
         return root
 
     def _place_below(self, draft: Draft, parent_id: str) -> None:
@@ -190,27 +194,31 @@ class _Reader:
             if not isinstance(reference, str):
                 rewritten.append(entry)
                 continue
-            target = self._resolve(draft, joined("dependencies", index), reference)
+            target = self._resolve(draft, "dependencies", reference, index)
             if target is not None:
                 resolved.append(target)
                 rewritten.append({"id": target, **rest})
         draft.raw["dependencies"] = rewritten
         return resolved
 
-    def _resolve(self, draft: Draft, where: str, reference: str) -> TaskId | None:
+    def _resolve(self, draft: Draft, field: str, reference: str, index: int | None = None) -> TaskId | None:
         """The id that an id or a name stands for; None and a problem when it is no task's."""
         lowered = reference.lower()
-        if lowered in self.known or is_task_id(reference):
-            return TaskId(lowered)  # an unknown id is reported with the other rules of the flow
+        if lowered in self.known:
+            return TaskId(lowered)
         found = self.by_name.get(reference)
+        if found:
+            return found
+        where = field if index is None else joined(field, index)
+        if found is None and is_task_id(reference):
+            return TaskId(lowered)  # an unknown id is reported with the other rules of the flow
         if found is None:
             reason = f"no task of this flow is named {shown(reference)!r}{nearest(reference, self.by_name)}"
             self._report(draft, where, reason, "the id or name of a task of the same flow", reference)
-        elif found is _AMBIGUOUS:
+        else:
             reason = f"several tasks are named {shown(reference)!r}; use an id"
             self._report(draft, where, reason, "the id of a task of the same flow", reference)
-            return None
-        return found
+        return None
 
     def _fill_defaults(self, draft: Draft) -> None:
         raw = draft.raw
@@ -223,7 +231,7 @@ class _Reader:
 
     def _node(self, draft: Draft, root: Draft, dependencies: list[TaskId]) -> Node:
         parent = draft.raw.get("parent_id")
-        if parent is not None and not is_task_id(parent):
+        if parent is not None and parent not in self.known and not is_task_id(parent):
             parent = root.raw["id"]  # already reported; taken as a child of the root for the other rules
         name, user_id = draft.raw.get("name"), draft.raw.get("user_id")
         return Node(

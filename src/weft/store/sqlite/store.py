@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from weft.collector import paused_collector
 from weft.ids import TaskId
 from weft.store.errors import StoreUnreachable
 from weft.store.grouped_writes import GroupedWrites
@@ -145,6 +146,7 @@ class SqliteStore(GroupedWrites):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read_in_thread, read)
 
+    @paused_collector()
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self._path):
             connection = self._reader()

@@ -4,7 +4,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.collector import paused_collector
 from weft.errors import WeftError
+from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.ids import TaskId
 from weft.store.attempts import ending, refusal, within_bounds
 from weft.store.columns import json_text
@@ -27,18 +29,22 @@ def owner_parameters(owner: Owner) -> dict[str, Any]:
     return {"everyone": owner.is_everyone, "user_id": owner.user_id}
 
 
+@paused_collector()
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        reach(STORE_BEGAN)
         transaction = _Transaction(connection)
         outcomes = [transaction.apply(request) for request in requests]
         transaction.write_events()
+        reach(STORE_APPLIED)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    reach(STORE_COMMITTED)
     return outcomes
 
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from msgspec import Struct, to_builtins
 
 from weft.ids import TaskId
-from weft.tasks import schedules
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.consistency import consistency_problems
 from weft.tasks.events import EventType, NewEvent
@@ -15,6 +14,7 @@ from weft.tasks.flow_checks import flow_problems, node_of
 from weft.tasks.input_checks import input_problems
 from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
+from weft.tasks.schedules import planned
 from weft.tasks.states import FrozenTask
 
 _NEVER = {
@@ -44,6 +44,17 @@ _ONLY_IN = {
     "inputs": frozenset({Status.PENDING, Status.FAILED}),
     "schemas": frozenset({Status.PENDING, Status.FAILED}),
 }
+_MOVES_THE_SCHEDULE = frozenset(
+    {
+        "schedule_type",
+        "schedule_expression",
+        "schedule_enabled",
+        "schedule_start_at",
+        "schedule_end_at",
+        "max_runs",
+        "params",
+    }
+)
 
 
 class UpdateTask(Struct, frozen=True, kw_only=True):
@@ -79,13 +90,13 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         raw = {**to_builtins(task), **self.fields}
         changed, problems = read_task(raw)
         if changed is not None:
-            changed = evolve(changed, updated_at=self.now)
-            if any(field.startswith("schedule_") or field in {"max_runs", "params"} for field in self.fields):
-                changed = evolve(changed, next_run_at=None)
+            changed = evolve(changed, updated_at=self.now, next_run_at=None)
             problems = consistency_problems(changed) + input_problems(changed)
         if problems or changed is None:
             raise InvalidTasks(problems)
-        return schedules.planned(changed, after=self.now)
+        if self.fields.keys() & _MOVES_THE_SCHEDULE:
+            return planned(changed, after=self.now)
+        return evolve(changed, next_run_at=task.next_run_at)
 
     def _check_flow(self, flow: Flow, changed: Task) -> None:
         nodes = [node_of(changed if task.id == changed.id else task) for task in flow]
