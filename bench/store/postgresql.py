@@ -9,28 +9,28 @@ finish the tasks, all through the store. Both run on one server, alternately; th
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 from tests.postgresql_server import fresh_schema, postgresql_server
 
-from weft.ids import TaskId, new_task_id
+from bench.measure import NOW, with_callers
+from weft.ids import new_task_id
 from weft.store.columns import columns_of
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, Claim
 from weft.tasks.flow import Flow
 from weft.tasks.operations import CopyTasks, MoveTask, SubmitFlow
 from weft.tasks.reading import read_flow
-from weft.tasks.record import FIELD_NAMES
+from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.states import Cancelled, Completed
 
 TASKS = 20_000
 BATCH = 1_000
 CALLERS = 500
 ROUNDS = 3
-NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
 LEASE_UNTIL = NOW + timedelta(seconds=30)
 RESULT = {"value": "some text that a model wrote", "tokens": 1234}
 
@@ -104,29 +104,20 @@ async def ours(url: str) -> dict[str, float]:
     flow = a_flow(TASKS)
     claims: list[Claim] = []
 
-    async def start(ids: Iterator[TaskId]) -> None:
-        for task_id in ids:
-            claim = await store.start(task_id, worker="w", now=NOW, lease_until=LEASE_UNTIL, owner=EVERYONE)
-            claims.append(claim)
+    async def start(task: Task) -> None:
+        claims.append(
+            await store.start(task.id, worker="w", now=NOW, lease_until=LEASE_UNTIL, owner=EVERYONE)
+        )
 
-    async def finish(held: Iterator[Claim]) -> None:
-        for claim in held:
-            assert await store.finish(claim, Completed(NOW, RESULT))
-
-    def start_all() -> Awaitable[Any]:
-        ids = iter([task.id for task in flow])
-        return asyncio.gather(*(start(ids) for _ in range(CALLERS)))
-
-    def finish_all() -> Awaitable[Any]:
-        held = iter(claims)
-        return asyncio.gather(*(finish(held) for _ in range(CALLERS)))
+    async def finish(claim: Claim) -> None:
+        assert await store.finish(claim, Completed(NOW, RESULT))
 
     try:
         return await timed(
             {
                 "insert": lambda: store.operate(SubmitFlow(flow, NOW), owner=EVERYONE),
-                "start": start_all,
-                "complete": finish_all,
+                "start": lambda: with_callers(start, list(flow), callers=CALLERS),
+                "complete": lambda: with_callers(finish, claims, callers=CALLERS),
             }
         )
     finally:
@@ -159,20 +150,19 @@ async def small_operations(url: str) -> None:
     store = await PostgresqlStore.open(url)
     small = [a_flow(1) for _ in range(10_000)]
 
-    async def submit(waiting: Iterator[Flow]) -> None:
-        for flow in waiting:
-            await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
+    async def submit(flow: Flow) -> None:
+        await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
 
-    async def cancel(waiting: Iterator[Flow]) -> None:
-        for flow in waiting:
-            await store.operate(MoveTask(flow.root.id, Cancelled(NOW)), owner=EVERYONE)
-
-    async def everybody(act: Callable[[Iterator[Flow]], Awaitable[None]]) -> None:
-        waiting = iter(small)
-        await asyncio.gather(*(act(waiting) for _ in range(CALLERS)))
+    async def cancel(flow: Flow) -> None:
+        await store.operate(MoveTask(flow.root.id, Cancelled(NOW)), owner=EVERYONE)
 
     try:
-        seconds = await timed({"submit": lambda: everybody(submit), "cancel": lambda: everybody(cancel)})
+        seconds = await timed(
+            {
+                "submit": lambda: with_callers(submit, small, callers=CALLERS),
+                "cancel": lambda: with_callers(cancel, small, callers=CALLERS),
+            }
+        )
         print("  ".join(f"{name} {len(small) / took:,.0f}/s" for name, took in seconds.items()))
     finally:
         await store.close()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import asyncpg
 
+from weft.collector import paused_collector
 from weft.ids import TaskId
 from weft.store.postgresql.rows import may_exist, task_of
 from weft.store.protocol import Owner
@@ -43,4 +44,9 @@ async def tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
     """The records in the rows."""
     if len(rows) < MANY_ROWS:
         return [task_of(row) for row in rows]
-    return await asyncio.to_thread(lambda: [task_of(row) for row in rows])
+    return await asyncio.to_thread(_many_tasks_of, rows)
+
+
+@paused_collector()
+def _many_tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
+    return [task_of(row) for row in rows]

@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.settings import shown_location
 from weft.store.errors import StoreError
 from weft.store.postgresql.attempts import apply_attempts
@@ -38,11 +39,14 @@ class Writer:
             connection = await self._begin()
             entries = [Entry(request) for request in requests]
             try:
+                reach(STORE_BEGAN)
                 await _apply(connection, entries)
+                reach(STORE_APPLIED)
                 await _commit(connection)
             except BaseException:
                 await _roll_back(connection)
                 raise
+            reach(STORE_COMMITTED)
             return [entry.outcome for entry in entries]
 
     async def close(self) -> None:
