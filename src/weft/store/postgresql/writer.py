@@ -32,8 +32,8 @@ class Writer:
     async def commit(self, requests: Sequence[Request]) -> list[Any]:
         """The value or error of each request, all committed together.
 
-        Raises when nothing was committed, or when the connection was lost and nobody knows. The latter is
-        safe to try again: every write is conditional on the state it was decided on.
+        Raises when nothing was committed, or when the connection was lost in the commit and nobody knows. A
+        second try spoils nothing, but only conditional writes notice it: a copy may be made twice.
         """
         with translated_errors(self._location):
             connection = await self._begin()
