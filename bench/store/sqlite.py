@@ -35,13 +35,13 @@ ROUNDS = 5
 _INSERT = load_queries("sqlite")["insert_task"]
 _START = """
     UPDATE tasks SET status = 'in_progress', started_at = ?1, updated_at = ?1,
-        attempt = attempt + 1, lease_owner = ?2, lease_until = ?3
-    WHERE id = ?4 AND status = 'pending'
+        attempt = attempt + 1, worker = ?2
+    WHERE id = ?3 AND status = 'pending'
 """
 _COMPLETE = """
     UPDATE tasks SET status = 'completed', result = ?1, progress = 1.0, completed_at = ?2, updated_at = ?2,
-        lease_owner = NULL, lease_until = NULL
-    WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND lease_owner = ?5
+        worker = NULL
+    WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5
 """
 
 
@@ -59,8 +59,8 @@ def bare(flow: Flow, folder: Path) -> float:
     path = folder / "bare.db"
     connection = connect(path, is_reader=False, synchronous="NORMAL")
     prepare(connection, path)
-    inserts = [task_row(task) for task in flow]
-    starts = [(1, "w", 1, task.id) for task in flow]
+    inserts = [[*task_row(task), "noop", 0] for task in flow]
+    starts = [(1, "w", task.id) for task in flow]
     completions = [('{"value":1}', 1, task.id, 1, "w") for task in flow]
     began = time.perf_counter()
     _in_batches(connection, _INSERT, inserts)
@@ -84,7 +84,7 @@ async def ours(flow: Flow, folder: Path) -> float:
     began = time.perf_counter()
     await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
     claims: list[Claim] = await with_callers(
-        lambda task: store.start(task.id, worker="w", now=NOW, lease_until=NOW, owner=EVERYONE),
+        lambda task: store.start(task.id, worker="w", now=NOW, owner=EVERYONE),
         list(flow),
         callers=CALLERS,
     )

@@ -38,7 +38,7 @@ async def submit(store: TaskStore, flow: Flow, owner: Owner = EVERYONE) -> Flow:
 
 
 async def start(store: TaskStore, task_id: TaskId, worker: str = "w", owner: Owner = EVERYONE) -> Claim:
-    return await store.start(task_id, worker=worker, now=NOON, lease_until=NOON + LEASE, owner=owner)
+    return await store.start(task_id, worker=worker, now=NOON, owner=owner)
 
 
 async def event_types(store: TaskStore, task_id: TaskId) -> list[EventType]:

@@ -1,5 +1,6 @@
 """What starting, reporting and finishing an attempt means for the columns, whatever the dialect."""
 
+from datetime import datetime
 from typing import Any
 
 from weft.errors import InternalError, WeftError
@@ -21,6 +22,11 @@ def ending(outcome: Outcome) -> tuple[tuple[Any, ...], JsonObject]:
         return ("completed", json_text(outcome.result), None, 1.0), {}
     error = error_text(outcome.error)
     return (outcome.verb, None, error, None), {"error": error}
+
+
+def retry_facts(retry_at: datetime) -> JsonObject:
+    """The facts of the event that tells of a retry."""
+    return {"at": retry_at.isoformat()}
 
 
 def refusal(request: Start, task: Task | None) -> WeftError:

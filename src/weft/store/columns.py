@@ -1,9 +1,11 @@
 """Task records as columns: what rows of every dialect have in common."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from weft.ids import TaskId
 from weft.store.errors import NotJson
 from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
 from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
@@ -53,3 +55,13 @@ def task_of_columns(values: list[Any]) -> Task:
     dependencies = values[DEPENDENCIES_FIELD]
     values[DEPENDENCIES_FIELD] = () if dependencies == "[]" else _decode_dependencies(dependencies)
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))
+
+
+def method_of(task: Task) -> str:
+    """The executor the task names; an empty text when it names none."""
+    return str((task.schemas or {}).get("method", ""))
+
+
+def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
+    """How many dependencies do not let the task start yet, among tasks of these statuses."""
+    return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)

@@ -4,10 +4,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.group_commit import GroupCommit
-from weft.store.protocol import Claim, Owner
-from weft.store.requests import Finish, Operate, Report, Request, Start
+from weft.store.protocol import Claim, Ending, FlowOutlook, Owner, Wanted
+from weft.store.requests import (
+    AddWorker,
+    EndFlow,
+    GiveBack,
+    Operate,
+    Recover,
+    RemoveWorker,
+    RenewWorker,
+    Report,
+    Request,
+    RunFlow,
+    Start,
+)
 from weft.tasks.changes import Operation
 from weft.tasks.states import Outcome
 
@@ -24,17 +37,49 @@ class GroupedWrites:
         value: T = await self._group.write(Operate(operation, owner))
         return value
 
-    async def start(
-        self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner
-    ) -> Claim:
-        claim: Claim = await self._group.write(Start(task_id, worker, now, lease_until, owner))
+    async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
+        claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
         return claim
+
+    async def advance(
+        self, endings: Sequence[Ending], wanted: Sequence[Wanted]
+    ) -> tuple[Sequence[bool | WeftError], Sequence[FlowOutlook]]:
+        outcomes = await self._group.write_together([*endings, *wanted])
+        for outcome in outcomes[len(endings) :]:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return outcomes[: len(endings)], outcomes[len(endings) :]
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
         return bool(await self._group.write(Report(claim, progress, now)))
 
     async def finish(self, claim: Claim, outcome: Outcome) -> bool:
-        return bool(await self._group.write(Finish(claim, outcome)))
+        return bool(await self._group.write(Ending(claim, outcome)))
+
+    async def give_back(self, claim: Claim, *, now: datetime) -> bool:
+        return bool(await self._group.write(GiveBack(claim, now)))
+
+    async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
+        await self._group.write(RunFlow(root_id, True, owner))
+
+    async def stop_flow(self, root_id: TaskId, *, owner: Owner) -> None:
+        await self._group.write(RunFlow(root_id, False, owner))
+
+    async def end_flow(self, root_id: TaskId) -> bool:
+        return bool(await self._group.write(EndFlow(root_id)))
+
+    async def add_worker(self, worker: str, *, lease_until: datetime) -> None:
+        await self._group.write(AddWorker(worker, lease_until))
+
+    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:
+        held: frozenset[TaskId] | None = await self._group.write(RenewWorker(worker, lease_until))
+        return held
+
+    async def remove_worker(self, worker: str, *, now: datetime) -> int:
+        return int(await self._group.write(RemoveWorker(worker, now)))
+
+    async def recover(self, *, now: datetime) -> int:
+        return int(await self._group.write(Recover(now)))
 
     async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
         """The value or error of each request, all committed together; raises when nothing was."""

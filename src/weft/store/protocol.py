@@ -1,11 +1,12 @@
 """What a store of task records does, whatever keeps them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
@@ -28,13 +29,49 @@ EVERYONE = Owner(is_everyone=True)
 
 
 class Claim(Struct, frozen=True):
-    """A worker's right to finish one attempt of a task, until the lease runs out."""
+    """A worker's right to finish one attempt of a task, until the worker's lease runs out."""
 
     task_id: TaskId
     attempt: int
     worker: str
     task_tree_id: TaskId
     user_id: str | None
+
+
+class Claimed(Struct, frozen=True):
+    """A task that was claimed, as it is now."""
+
+    claim: Claim
+    task: Task
+
+
+class Ending(Struct, frozen=True):
+    """How an attempt ended; with `retry_at`, a failed one is followed by another from that time on."""
+
+    claim: Claim
+    outcome: Outcome
+    retry_at: datetime | None = None
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """How many tasks of a flow a worker can take on now."""
+
+    flow: TaskId
+    worker: str
+    now: datetime
+    slots: int
+    free: Mapping[str, int] = {}
+    """Slots left for methods that have a limit of their own; methods not named have none."""
+
+
+class FlowOutlook(Struct, frozen=True, kw_only=True):
+    """What a worker claimed of a flow, and what else is to come of it."""
+
+    claimed: tuple[Claimed, ...] = ()
+    next_ready_at: datetime | None = None
+    """When the next delayed task may start."""
+    in_progress: int = 0
+    """Tasks that some worker is at, these included."""
 
 
 class TaskFilter(Struct, frozen=True, kw_only=True):
@@ -85,10 +122,18 @@ class TaskStore(Protocol):
         """Carry an operation out in one transaction and return its value."""
         ...
 
-    async def start(
-        self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner
-    ) -> Claim:
-        """Begin the next attempt of a pending task; raises when its state forbids it."""
+    async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
+        """Begin the next attempt of one pending task; raises when its state forbids it."""
+        ...
+
+    async def advance(
+        self, endings: Sequence[Ending], wanted: Sequence[Wanted]
+    ) -> tuple[Sequence[bool | WeftError], Sequence[FlowOutlook]]:
+        """End attempts and claim what may start, in one transaction.
+
+        For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
+        stored; for each flow wanted its outlook.
+        """
         ...
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
@@ -97,6 +142,42 @@ class TaskStore(Protocol):
 
     async def finish(self, claim: Claim, outcome: Outcome) -> bool:
         """End the attempt; False when the claim no longer holds and nothing was written."""
+        ...
+
+    async def give_back(self, claim: Claim, *, now: datetime) -> bool:
+        """Let another worker take the task over; False when the claim no longer holds."""
+        ...
+
+    async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
+        """Ask for a flow to be run, by this process or any other; raises TaskNotFound."""
+        ...
+
+    async def stop_flow(self, root_id: TaskId, *, owner: Owner) -> None:
+        """Take that back: no more of its tasks are to be started."""
+        ...
+
+    async def end_flow(self, root_id: TaskId) -> bool:
+        """Take it back if nothing of the flow can go on by itself; whether that was so."""
+        ...
+
+    async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
+        """The roots of the flows that are to be run, oldest first."""
+        ...
+
+    async def add_worker(self, worker: str, *, lease_until: datetime) -> None:
+        """Make a worker known; its claims hold until its lease runs out."""
+        ...
+
+    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:
+        """Prolong the worker's lease and return the tasks it holds; None: it was taken for dead."""
+        ...
+
+    async def remove_worker(self, worker: str, *, now: datetime) -> int:
+        """Forget a worker and give back what it held; how many tasks that were."""
+        ...
+
+    async def recover(self, *, now: datetime) -> int:
+        """Give back the tasks of workers whose lease has run out; how many tasks that were."""
         ...
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:

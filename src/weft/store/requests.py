@@ -6,9 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.store.protocol import Claim, Owner
+from weft.store.protocol import Claim, Ending, Owner, Wanted
 from weft.tasks.changes import Operation
-from weft.tasks.states import Outcome
 
 
 class Start(Struct, frozen=True):
@@ -17,7 +16,6 @@ class Start(Struct, frozen=True):
     task_id: TaskId
     worker: str
     now: datetime
-    lease_until: datetime
     owner: Owner
 
 
@@ -29,11 +27,52 @@ class Report(Struct, frozen=True):
     now: datetime
 
 
-class Finish(Struct, frozen=True):
-    """End an attempt."""
+class GiveBack(Struct, frozen=True):
+    """Let another worker take an attempt over."""
 
     claim: Claim
-    outcome: Outcome
+    now: datetime
+
+
+class RunFlow(Struct, frozen=True):
+    """Ask for a flow to be run, or take that back."""
+
+    root_id: TaskId
+    is_running: bool
+    owner: Owner
+
+
+class EndFlow(Struct, frozen=True):
+    """Take it back if nothing of the flow can go on by itself."""
+
+    root_id: TaskId
+
+
+class AddWorker(Struct, frozen=True):
+    """Make a worker known."""
+
+    worker: str
+    lease_until: datetime
+
+
+class RenewWorker(Struct, frozen=True):
+    """Prolong a worker's lease."""
+
+    worker: str
+    lease_until: datetime
+
+
+class RemoveWorker(Struct, frozen=True):
+    """Forget a worker."""
+
+    worker: str
+    now: datetime
+
+
+class Recover(Struct, frozen=True):
+    """Give back what dead workers held."""
+
+    now: datetime
 
 
 class Operate(Struct, frozen=True):
@@ -43,4 +82,17 @@ class Operate(Struct, frozen=True):
     owner: Owner
 
 
-Request = Start | Report | Finish | Operate
+Request = (
+    Start
+    | Report
+    | Ending
+    | GiveBack
+    | Wanted
+    | RunFlow
+    | EndFlow
+    | AddWorker
+    | RenewWorker
+    | RemoveWorker
+    | Recover
+    | Operate
+)

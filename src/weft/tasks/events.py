@@ -19,6 +19,7 @@ class EventType(StrEnum):
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
     TASK_RETRIED = "task.retried"
+    TASK_GIVEN_BACK = "task.given_back"
     TASK_UPDATED = "task.updated"
     TASK_DELETED = "task.deleted"
     TASK_REFERENCED = "task.referenced"

@@ -98,6 +98,10 @@ class Dependency(Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[_Id, _about("ID of the task to depend on; a task of the same flow.")]
     required: Annotated[bool, _about("Whether it must complete; false: it must only end.")] = True
 
+    def allows(self, status: Status) -> bool:
+        """Whether a dependency in this status lets the dependent task start."""
+        return status is Status.COMPLETED or (not self.required and status.is_terminal)
+
 
 class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stored unit of work."""

@@ -16,8 +16,9 @@ from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
+from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import event_of, task_of
-from weft.store.sqlite.transaction import commit_group, owner_parameters
+from weft.store.sqlite.transaction import commit_group
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
@@ -76,6 +77,13 @@ class SqliteStore(GroupedWrites):
         if task_id not in flow:
             raise TaskNotFound(task_id=task_id)
         return flow
+
+    async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
+        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
+            rows = connection.execute(_SQL["running_flows"], (owner.is_everyone, owner.user_id))
+            return [row[0] for row in rows]
+
+        return await self._read(read)
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
         parameters = {

@@ -32,15 +32,39 @@ CREATE TABLE tasks (
     run_count INTEGER NOT NULL,
     task_tree_id TEXT NOT NULL,
     has_children INTEGER NOT NULL,
+    -- What follows is the engine's own, and no part of the record.
+    method TEXT NOT NULL, -- schemas.method; '' when there is none
+    waiting_for INTEGER NOT NULL, -- dependencies that do not let it start yet
     attempt INTEGER NOT NULL DEFAULT 0,
-    lease_owner TEXT,
-    lease_until INTEGER
+    worker TEXT, -- who has the attempt that is in progress; null: it was given back or its worker died
+    ready_at INTEGER, -- not before this time: a retry that waits
+    is_running INTEGER NOT NULL DEFAULT 0 -- of a root: somebody asked for the flow to be run
 ) STRICT;
 
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id);
 CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
 CREATE INDEX schedules_by_due_time ON tasks (next_run_at) WHERE schedule_enabled = 1;
+CREATE INDEX running_flows ON tasks (seq) WHERE is_running = 1;
+-- The definition of a schedule stays pending; only its copies run.
+CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
+    WHERE status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0;
+CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
+CREATE INDEX tasks_in_progress ON tasks (worker) WHERE status = 'in_progress';
+
+-- Who waits for a task: the dependencies of the records, turned round.
+CREATE TABLE dependents (
+    dependency_id TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    is_required INTEGER NOT NULL,
+    PRIMARY KEY (dependency_id, task_id)
+) STRICT, WITHOUT ROWID;
+
+-- Processes that run tasks; one whose lease has run out is taken for dead.
+CREATE TABLE workers (
+    id TEXT PRIMARY KEY,
+    lease_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
@@ -61,7 +85,7 @@ BEFORE UPDATE OF
     id, parent_id, user_id, name, status, priority, inputs, schemas, params, result, error, dependencies, progress,
     created_at, started_at, updated_at, completed_at, origin_type, original_task_id, schedule_type, schedule_expression,
     schedule_enabled, schedule_start_at, schedule_end_at, next_run_at, last_run_at, max_runs, run_count, task_tree_id,
-    has_children, attempt, lease_owner, lease_until
+    has_children, method, waiting_for, attempt, worker, ready_at
 ON tasks WHEN OLD.origin_type = 'archive'
 BEGIN SELECT RAISE(ABORT, 'archived tasks never change'); END;
 

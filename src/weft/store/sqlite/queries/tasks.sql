@@ -1,13 +1,14 @@
 -- name: insert_task
-INSERT INTO tasks ({columns})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- After the record: method, waiting_for
+INSERT INTO tasks ({columns}, method, waiting_for)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_task
 -- The operation that decided on the new record read the old one in this same transaction.
-UPDATE tasks SET ({columns}) =
-    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), -- ?1 id, ?5 status
-    lease_owner = CASE WHEN ?5 = 'in_progress' THEN lease_owner END,
-    lease_until = CASE WHEN ?5 = 'in_progress' THEN lease_until END
+UPDATE tasks SET ({columns}, method) =
+    (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), -- ?1 id, ?5 status
+    worker = CASE WHEN ?5 = 'in_progress' THEN worker END,
+    ready_at = NULL
 WHERE id = ?1;
 
 -- name: delete_task
@@ -17,26 +18,6 @@ DELETE FROM tasks WHERE id = ?;
 UPDATE tasks
 SET has_references = EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id)
 WHERE id = ?;
-
--- name: start_task
--- ?1 now, ?2 worker, ?3 lease_until, ?4 id, ?5 everyone, ?6 user_id
-UPDATE tasks
-SET status = 'in_progress', started_at = ?1, updated_at = ?1,
-    attempt = attempt + 1, lease_owner = ?2, lease_until = ?3
-WHERE id = ?4 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?5 OR user_id IS ?6)
-RETURNING attempt, task_tree_id, user_id;
-
--- name: report_progress
--- ?1 progress, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
-UPDATE tasks SET progress = ?1, updated_at = ?2
-WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND lease_owner = ?5 AND user_id IS ?6;
-
--- name: finish_task
--- ?1 status, ?2 result, ?3 error, ?4 progress, ?5 at, ?6 id, ?7 attempt, ?8 worker, ?9 user_id
-UPDATE tasks
-SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
-    completed_at = ?5, updated_at = ?5, lease_owner = NULL, lease_until = NULL
-WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND lease_owner = ?8 AND user_id IS ?9;
 
 -- name: get_task
 SELECT {columns} FROM tasks WHERE id = :id AND (:everyone OR user_id IS :user_id);

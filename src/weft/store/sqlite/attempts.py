@@ -1,0 +1,68 @@
+"""Starting, reporting, ending and giving back attempts: statements guarded by state, attempt and worker."""
+
+from weft.store.attempts import ending, refusal, retry_facts, within_bounds
+from weft.store.protocol import Claim, Ending
+from weft.store.requests import GiveBack, Report, Start
+from weft.store.sqlite.operations import read_task
+from weft.store.sqlite.rows import micros
+from weft.store.sqlite.writing import SQL, Writing
+from weft.tasks.events import EventType
+
+_START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finish_task"]
+_RETRY, _GIVE_BACK, _RELEASE = SQL["retry_task"], SQL["give_back"], SQL["release_dependents"]
+
+
+def start(writing: Writing, request: Start) -> Claim:
+    """Begin an attempt of one task."""
+    now, owner = micros(request.now), request.owner
+    row = writing.execute(
+        _START, (now, request.worker, request.task_id, owner.is_everyone, owner.user_id)
+    ).fetchone()
+    if row is None:
+        raise refusal(request, read_task(writing, request.task_id, owner))
+    claim = Claim(request.task_id, row[0], request.worker, row[1], row[2])
+    writing.tell(claim, EventType.TASK_STARTED, now, {"attempt": claim.attempt, "worker": claim.worker})
+    return claim
+
+
+def report(writing: Writing, request: Report) -> bool:
+    """Store an attempt's progress."""
+    claim, now = request.claim, micros(request.now)
+    progress = within_bounds(request.progress)
+    is_held = writing.execute(_REPORT, (progress, now, *_guard(claim))).rowcount == 1
+    if is_held:
+        writing.tell(claim, EventType.TASK_PROGRESSED, now, {"progress": progress})
+    return is_held
+
+
+def end(writing: Writing, request: Ending) -> bool:
+    """End an attempt: for good, or until its retry."""
+    claim, outcome, at = request.claim, request.outcome, micros(request.outcome.at)
+    columns, facts = ending(outcome)
+    facts = {"attempt": claim.attempt, **facts}
+    if request.retry_at is not None:
+        is_held = writing.execute(_RETRY, (micros(request.retry_at), at, *_guard(claim))).rowcount == 1
+        if is_held:
+            writing.tell(claim, outcome.event_type, at, facts)
+            writing.tell(claim, EventType.TASK_RETRIED, at, retry_facts(request.retry_at))
+        return is_held
+    is_held = writing.execute(_FINISH, (*columns, at, *_guard(claim))).rowcount == 1
+    if is_held:
+        writing.execute(_RELEASE, (claim.task_id, columns[0]))
+        writing.tell(claim, outcome.event_type, at, facts)
+    return is_held
+
+
+def give_back(writing: Writing, request: GiveBack) -> bool:
+    """Let another worker take the attempt over."""
+    claim, now = request.claim, micros(request.now)
+    is_held = writing.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
+    if is_held:
+        writing.tell(
+            claim, EventType.TASK_GIVEN_BACK, now, {"attempt": claim.attempt, "worker": claim.worker}
+        )
+    return is_held
+
+
+def _guard(claim: Claim) -> tuple[object, ...]:
+    return claim.task_id, claim.attempt, claim.worker, claim.user_id

@@ -1,0 +1,104 @@
+"""Carrying operations out: read what they need, let them decide, write what they decided."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weft.ids import TaskId
+from weft.store.columns import method_of, waiting_for
+from weft.store.errors import TaskExists
+from weft.store.protocol import Owner
+from weft.store.requests import Operate
+from weft.store.sqlite.rows import event_row, task_of, task_row
+from weft.store.sqlite.writing import SQL, Writing
+from weft.tasks.changes import Changes, Found, Needs
+from weft.tasks.flow import Flow
+from weft.tasks.record import Task
+
+
+def owner_parameters(owner: Owner) -> dict[str, Any]:
+    """The two parameters that every query on behalf of an owner has."""
+    return {"everyone": owner.is_everyone, "user_id": owner.user_id}
+
+
+def operate(writing: Writing, request: Operate) -> Any:
+    """Carry an operation out; the savepoint keeps a failing one from touching its neighbours."""
+    decision = request.operation.decide(_found(writing, request.operation.needs(), request.owner))
+    events = list(map(event_row, decision.changes.events))
+    writing.execute("SAVEPOINT operation")
+    try:
+        _write(writing, decision.changes)
+    except BaseException:
+        writing.execute("ROLLBACK TO operation")
+        raise
+    finally:
+        writing.execute("RELEASE operation")
+    writing.events.extend(events)
+    return decision.value
+
+
+def read_task(writing: Writing, task_id: TaskId, owner: Owner) -> Task | None:
+    """One task, if it exists for the owner."""
+    row = writing.execute(SQL["get_task"], {"id": task_id, **owner_parameters(owner)}).fetchone()
+    return None if row is None else task_of(row)
+
+
+def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
+    tasks = {
+        task.id: task for task in (read_task(writing, task_id, owner) for task_id in needs.tasks) if task
+    }
+    flows: dict[TaskId, Flow] = {}
+    for task_id in needs.flows_of:
+        known = next((flow for flow in flows.values() if task_id in flow), None)
+        flow = known or _flow(writing, task_id, owner)
+        if task_id in flow:
+            flows[task_id] = flow
+    return Found(tasks, flows)
+
+
+def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
+    return Flow(map(task_of, writing.execute(SQL["get_flow"], {"id": task_id, **owner_parameters(owner)})))
+
+
+def _write(writing: Writing, changes: Changes) -> None:
+    _add(writing, changes.added)
+    _update(writing, changes.updated)
+    if changes.deleted:
+        ids = [(task_id,) for task_id in changes.deleted]
+        writing.executemany(SQL["delete_dependents_of"], ids)
+        writing.executemany(SQL["delete_task"], ids)
+    if changes.recounted:
+        writing.executemany(SQL["recount_references"], [(task_id,) for task_id in changes.recounted])
+
+
+def _add(writing: Writing, tasks: Sequence[Task]) -> None:
+    statuses = {task.id: task.status for task in tasks}
+    rows = ([*task_row(task), method_of(task), waiting_for(task, statuses)] for task in tasks)
+    try:
+        writing.executemany(SQL["insert_task"], rows)
+    except sqlite3.IntegrityError as error:
+        taken = [task.id for task in tasks if _is_taken(writing, task.id)]
+        if not taken:
+            raise
+        raise TaskExists(task_ids=taken) from error
+    writing.executemany(SQL["insert_dependent"], _dependents(tasks))
+
+
+def _update(writing: Writing, tasks: Sequence[Task]) -> None:
+    """Write changed records; whoever waits for them is counted anew, whatever it was that changed."""
+    ids = [(task.id,) for task in tasks]
+    writing.executemany(SQL["delete_dependents_of"], ids)
+    writing.executemany(SQL["update_task"], ([*task_row(task), method_of(task)] for task in tasks))
+    writing.executemany(SQL["insert_dependent"], _dependents(tasks))
+    writing.executemany(SQL["recount_waiting"], ids)
+
+
+def _dependents(tasks: Sequence[Task]) -> Iterable[tuple[Any, ...]]:
+    return (
+        (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
+    )
+
+
+def _is_taken(writing: Writing, task_id: TaskId) -> bool:
+    """Whether the id is stored, whoever owns it: ids are unique across owners."""
+    return writing.execute(SQL["task_exists"], (task_id,)).fetchone() is not None

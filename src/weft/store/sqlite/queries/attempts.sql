@@ -1,0 +1,63 @@
+-- name: start_task
+-- ?1 now, ?2 worker, ?3 id, ?4 everyone, ?5 user_id
+UPDATE tasks
+SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
+WHERE id = ?3 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?4 OR user_id IS ?5)
+RETURNING attempt, task_tree_id, user_id;
+
+-- name: claim_task
+-- One that the same transaction has found ready or given back. ?1 now, ?2 worker, ?3 id
+UPDATE tasks
+SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
+WHERE id = ?3;
+
+-- name: report_progress
+-- ?1 progress, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+UPDATE tasks SET progress = ?1, updated_at = ?2
+WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+
+-- name: finish_task
+-- ?1 status, ?2 result, ?3 error, ?4 progress, ?5 at, ?6 id, ?7 attempt, ?8 worker, ?9 user_id
+UPDATE tasks
+SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
+    completed_at = ?5, updated_at = ?5, worker = NULL
+WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND user_id IS ?9;
+
+-- name: retry_task
+-- A failed attempt and the next one's time in one write. ?1 ready_at, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+UPDATE tasks
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?2, worker = NULL, ready_at = ?1
+WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+
+-- name: give_back
+-- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
+UPDATE tasks SET worker = NULL, updated_at = ?1
+WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
+
+-- name: release_dependents
+-- An ended task lets its dependents go on: optional ones in any case, required ones when it completed.
+-- ?1 id, ?2 status
+UPDATE tasks SET waiting_for = waiting_for - 1
+WHERE id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1 AND (NOT is_required OR ?2 = 'completed'));
+
+-- name: insert_dependent
+INSERT INTO dependents (dependency_id, task_id, is_required) VALUES (?, ?, ?);
+
+-- name: delete_dependents_of
+-- Before the record itself changes or goes: it still says what it depends on.
+DELETE FROM dependents
+WHERE task_id = ?1
+  AND dependency_id IN (
+    SELECT value ->> 'id' FROM json_each((SELECT dependencies FROM tasks WHERE id = ?1))
+  );
+
+-- name: recount_waiting
+-- ?1: recount it and everything that depends on it
+UPDATE tasks
+SET waiting_for = (
+    SELECT count(*) FROM json_each(tasks.dependencies) AS dependency
+    JOIN tasks AS needed ON needed.id = dependency.value ->> 'id'
+    WHERE needed.status <> 'completed'
+      AND NOT (needed.status IN ('failed', 'cancelled') AND NOT (dependency.value ->> 'required'))
+)
+WHERE id = ?1 OR id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1);

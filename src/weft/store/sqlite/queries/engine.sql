@@ -1,0 +1,71 @@
+-- name: running_flows
+-- Roots of flows that somebody asked to be run, oldest first. ?1 everyone, ?2 user_id
+SELECT id FROM tasks WHERE is_running = 1 AND (?1 OR user_id IS ?2) ORDER BY seq;
+
+-- name: run_flow
+UPDATE tasks SET is_running = 1 WHERE id = ?1 AND parent_id IS NULL AND (?2 OR user_id IS ?3);
+
+-- name: stop_flow
+UPDATE tasks SET is_running = 0 WHERE id = ?1 AND (?2 OR user_id IS ?3);
+
+-- name: end_flow
+-- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. ?1 root
+UPDATE tasks SET is_running = 0
+WHERE id = ?1 AND is_running = 1
+  AND NOT EXISTS (
+    SELECT 1 FROM tasks AS task
+    WHERE task.task_tree_id = ?1 AND task.status = 'pending' AND task.waiting_for = 0 AND task.schedule_enabled = 0
+  )
+  AND NOT EXISTS (SELECT 1 FROM tasks AS task WHERE task.status = 'in_progress' AND task.task_tree_id = ?1);
+
+-- name: given_back_tasks
+-- In progress, but nobody works on them. ?1 root, ?2 limit
+SELECT {columns}, attempt FROM tasks
+WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1
+ORDER BY priority, seq LIMIT ?2;
+
+-- name: ready_methods
+-- The methods of the flow's ready tasks: one look-up in the index for each, however many tasks there are.
+WITH RECURSIVE methods (method) AS (
+    SELECT min(method) FROM tasks
+    WHERE task_tree_id = ?1 AND status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0
+    UNION ALL
+    SELECT (
+        SELECT min(task.method) FROM tasks AS task
+        WHERE task.task_tree_id = ?1 AND task.method > methods.method
+          AND task.status = 'pending' AND task.waiting_for = 0 AND task.schedule_enabled = 0
+    ) FROM methods WHERE methods.method IS NOT NULL
+)
+SELECT method FROM methods WHERE method IS NOT NULL;
+
+-- name: ready_tasks
+-- ?1 root, ?2 method, ?3 now, ?4 limit
+SELECT {columns}, attempt, seq FROM tasks
+WHERE task_tree_id = ?1 AND method = ?2 AND status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0
+  AND (ready_at IS NULL OR ready_at <= ?3)
+ORDER BY priority, seq LIMIT ?4;
+
+-- name: next_ready_at
+SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at IS NOT NULL;
+
+-- name: count_in_progress
+SELECT count(*) FROM tasks WHERE status = 'in_progress' AND task_tree_id = ?1;
+
+-- name: renew_worker
+-- ?1 id, ?2 lease_until
+UPDATE workers SET lease_until = ?2 WHERE id = ?1;
+
+-- name: add_worker
+INSERT INTO workers (id, lease_until) VALUES (?1, ?2);
+
+-- name: remove_worker
+DELETE FROM workers WHERE id = ?1;
+
+-- name: dead_workers
+SELECT id FROM workers WHERE lease_until < ?1;
+
+-- name: tasks_of_worker
+SELECT id, task_tree_id, user_id, attempt FROM tasks WHERE status = 'in_progress' AND worker = ?1;
+
+-- name: give_back_all
+UPDATE tasks SET worker = NULL, updated_at = ?2 WHERE status = 'in_progress' AND worker = ?1;

@@ -1,0 +1,29 @@
+"""A write transaction while it is open: its connection, and the events it will append to the log."""
+
+import sqlite3
+from typing import Any
+
+from weft.store.columns import json_text
+from weft.store.protocol import Claim
+from weft.store.queries import load_queries
+from weft.tasks.events import EventType
+
+SQL = load_queries("sqlite")
+
+
+class Writing:
+    """What the parts of a transaction share."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.events: list[tuple[Any, ...]] = []
+
+    def tell(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
+        """Note an event of an attempt."""
+        self.events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
+
+    def write_events(self) -> None:
+        """Append the events to the log: last, so that their numbers follow the commits."""
+        if self.events:
+            self.executemany(SQL["insert_event"], self.events)

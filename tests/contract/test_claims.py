@@ -1,0 +1,319 @@
+"""How every store hands out work: what is ready, in which order, to whom, and what becomes of it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.builders import NOON, a_flow, named, numbered_ids
+from weft.app import open_store
+from weft.ids import TaskId
+from weft.settings import Settings
+from weft.store.errors import NotJson
+from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, FlowOutlook, Owner, TaskStore, Wanted
+from weft.tasks.events import EventType
+from weft.tasks.flow import Flow, TaskNotFound
+from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
+from weft.tasks.record import Status
+from weft.tasks.states import Cancelled, Completed, Failed, Outcome, Retried
+
+SECOND = timedelta(seconds=1)
+DONE = Completed(NOON, {"value": 1})
+FAILED = Failed(NOON, "no")
+
+
+async def submit(store: TaskStore, *tasks: dict[str, Any] | str, prefix: str = "a") -> Flow:
+    flow = await store.operate(SubmitFlow(a_flow(*tasks, prefix=prefix), NOON), owner=EVERYONE)
+    await store.add_worker(f"w-{prefix}", lease_until=NOON + SECOND)
+    return flow
+
+
+async def claim(
+    store: TaskStore, flow: Flow, slots: int = 100, worker: str = "w-a", **wanted: Any
+) -> FlowOutlook:
+    request = Wanted(flow=flow.root.id, worker=worker, now=wanted.pop("now", NOON), slots=slots, **wanted)
+    _, (outlook,) = await store.advance([], [request])
+    return outlook
+
+
+def names(outlook: FlowOutlook) -> list[str]:
+    return [claimed.task.name for claimed in outlook.claimed]
+
+
+async def end(store: TaskStore, claimed: Claimed, outcome: Outcome = DONE) -> bool:
+    ((held,), _) = await store.advance([Ending(claimed.claim, outcome)], [])
+    assert isinstance(held, bool)
+    return held
+
+
+async def test_the_ready_tasks_are_claimed_by_priority_then_in_creation_order(store: TaskStore) -> None:
+    flow = await submit(
+        store,
+        {"name": "root", "dependencies": ["d"]},
+        {"name": "a", "priority": 3},
+        {"name": "b", "schemas": {"method": "x"}},
+        {"name": "c", "priority": 0},
+        {"name": "d"},
+        {"name": "e", "priority": 0, "schemas": {"method": "y"}},
+    )
+
+    first = await claim(store, flow, slots=3)
+    rest = await claim(store, flow)
+
+    assert names(first) == ["c", "e", "b"]
+    assert names(rest) == ["d", "a"]
+    assert (first.in_progress, rest.in_progress) == (3, 5)
+    assert all(claimed.task.status is Status.IN_PROGRESS for claimed in first.claimed)
+    stored = await store.get(first.claimed[0].task.id, owner=EVERYONE)
+    assert stored == first.claimed[0].task
+    assert [claimed.claim.attempt for claimed in rest.claimed] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome", "may_start"),
+    [
+        (True, DONE, True),
+        (True, FAILED, False),
+        (True, Cancelled(NOON), False),
+        (False, DONE, True),
+        (False, FAILED, True),
+        (False, Cancelled(NOON), True),
+    ],
+)
+async def test_a_dependency_lets_its_dependents_start_as_the_protocol_says(
+    store: TaskStore, required: bool, outcome: Outcome, may_start: bool
+) -> None:
+    flow = await submit(
+        store, "root", {"name": "b", "dependencies": [{"name": "root", "required": required}]}
+    )
+    (first,) = (await claim(store, flow)).claimed
+    assert names(await claim(store, flow)) == []
+
+    assert await end(store, first, outcome)
+
+    assert names(await claim(store, flow)) == (["b"] if may_start else [])
+
+
+async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> None:
+    flow = await submit(
+        store, "a", {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b", "a"]}
+    )
+    (a,) = (await claim(store, flow)).claimed
+    wanted = Wanted(flow=flow.root.id, worker="w-a", now=NOON, slots=5)
+
+    (held,), (outlook,) = await store.advance([Ending(a.claim, DONE)], [wanted])
+    (b,) = outlook.claimed
+    _, (last,) = await store.advance([Ending(b.claim, DONE)], [wanted])
+
+    assert held is True
+    assert (b.task.name, names(last)) == ("b", ["c"])
+
+
+async def test_a_claim_is_given_to_one_worker_only(store: TaskStore, store_url: str) -> None:
+    flow = await submit(store, "root", *(f"t{number}" for number in range(60)))
+    second = await open_store(Settings(db=store_url))
+    try:
+        asked = [
+            claim(one, flow, 3, worker) for _ in range(12) for one, worker in ((store, "w1"), (second, "w2"))
+        ]
+        outlooks = await asyncio.gather(*asked)
+    finally:
+        await second.close()
+
+    claimed = [task.task.id for outlook in outlooks for task in outlook.claimed]
+    assert len(claimed) == 61
+    assert len(set(claimed)) == 61
+
+
+async def test_a_method_with_no_free_slot_is_passed_over(store: TaskStore) -> None:
+    slow = [{"name": f"s{number}", "priority": 0, "schemas": {"method": "slow"}} for number in range(5)]
+    flow = await submit(store, "root", *slow, {"name": "q", "schemas": {"method": "quick"}})
+
+    assert names(await claim(store, flow, free={"slow": 2})) == ["s0", "s1", "root", "q"]
+    assert names(await claim(store, flow, free={"slow": 0})) == []
+    assert names(await claim(store, flow, free={"slow": 1})) == ["s2"]
+
+
+async def test_no_slots_claim_nothing_but_tell_how_the_flow_stands(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a")
+    await claim(store, flow, slots=1)
+
+    outlook = await claim(store, flow, slots=0)
+
+    assert (outlook.claimed, outlook.in_progress) == ((), 1)
+
+
+async def test_the_definition_of_a_schedule_is_never_claimed(store: TaskStore) -> None:
+    daily = {"schedule_type": "daily", "schedule_expression": "09:00", "schedule_enabled": True}
+    flow = await submit(store, {"name": "root", **daily}, "a")
+
+    assert names(await claim(store, flow)) == ["a"]
+
+
+async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) -> None:
+    flow = await submit(store, "root", {"name": "b", "dependencies": [{"name": "root", "required": False}]})
+    (first,) = (await claim(store, flow)).claimed
+    retry_at = NOON + 5 * SECOND
+
+    (held,), _ = await store.advance([Ending(first.claim, FAILED, retry_at)], [])
+    early = await claim(store, flow, now=NOON + 4 * SECOND)
+    late = await claim(store, flow, now=retry_at)
+
+    assert held is True
+    assert (early.claimed, early.next_ready_at, early.in_progress) == ((), retry_at, 0)
+    assert [claimed.claim.attempt for claimed in late.claimed] == [2]
+    assert late.next_ready_at is None
+    types = [event.type for event in await store.events(EventFilter(task=flow.root.id), owner=EVERYONE)]
+    assert types[-3:] == [EventType.TASK_FAILED, EventType.TASK_RETRIED, EventType.TASK_STARTED]
+
+
+async def test_a_task_that_was_given_back_is_claimed_again_before_others(store: TaskStore) -> None:
+    flow = await submit(store, {"name": "root", "priority": 3}, {"name": "a", "priority": 0})
+    _, root = (await claim(store, flow)).claimed
+
+    assert await store.give_back(root.claim, now=NOON)
+    assert not await store.give_back(root.claim, now=NOON)
+    assert not await end(store, root)
+    (again,) = (await claim(store, flow)).claimed
+
+    assert (again.task.id, again.claim.attempt) == (root.task.id, 2)
+    assert await end(store, again)
+
+
+async def test_the_tasks_of_a_dead_worker_are_given_back_and_its_late_result_is_refused(
+    store: TaskStore,
+) -> None:
+    flow = await submit(store, "root", "a")
+    first, second = (await claim(store, flow)).claimed
+    await store.add_worker("w2", lease_until=NOON + 9 * SECOND)
+
+    assert await store.recover(now=NOON + SECOND) == 0
+    assert await store.recover(now=NOON + 2 * SECOND) == 2
+    assert await store.recover(now=NOON + 2 * SECOND) == 0
+    taken = (await claim(store, flow, worker="w2")).claimed
+
+    assert [claimed.claim.attempt for claimed in taken] == [2, 2]
+    assert not await end(store, first)
+    assert not await store.report(second.claim, progress=0.5, now=NOON)
+    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) is None
+    assert [await end(store, claimed) for claimed in taken] == [True, True]
+
+
+async def test_a_renewed_worker_lives_and_learns_what_it_still_holds(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a")
+    first, second = (await claim(store, flow)).claimed
+
+    held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
+    await store.operate(MoveTask(second.task.id, Cancelled(NOON)), owner=EVERYONE)
+
+    assert held == {first.task.id, second.task.id}
+    assert await store.recover(now=NOON + 2 * SECOND) == 0
+    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == {first.task.id}
+
+
+async def test_a_worker_that_leaves_gives_back_what_it_holds(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a")
+    await claim(store, flow)
+
+    assert await store.remove_worker("w-a", now=NOON) == 2
+    assert await store.renew_worker("w-a", lease_until=NOON) is None
+    assert len((await claim(store, flow, worker="w2")).claimed) == 2
+
+
+async def test_an_outcome_that_is_no_json_is_refused_alone(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a")
+    first, second = (await claim(store, flow)).claimed
+
+    held, _ = await store.advance(
+        [Ending(first.claim, Completed(NOON, {"x": object()})), Ending(second.claim, DONE)], []
+    )
+
+    assert isinstance(held[0], NotJson)
+    assert held[1] is True
+    assert (await store.get(first.task.id, owner=EVERYONE)).status is Status.IN_PROGRESS
+
+
+async def test_cancelling_or_retrying_by_hand_counts_anew_who_waits(store: TaskStore) -> None:
+    flow = await submit(
+        store,
+        "root",
+        {"name": "optional", "dependencies": [{"name": "root", "required": False}]},
+        {"name": "required", "dependencies": ["root"]},
+    )
+    (root,) = (await claim(store, flow)).claimed
+    await end(store, root, FAILED)
+    await store.operate(MoveTask(root.task.id, Retried(NOON)), owner=EVERYONE)
+
+    (again,) = (await claim(store, flow)).claimed
+    assert again.task.name == "root"
+    await end(store, again)
+
+    assert names(await claim(store, flow)) == ["optional", "required"]
+
+
+async def test_new_dependencies_are_waited_for_and_old_ones_are_not(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a", {"name": "b", "dependencies": ["root"]})
+    b, a = named(flow, "b"), named(flow, "a")
+    fields = {"dependencies": [{"id": a.id}]}
+    await store.operate(UpdateTask(task_id=b.id, fields=fields, now=NOON), owner=EVERYONE)
+    first = {claimed.task.name: claimed for claimed in (await claim(store, flow)).claimed}
+
+    await end(store, first["root"])
+    assert names(await claim(store, flow)) == []
+    await end(store, first["a"])
+
+    assert names(await claim(store, flow)) == ["b"]
+
+
+async def test_a_copy_waits_for_copies_and_a_deleted_task_for_nobody(store: TaskStore) -> None:
+    source = await submit(
+        store, "root", {"name": "a", "dependencies": ["root"]}, {"name": "b", "dependencies": ["a"]}
+    )
+    copy = CopyTasks(task_id=source.root.id, new_id=numbered_ids("c"), now=NOON)
+    flow = await store.operate(copy, owner=EVERYONE)
+    await store.operate(DeleteTasks(task_ids=(named(flow, "b").id,), now=NOON), owner=EVERYONE)
+
+    (root,) = (await claim(store, flow)).claimed
+    await end(store, root)
+    (a,) = (await claim(store, flow)).claimed
+    await end(store, a)
+
+    assert names(await claim(store, flow)) == []
+
+
+async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: TaskStore) -> None:
+    flow = await submit(store, "root", {"name": "b", "dependencies": ["root"]})
+    assert await store.running_flows(owner=EVERYONE) == []
+    assert not await store.end_flow(flow.root.id)
+
+    await store.run_flow(flow.root.id, owner=EVERYONE)
+    assert list(await store.running_flows(owner=EVERYONE)) == [flow.root.id]
+    assert list(await store.running_flows(owner=Owner("ann"))) == []
+    assert not await store.end_flow(flow.root.id), "the root is ready"
+    (root,) = (await claim(store, flow)).claimed
+    assert not await store.end_flow(flow.root.id), "the root is in progress"
+    await end(store, root, FAILED)
+
+    assert await store.end_flow(flow.root.id), "what is left is blocked"
+    assert await store.running_flows(owner=EVERYONE) == []
+
+
+async def test_a_flow_can_be_stopped_and_only_a_root_can_be_run(store: TaskStore) -> None:
+    flow = await submit(store, "root", "child")
+    await store.run_flow(flow.root.id, owner=EVERYONE)
+    await store.stop_flow(flow.root.id, owner=EVERYONE)
+
+    assert await store.running_flows(owner=EVERYONE) == []
+    for wrong in (named(flow, "child").id, TaskId("00000000-0000-4000-8000-000000000000")):
+        with pytest.raises(TaskNotFound):
+            await store.run_flow(wrong, owner=EVERYONE)
+    with pytest.raises(TaskNotFound):
+        await store.run_flow(flow.root.id, owner=Owner("ann"))
+
+
+async def test_a_task_stored_in_progress_without_a_worker_is_taken_on(store: TaskStore) -> None:
+    fields = {"name": "root", "status": "in_progress", "started_at": NOON.isoformat()}
+    flow = await submit(store, fields)
+
+    assert names(await claim(store, flow)) == ["root"]
