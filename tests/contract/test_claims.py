@@ -11,7 +11,7 @@ from weft.app import open_store
 from weft.ids import TaskId
 from weft.settings import Settings
 from weft.store.errors import NotJson
-from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, FlowOutlook, Owner, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, Outlook, Owner, TaskStore, Wanted
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
@@ -19,6 +19,7 @@ from weft.tasks.record import Status
 from weft.tasks.states import Cancelled, Completed, Failed, Outcome, Retried
 
 SECOND = timedelta(seconds=1)
+NOTHING = Wanted(flows=[], worker="w-a", now=NOON, slots=0)
 DONE = Completed(NOON, {"value": 1})
 FAILED = Failed(NOON, "no")
 
@@ -31,18 +32,18 @@ async def submit(store: TaskStore, *tasks: dict[str, Any] | str, prefix: str = "
 
 async def claim(
     store: TaskStore, flow: Flow, slots: int = 100, worker: str = "w-a", **wanted: Any
-) -> FlowOutlook:
-    request = Wanted(flow=flow.root.id, worker=worker, now=wanted.pop("now", NOON), slots=slots, **wanted)
-    _, (outlook,) = await store.advance([], [request])
+) -> Outlook:
+    request = Wanted(flows=[flow.root.id], worker=worker, now=wanted.pop("now", NOON), slots=slots, **wanted)
+    _, outlook = await store.advance([], request)
     return outlook
 
 
-def names(outlook: FlowOutlook) -> list[str]:
+def names(outlook: Outlook) -> list[str]:
     return [claimed.task.name for claimed in outlook.claimed]
 
 
 async def end(store: TaskStore, claimed: Claimed, outcome: Outcome = DONE) -> bool:
-    ((held,), _) = await store.advance([Ending(claimed.claim, outcome)], [])
+    ((held,), _) = await store.advance([Ending(claimed.claim, outcome)], NOTHING)
     assert isinstance(held, bool)
     return held
 
@@ -63,7 +64,6 @@ async def test_the_ready_tasks_are_claimed_by_priority_then_in_creation_order(st
 
     assert names(first) == ["c", "e", "b"]
     assert names(rest) == ["d", "a"]
-    assert (first.in_progress, rest.in_progress) == (3, 5)
     assert all(claimed.task.status is Status.IN_PROGRESS for claimed in first.claimed)
     stored = await store.get(first.claimed[0].task.id, owner=EVERYONE)
     assert stored == first.claimed[0].task
@@ -100,11 +100,11 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
         store, "a", {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b", "a"]}
     )
     (a,) = (await claim(store, flow)).claimed
-    wanted = Wanted(flow=flow.root.id, worker="w-a", now=NOON, slots=5)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=5)
 
-    (held,), (outlook,) = await store.advance([Ending(a.claim, DONE)], [wanted])
+    (held,), outlook = await store.advance([Ending(a.claim, DONE)], wanted)
     (b,) = outlook.claimed
-    _, (last,) = await store.advance([Ending(b.claim, DONE)], [wanted])
+    _, last = await store.advance([Ending(b.claim, DONE)], wanted)
 
     assert held is True
     assert (b.task.name, names(last)) == ("b", ["c"])
@@ -135,13 +135,24 @@ async def test_a_method_with_no_free_slot_is_passed_over(store: TaskStore) -> No
     assert names(await claim(store, flow, free={"slow": 1})) == ["s2"]
 
 
-async def test_no_slots_claim_nothing_but_tell_how_the_flow_stands(store: TaskStore) -> None:
+async def test_without_slots_nothing_is_claimed(store: TaskStore) -> None:
     flow = await submit(store, "root", "a")
-    await claim(store, flow, slots=1)
 
-    outlook = await claim(store, flow, slots=0)
+    assert (await claim(store, flow, slots=0)).claimed == ()
 
-    assert (outlook.claimed, outlook.in_progress) == ((), 1)
+
+async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(store: TaskStore) -> None:
+    quick = {"schemas": {"method": "quick"}}
+    first = await submit(
+        store, {"name": "a", "priority": 3}, {"name": "b", **quick}, {"name": "c", "priority": 0}
+    )
+    second = await submit(store, {"name": "d", "priority": 1}, {"name": "e", **quick}, prefix="b")
+    await submit(store, {"name": "not asked for", "priority": 0}, prefix="c")
+
+    wanted = Wanted(flows=[first.root.id, second.root.id], worker="w-a", now=NOON, slots=4, free={"quick": 1})
+    _, outlook = await store.advance([], wanted)
+
+    assert names(outlook) == ["c", "d", "b", "a"]
 
 
 async def test_the_definition_of_a_schedule_is_never_claimed(store: TaskStore) -> None:
@@ -156,12 +167,12 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     (first,) = (await claim(store, flow)).claimed
     retry_at = NOON + 5 * SECOND
 
-    (held,), _ = await store.advance([Ending(first.claim, FAILED, retry_at)], [])
+    (held,), _ = await store.advance([Ending(first.claim, FAILED, retry_at)], NOTHING)
     early = await claim(store, flow, now=NOON + 4 * SECOND)
     late = await claim(store, flow, now=retry_at)
 
     assert held is True
-    assert (early.claimed, early.next_ready_at, early.in_progress) == ((), retry_at, 0)
+    assert (early.claimed, early.next_ready_at) == ((), retry_at)
     assert [claimed.claim.attempt for claimed in late.claimed] == [2]
     assert late.next_ready_at is None
     types = [event.type for event in await store.events(EventFilter(task=flow.root.id), owner=EVERYONE)]
@@ -226,7 +237,7 @@ async def test_an_outcome_that_is_no_json_is_refused_alone(store: TaskStore) -> 
     first, second = (await claim(store, flow)).claimed
 
     held, _ = await store.advance(
-        [Ending(first.claim, Completed(NOON, {"x": object()})), Ending(second.claim, DONE)], []
+        [Ending(first.claim, Completed(NOON, {"x": object()})), Ending(second.claim, DONE)], NOTHING
     )
 
     assert isinstance(held[0], NotJson)

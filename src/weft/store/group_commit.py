@@ -43,7 +43,7 @@ class GroupCommit:
 
     async def write_together(self, requests: Sequence[Any]) -> Sequence[Any]:
         """The value or error of each request, all committed in one transaction."""
-        return await self._accept(requests) if requests else ()
+        return await self._accept(requests)
 
     async def close(self) -> None:
         """Wait until everything accepted is written; accept nothing more."""

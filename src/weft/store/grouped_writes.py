@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.group_commit import GroupCommit
-from weft.store.protocol import Claim, Ending, FlowOutlook, Owner, Wanted
+from weft.store.protocol import Claim, Ending, Outlook, Owner, Wanted
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -42,13 +42,12 @@ class GroupedWrites:
         return claim
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Sequence[Wanted]
-    ) -> tuple[Sequence[bool | WeftError], Sequence[FlowOutlook]]:
-        outcomes = await self._group.write_together([*endings, *wanted])
-        for outcome in outcomes[len(endings) :]:
-            if isinstance(outcome, Exception):
-                raise outcome
-        return outcomes[: len(endings)], outcomes[len(endings) :]
+        self, endings: Sequence[Ending], wanted: Wanted
+    ) -> tuple[Sequence[bool | WeftError], Outlook]:
+        *held, outlook = await self._group.write_together([*endings, wanted])
+        if isinstance(outlook, Exception):
+            raise outlook
+        return held, outlook
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
         return bool(await self._group.write(Report(claim, progress, now)))

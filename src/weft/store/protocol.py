@@ -54,9 +54,10 @@ class Ending(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """How many tasks of a flow a worker can take on now."""
+    """How many tasks of some flows a worker can take on now."""
 
-    flow: TaskId
+    flows: Sequence[TaskId]
+    """The roots of the flows."""
     worker: str
     now: datetime
     slots: int
@@ -64,14 +65,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """Slots left for methods that have a limit of their own; methods not named have none."""
 
 
-class FlowOutlook(Struct, frozen=True, kw_only=True):
-    """What a worker claimed of a flow, and what else is to come of it."""
+class Outlook(Struct, frozen=True, kw_only=True):
+    """What a worker claimed, and when there may be more without anybody doing anything."""
 
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
-    """When the next delayed task may start."""
-    in_progress: int = 0
-    """Tasks that some worker is at, these included."""
+    """When the next delayed task of the flows may start."""
 
 
 class TaskFilter(Struct, frozen=True, kw_only=True):
@@ -127,12 +126,12 @@ class TaskStore(Protocol):
         ...
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Sequence[Wanted]
-    ) -> tuple[Sequence[bool | WeftError], Sequence[FlowOutlook]]:
+        self, endings: Sequence[Ending], wanted: Wanted
+    ) -> tuple[Sequence[bool | WeftError], Outlook]:
         """End attempts and claim what may start, in one transaction.
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
-        stored; for each flow wanted its outlook.
+        stored.
         """
         ...
 

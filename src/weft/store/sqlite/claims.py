@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.store.protocol import Claim, Claimed, FlowOutlook, Wanted
+from weft.store.protocol import Claim, Claimed, Outlook, Wanted
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
 from weft.store.sqlite.writing import SQL, Writing
@@ -12,48 +12,63 @@ from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 
 _WIDTH = len(FIELD_NAMES)
 _PRIORITY = FIELD_NAMES.index("priority")
-_CLAIM, _READY = SQL["claim_task"], SQL["ready_tasks"]
+_TREE = FIELD_NAMES.index("task_tree_id")
+_METHOD = _WIDTH + 1
+_CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
+_GIVEN_BACK, _NEXT = SQL["given_back_tasks"], SQL["next_ready_at"]
 
 
-def claim_ready(writing: Writing, wanted: Wanted) -> FlowOutlook:
-    """Claim as many tasks of the flow as there are slots: given-back ones first, then by priority and age."""
+def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
+    """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
     rows = _given_back(writing, wanted)
     if len(rows) < wanted.slots:
         rows += _ready(writing, wanted, wanted.slots - len(rows))
     claimed = tuple(_claimed(writing, wanted, row) for row in rows)
-    next_ready_at = writing.execute(SQL["next_ready_at"], (wanted.flow,)).fetchone()[0]
-    return FlowOutlook(
-        claimed=claimed,
-        next_ready_at=None if next_ready_at is None else moment(next_ready_at),
-        in_progress=writing.execute(SQL["count_in_progress"], (wanted.flow,)).fetchone()[0],
-    )
+    delayed = (writing.execute(_NEXT, (flow,)).fetchone()[0] for flow in wanted.flows)
+    next_ready_at = min((at for at in delayed if at is not None), default=None)
+    return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
 
 def _given_back(writing: Writing, wanted: Wanted) -> list[Any]:
-    if wanted.slots <= 0:
-        return []
-    return writing.execute(SQL["given_back_tasks"], (wanted.flow, wanted.slots)).fetchall()
+    """The tasks that nobody works on any more; there are few, so they are looked at one by one."""
+    flows = set(wanted.flows)
+    rows = writing.execute(_GIVEN_BACK)
+    return [row for row in rows if row[_TREE] in flows][: max(wanted.slots, 0)]
 
 
 def _ready(writing: Writing, wanted: Wanted, slots: int) -> list[Any]:
-    """The next ready rows over all methods; each method is asked for on its own, since each has its limit."""
+    """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
     now = micros(wanted.now)
+    free = dict(wanted.free)
     found: list[Any] = []
-    methods = [row[0] for row in writing.execute(SQL["ready_methods"], (wanted.flow,))]
-    for method in methods:
-        limit = min(slots, wanted.free.get(method, slots))
-        if limit > 0:
-            found += writing.execute(_READY, (wanted.flow, method, now, limit)).fetchall()
-    if len(methods) > 1:
-        found.sort(key=lambda row: (row[_PRIORITY], row[-1]))
-    return found[:slots]
+    for flow in wanted.flows:
+        for (method,) in writing.execute(_METHODS, (flow,)).fetchall():
+            limit = min(slots, free.get(method, slots))
+            if limit > 0:
+                found += writing.execute(_READY, (flow, method, now, limit)).fetchall()
+    found.sort(key=lambda row: (row[_PRIORITY], row[-1]))
+    return _within_limits(found, free)[:slots]
+
+
+def _within_limits(rows: list[Any], free: dict[str, int]) -> list[Any]:
+    """The rows whose method still has a slot, over all flows together."""
+    if not free:
+        return rows
+    kept = []
+    for row in rows:
+        method = row[_METHOD]
+        if free.get(method, 1) > 0:
+            kept.append(row)
+            if method in free:
+                free[method] -= 1
+    return kept
 
 
 def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...]) -> Claimed:
     task, attempt = task_of(row[:_WIDTH]), row[_WIDTH] + 1
     now = micros(wanted.now)
     writing.execute(_CLAIM, (now, wanted.worker, task.id))
-    claim = Claim(task.id, attempt, wanted.worker, wanted.flow, task.user_id)
+    claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     writing.tell(claim, EventType.TASK_STARTED, now, {"attempt": attempt, "worker": wanted.worker})
     return Claimed(claim, started(task, wanted))
 

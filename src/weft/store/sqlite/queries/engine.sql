@@ -19,10 +19,9 @@ WHERE id = ?1 AND is_running = 1
   AND NOT EXISTS (SELECT 1 FROM tasks AS task WHERE task.status = 'in_progress' AND task.task_tree_id = ?1);
 
 -- name: given_back_tasks
--- In progress, but nobody works on them. ?1 root, ?2 limit
-SELECT {columns}, attempt FROM tasks
-WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1
-ORDER BY priority, seq LIMIT ?2;
+-- In progress, but nobody works on them.
+SELECT {columns}, attempt, method FROM tasks
+WHERE status = 'in_progress' AND worker IS NULL ORDER BY priority, seq;
 
 -- name: ready_methods
 -- The methods of the flow's ready tasks: one look-up in the index for each, however many tasks there are.
@@ -40,16 +39,13 @@ SELECT method FROM methods WHERE method IS NOT NULL;
 
 -- name: ready_tasks
 -- ?1 root, ?2 method, ?3 now, ?4 limit
-SELECT {columns}, attempt, seq FROM tasks
+SELECT {columns}, attempt, method, seq FROM tasks
 WHERE task_tree_id = ?1 AND method = ?2 AND status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0
   AND (ready_at IS NULL OR ready_at <= ?3)
 ORDER BY priority, seq LIMIT ?4;
 
 -- name: next_ready_at
 SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at IS NOT NULL;
-
--- name: count_in_progress
-SELECT count(*) FROM tasks WHERE status = 'in_progress' AND task_tree_id = ?1;
 
 -- name: renew_worker
 -- ?1 id, ?2 lease_until
