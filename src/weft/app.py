@@ -1,37 +1,43 @@
 """The one place that builds concrete objects; everything a front end may do is a method here."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.settings import Settings, is_postgresql, load_settings
-from weft.store.protocol import (
-    EVERYONE,
-    EventFilter,
-    Owner,
-    StoreDescription,
-    TaskFilter,
-    TaskPage,
-    TaskStore,
-)
+from weft.store.protocol import EVERYONE, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage, TaskStore
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
     ArchiveTasks,
+    CancelTasks,
     CopyTasks,
     DeleteTasks,
     LinkTasks,
     MixedCopy,
+    RetryTasks,
     SubmitFlow,
     UpdateTask,
 )
 from weft.tasks.reading import read_flow
 from weft.tasks.record import JsonObject, Task
+from weft.tasks.summary import FlowSummary
+
+if TYPE_CHECKING:
+    from weft.engine.engine import Engine
+    from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
+
+WATCH_SECONDS = 0.1
+"""How often `watch` looks for new events."""
 
 
 class App:
@@ -41,21 +47,37 @@ class App:
         self,
         store: TaskStore,
         *,
+        settings: Settings,
         owner: Owner = EVERYONE,
         clock: Clock | None = None,
         new_id: NewTaskId = new_task_id,
+        limits: "EngineLimits | None" = None,
+        executors: "ExecutorRegistry | None" = None,
     ) -> None:
         self.store = store
+        self.settings = settings
         self.owner = owner
         self._clock = clock or SystemClock()
         self._new_id = new_id
+        self._limits = limits
+        self._executors = executors
+        self._engine: Engine | None = None
+        self._opening_engine = asyncio.Lock()
 
     @classmethod
-    async def open(cls, db: str | Path | None = None, *, user_id: str | None = None) -> Self:
+    async def open(
+        cls,
+        db: str | Path | None = None,
+        *,
+        user_id: str | None = None,
+        limits: "EngineLimits | None" = None,
+        executors: "ExecutorRegistry | None" = None,
+    ) -> Self:
         """The app on a store: a path, a `postgresql://` URL, or by default the project's own file."""
         settings = load_settings(db=None if db is None else str(db), user_id=user_id)
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
-        return cls(await open_store(settings), owner=owner)
+        store = await open_store(settings)
+        return cls(store, settings=settings, owner=owner, limits=limits, executors=executors)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,21 +88,108 @@ class App:
         await self.close()
 
     async def close(self) -> None:
-        """Finish the writes under way and close the store."""
+        """Stop the engine, if there is one, finish the writes under way and close the store."""
+        if self._engine is not None:
+            await self._engine.stop()
         await self.store.close()
 
     async def submit(self, document: Any) -> Flow:
         """Check and store the flow a JSON document describes."""
-        flow = read_flow(document, new_id=self._new_id, now=self._now(), user_id=self.owner.user_id)
-        return await self.store.operate(SubmitFlow(flow, self._now()), owner=self.owner)
+        return await self._submit(document, is_run=False)
+
+    async def run(self, flow: Any) -> FlowSummary:
+        """Run a flow until nothing of it can go on by itself, and say how it stands.
+
+        The flow is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
+        which goes on where it was. The definition of a schedule is not run itself, but a copy of it.
+        """
+        root_id = await self.begin(flow)
+        await self.wait(root_id)
+        return await self.summary(root_id)
+
+    async def begin(self, flow: Any) -> TaskId:
+        """Ask for a flow to be run, as `run` does, and return its root's id without waiting."""
+        if isinstance(flow, Flow):
+            flow = flow.root.id
+        if not isinstance(flow, str):
+            return (await self._submit(flow, is_run=True)).root.id
+        root = await self.get((await self.get(TaskId(flow))).task_tree_id or TaskId(flow))
+        if root.schedule_enabled:
+            root = (await self.copy(root.id)).root
+        await self.store.run_flow(root.id, owner=self.owner)
+        return root.id
+
+    async def wait(self, root_id: TaskId) -> None:
+        """Take part in a flow that is to be run, until it ends."""
+        await (await self.engine()).follow(root_id)
+
+    async def serve(self) -> None:
+        """Run every flow that is to be run, and fire schedules, until the engine is stopped."""
+        # Imported here: who only reads tasks must not pay for it.
+        from weft.engine.scheduler import Scheduler
+
+        engine = await self.engine()
+        scheduler = asyncio.create_task(Scheduler(self.store, self._clock, new_id=self._new_id).run())
+        try:
+            await engine.serve()
+        finally:
+            scheduler.cancel()
+            await asyncio.wait([scheduler])
+
+    async def stop(self, *, grace_seconds: float | None = None) -> None:
+        """Stop running tasks here; what is unfinished after the grace time is given back."""
+        if self._engine is not None:
+            await self._engine.stop(grace_seconds=grace_seconds)
+
+    async def engine(self) -> "Engine":
+        """The engine of this process, which is started when it is first needed."""
+        async with self._opening_engine:
+            if self._engine is None:
+                # Imported here: who only reads tasks must not pay for it.
+                from weft.engine.engine import Engine
+                from weft.executors.built_in import default_registry
+
+                executors = self._executors or default_registry(self.settings.executors)
+                engine = Engine(self.store, executors, limits=self._limits, clock=self._clock)
+                self._engine = await engine.__aenter__()
+            return self._engine
+
+    async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
+        """Cancel a task and all below it that has not ended; the ids of those cancelled."""
+        operation = CancelTasks(task_id=task_id, reason=reason, now=self._now())
+        cancelled = await self.store.operate(operation, owner=self.owner)
+        if self._engine is not None:
+            self._engine.cancelled(cancelled)
+        return cancelled
+
+    async def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
+        """Make a failed task, and the failed ones below it, pending again; their ids."""
+        return await self.store.operate(RetryTasks(task_id=task_id, now=self._now()), owner=self.owner)
+
+    async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
+        """The events of a flow as they come, until nobody runs it any more."""
+        while True:
+            is_over = root_id not in await self.store.running_flows(owner=self.owner)
+            events = await self.events(EventFilter(tree=root_id, after=after))
+            for event in events:
+                after = event.seq
+                yield event
+            if not events:
+                if is_over:
+                    return
+                await asyncio.sleep(WATCH_SECONDS)
 
     async def get(self, task_id: TaskId) -> Task:
         """One task."""
         return await self.store.get(task_id, owner=self.owner)
 
-    async def flow_of(self, task_id: TaskId) -> Flow:
-        """The whole flow a task is in."""
-        return await self.store.flow_of(task_id, owner=self.owner)
+    async def flow_of(self, task_id: TaskId, *, limit: int | None = None) -> Flow:
+        """The flow a task is in: all of it, or its first tasks."""
+        return await self.store.flow_of(task_id, owner=self.owner, limit=limit)
+
+    async def summary(self, root_id: TaskId) -> FlowSummary:
+        """How a flow stands."""
+        return await self.store.summary(root_id, owner=self.owner)
 
     async def list(self, wanted: TaskFilter) -> TaskPage:
         """The tasks a filter lets through, newest first."""
@@ -88,6 +197,11 @@ class App:
 
     async def events(self, wanted: EventFilter) -> Sequence[Event]:
         """The events a filter lets through, oldest first."""
+        if wanted.task is not None and wanted.tree is None:
+            # The log is indexed by flow; a task that is gone is looked for in all of it.
+            found = await self.store.get_many([wanted.task], owner=self.owner)
+            tree = found[wanted.task].task_tree_id if wanted.task in found else None
+            wanted = msgspec.structs.replace(wanted, tree=tree)
         return await self.store.events(wanted, owner=self.owner)
 
     async def copy(
@@ -134,6 +248,12 @@ class App:
     async def describe(self) -> StoreDescription:
         """What and where the store is, and whether it is sound."""
         return await self.store.describe()
+
+    async def _submit(self, document: Any, *, is_run: bool) -> Flow:
+        now = self._now()
+        flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
+        is_run = is_run and not flow.root.schedule_enabled
+        return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
     def _now(self) -> datetime:
         return self._clock.now()

@@ -26,6 +26,7 @@ FAILED = Failed(NOON, "no")
 
 async def submit(store: TaskStore, *tasks: dict[str, Any] | str, prefix: str = "a") -> Flow:
     flow = await store.operate(SubmitFlow(a_flow(*tasks, prefix=prefix), NOON), owner=EVERYONE)
+    await store.run_flow(flow.root.id, owner=EVERYONE)
     await store.add_worker(f"w-{prefix}", lease_until=NOON + SECOND)
     return flow
 
@@ -218,9 +219,9 @@ async def test_a_renewed_worker_lives_and_learns_what_it_still_holds(store: Task
     held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
     await store.operate(MoveTask(second.task.id, Cancelled(NOON)), owner=EVERYONE)
 
-    assert held == {first.task.id, second.task.id}
+    assert held == frozenset({first.task.id, second.task.id})
     assert await store.recover(now=NOON + 2 * SECOND) == 0
-    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == {first.task.id}
+    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == frozenset({first.task.id})
 
 
 async def test_a_worker_that_leaves_gives_back_what_it_holds(store: TaskStore) -> None:
@@ -283,6 +284,7 @@ async def test_a_copy_waits_for_copies_and_a_deleted_task_for_nobody(store: Task
     )
     copy = CopyTasks(task_id=source.root.id, new_id=numbered_ids("c"), now=NOON)
     flow = await store.operate(copy, owner=EVERYONE)
+    await store.run_flow(flow.root.id, owner=EVERYONE)
     await store.operate(DeleteTasks(task_ids=(named(flow, "b").id,), now=NOON), owner=EVERYONE)
 
     (root,) = (await claim(store, flow)).claimed
@@ -295,10 +297,6 @@ async def test_a_copy_waits_for_copies_and_a_deleted_task_for_nobody(store: Task
 
 async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: TaskStore) -> None:
     flow = await submit(store, "root", {"name": "b", "dependencies": ["root"]})
-    assert await store.running_flows(owner=EVERYONE) == []
-    assert not await store.end_flow(flow.root.id)
-
-    await store.run_flow(flow.root.id, owner=EVERYONE)
     assert list(await store.running_flows(owner=EVERYONE)) == [flow.root.id]
     assert list(await store.running_flows(owner=Owner("ann"))) == []
     assert not await store.end_flow(flow.root.id), "the root is ready"
@@ -312,10 +310,11 @@ async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: T
 
 async def test_a_flow_can_be_stopped_and_only_a_root_can_be_run(store: TaskStore) -> None:
     flow = await submit(store, "root", "child")
-    await store.run_flow(flow.root.id, owner=EVERYONE)
     await store.stop_flow(flow.root.id, owner=EVERYONE)
 
     assert await store.running_flows(owner=EVERYONE) == []
+    assert (await claim(store, flow)).claimed == ()
+    assert await store.end_flow(flow.root.id), "it is over already"
     for wrong in (named(flow, "child").id, TaskId("00000000-0000-4000-8000-000000000000")):
         with pytest.raises(TaskNotFound):
             await store.run_flow(wrong, owner=EVERYONE)

@@ -57,11 +57,6 @@ def task_of_columns(values: list[Any]) -> Task:
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))
 
 
-def method_of(task: Task) -> str:
-    """The executor the task names; an empty text when it names none."""
-    return str((task.schemas or {}).get("method", ""))
-
-
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
     """How many dependencies do not let the task start yet, among tasks of these statuses."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)

@@ -13,6 +13,7 @@ from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Outcome
+from weft.tasks.summary import FlowSummary
 
 T = TypeVar("T")
 
@@ -156,7 +157,7 @@ class TaskStore(Protocol):
         ...
 
     async def end_flow(self, root_id: TaskId) -> bool:
-        """Take it back if nothing of the flow can go on by itself; whether that was so."""
+        """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
         ...
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
@@ -187,8 +188,20 @@ class TaskStore(Protocol):
         """Those of the tasks that exist."""
         ...
 
-    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
-        """The whole flow a task is in; raises TaskNotFound."""
+    async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
+        """The flow a task is in, all of it or its first tasks; raises TaskNotFound."""
+        ...
+
+    async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
+        """How a flow stands, without reading its tasks; raises TaskNotFound."""
+        ...
+
+    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        """The tasks whose schedule is on and due, the longest overdue first."""
+        ...
+
+    async def has_unfinished_run(self, task_id: TaskId) -> bool:
+        """Whether a flow that a schedule's definition made is still to be run."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

@@ -10,6 +10,7 @@ from weft.tasks.schedule_errors import ScheduleError
 from weft.tasks.schedule_expressions import parse_expression
 from weft.tasks.schedule_policies import catch_up, overlap, time_zone
 from weft.tasks.schedules import check, schedule_of
+from weft.tasks.time_limits import timeout_problems
 from weft.tasks.time_zones import zone_named
 
 _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
@@ -23,7 +24,8 @@ def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
         for field, reason, expected, actual in found
     ]
     if task.params:
-        problems += retry_problems(task, path=path) + mapping_problems(task, path=path)
+        problems += retry_problems(task, path=path) + timeout_problems(task, path=path)
+        problems += mapping_problems(task, path=path)
     return problems
 
 

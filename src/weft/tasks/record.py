@@ -154,3 +154,8 @@ FIELD_NAMES: tuple[str, ...] = Task.__struct_fields__
 def evolve(task: Task, **changes: Any) -> Task:
     """The task with some fields changed."""
     return msgspec.structs.replace(task, **changes)
+
+
+def method_of(task: Task) -> str:
+    """The executor the task names; an empty text when it names none."""
+    return str((task.schemas or {}).get("method", ""))

@@ -1,6 +1,7 @@
 """How a flow stands as a whole."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -23,12 +24,16 @@ class FlowSummary(Struct, frozen=True):
 
 def summarize(flow: Flow) -> FlowSummary:
     """The summary of a flow."""
-    counts = Counter(task.status for task in flow)
+    return summary_of(flow.root.id, Counter(task.status for task in flow), len(blocked(flow)))
+
+
+def summary_of(root_id: TaskId, counts: Mapping[str, int], blocked_tasks: int) -> FlowSummary:
+    """The summary of a flow whose tasks have been counted."""
     return FlowSummary(
-        root_id=flow.root.id,
+        root_id=root_id,
         status=_overall(counts),
-        counts={status.value: counts[status] for status in Status if counts[status]},
-        blocked=len(blocked(flow)),
+        counts={status.value: counts[status] for status in Status if counts.get(status)},
+        blocked=blocked_tasks,
     )
 
 
@@ -50,8 +55,8 @@ def blocked(flow: Flow) -> set[TaskId]:
     return {task_id for task_id in reached if flow[task_id].status is Status.PENDING}
 
 
-def _overall(counts: Counter[Status]) -> Status:
+def _overall(counts: Mapping[str, int]) -> Status:
     for status in (Status.IN_PROGRESS, Status.FAILED, Status.CANCELLED, Status.PENDING):
-        if counts[status]:
+        if counts.get(status):
             return status
     return Status.COMPLETED

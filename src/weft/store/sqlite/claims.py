@@ -1,7 +1,9 @@
 """Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from weft.ids import TaskId
 from weft.store.protocol import Claim, Claimed, Outlook, Wanted
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
@@ -20,28 +22,29 @@ _GIVEN_BACK, _NEXT = SQL["given_back_tasks"], SQL["next_ready_at"]
 
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
-    rows = _given_back(writing, wanted)
+    flows = [flow for flow in wanted.flows if _is_running(writing, flow)]
+    rows = _given_back(writing, flows, wanted.slots)
     if len(rows) < wanted.slots:
-        rows += _ready(writing, wanted, wanted.slots - len(rows))
+        rows += _ready(writing, flows, wanted, wanted.slots - len(rows))
     claimed = tuple(_claimed(writing, wanted, row) for row in rows)
-    delayed = (writing.execute(_NEXT, (flow,)).fetchone()[0] for flow in wanted.flows)
+    delayed = (writing.execute(_NEXT, (flow,)).fetchone()[0] for flow in flows)
     next_ready_at = min((at for at in delayed if at is not None), default=None)
     return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
 
-def _given_back(writing: Writing, wanted: Wanted) -> list[Any]:
+def _given_back(writing: Writing, flows: Sequence[TaskId], slots: int) -> list[Any]:
     """The tasks that nobody works on any more; there are few, so they are looked at one by one."""
-    flows = set(wanted.flows)
-    rows = writing.execute(_GIVEN_BACK)
-    return [row for row in rows if row[_TREE] in flows][: max(wanted.slots, 0)]
+    if slots <= 0:
+        return []
+    return [row for row in writing.execute(_GIVEN_BACK) if row[_TREE] in flows][:slots]
 
 
-def _ready(writing: Writing, wanted: Wanted, slots: int) -> list[Any]:
+def _ready(writing: Writing, flows: Sequence[TaskId], wanted: Wanted, slots: int) -> list[Any]:
     """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
     now = micros(wanted.now)
     free = dict(wanted.free)
     found: list[Any] = []
-    for flow in wanted.flows:
+    for flow in flows:
         for (method,) in writing.execute(_METHODS, (flow,)).fetchall():
             limit = min(slots, free.get(method, slots))
             if limit > 0:
@@ -87,5 +90,10 @@ def run_flow(writing: Writing, request: RunFlow) -> None:
 
 
 def end_flow(writing: Writing, request: EndFlow) -> bool:
-    """Take it back if nothing of the flow can go on by itself."""
-    return writing.execute(SQL["end_flow"], (request.root_id,)).rowcount == 1
+    """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
+    writing.execute(SQL["end_flow"], (request.root_id,))
+    return not _is_running(writing, request.root_id)
+
+
+def _is_running(writing: Writing, root_id: TaskId) -> bool:
+    return writing.execute(SQL["is_running"], (root_id,)).fetchone() == (1,)

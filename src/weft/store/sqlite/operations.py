@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.columns import method_of, waiting_for
+from weft.store.columns import waiting_for
 from weft.store.errors import TaskExists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
@@ -13,7 +13,7 @@ from weft.store.sqlite.rows import event_row, task_of, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.tasks.changes import Changes, Found, Needs
 from weft.tasks.flow import Flow
-from weft.tasks.record import Task
+from weft.tasks.record import Task, method_of
 
 
 def owner_parameters(owner: Owner) -> dict[str, Any]:
@@ -57,12 +57,18 @@ def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
 
 
 def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
-    return Flow(map(task_of, writing.execute(SQL["get_flow"], {"id": task_id, **owner_parameters(owner)})))
+    return Flow(
+        map(
+            task_of, writing.execute(SQL["get_flow"], {"id": task_id, "limit": -1, **owner_parameters(owner)})
+        )
+    )
 
 
 def _write(writing: Writing, changes: Changes) -> None:
     _add(writing, changes.added)
     _update(writing, changes.updated)
+    for root_id in changes.run:
+        writing.execute(SQL["run_flow"], (root_id, True, None))
     if changes.deleted:
         ids = [(task_id,) for task_id in changes.deleted]
         writing.executemany(SQL["delete_dependents_of"], ids)

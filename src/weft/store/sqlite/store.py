@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -17,11 +18,12 @@ from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
-from weft.store.sqlite.rows import event_of, task_of
+from weft.store.sqlite.rows import event_of, micros, task_of
 from weft.store.sqlite.transaction import commit_group
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
+from weft.tasks.summary import FlowSummary, summary_of
 
 T = TypeVar("T")
 
@@ -68,15 +70,40 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
-    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
+    async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
+        parameters = {"id": task_id, "limit": -1 if limit is None else limit, **owner_parameters(owner)}
+
         def read(connection: sqlite3.Connection) -> Flow:
-            rows = connection.execute(_SQL["get_flow"], {"id": task_id, **owner_parameters(owner)})
-            return Flow(map(task_of, rows))
+            return Flow(map(task_of, connection.execute(_SQL["get_flow"], parameters)))
 
         flow = await self._read(read)
-        if task_id not in flow:
+        if task_id not in flow and (limit is None or not len(flow)):
             raise TaskNotFound(task_id=task_id)
         return flow
+
+    async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
+        def read(connection: sqlite3.Connection) -> FlowSummary:
+            parameters = {"root": root_id, **owner_parameters(owner)}
+            counts = dict(connection.execute(_SQL["count_by_status"], parameters).fetchall())
+            if not counts:
+                raise TaskNotFound(task_id=root_id)
+            return summary_of(
+                root_id, counts, connection.execute(_SQL["count_blocked"], (root_id,)).fetchone()[0]
+            )
+
+        return await self._read(read)
+
+    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
+            return [row[0] for row in connection.execute(_SQL["due_schedules"], (micros(now), limit))]
+
+        return await self._read(read)
+
+    async def has_unfinished_run(self, task_id: TaskId) -> bool:
+        def read(connection: sqlite3.Connection) -> bool:
+            return bool(connection.execute(_SQL["has_unfinished_run"], (task_id,)).fetchone()[0])
+
+        return await self._read(read)
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
         def read(connection: sqlite3.Connection) -> Sequence[TaskId]:

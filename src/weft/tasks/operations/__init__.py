@@ -1,21 +1,28 @@
 """The operations on stored tasks. Each is pure: it decides, a store writes."""
 
 from weft.tasks.operations.archive import ArchiveTasks
+from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
+from weft.tasks.operations.fire import FireSchedule, Firing
 from weft.tasks.operations.link import LinkTasks
 from weft.tasks.operations.move import MoveTask
+from weft.tasks.operations.retry import RetryTasks
 from weft.tasks.operations.submit import SubmitFlow
 from weft.tasks.operations.update import UpdateTask
 
 __all__ = [
     "ArchiveTasks",
+    "CancelTasks",
     "CopyTasks",
     "DeleteTasks",
+    "FireSchedule",
+    "Firing",
     "LinkTasks",
     "MixedCopy",
     "MoveTask",
     "OutsideDependencies",
+    "RetryTasks",
     "SubmitFlow",
     "UpdateTask",
 ]

@@ -1,5 +1,7 @@
 """Move a task through the state machine on somebody's behalf: cancel it, retry it."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from weft.ids import TaskId
@@ -21,6 +23,13 @@ class MoveTask(Struct, frozen=True):
     def decide(self, found: Found) -> Decision[Task]:
         task = transition(found.task(self.task_id), self.move)
         return Decision(Changes(updated=(task,), events=(_event(task, self.move),)), task)
+
+
+def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:
+    """The decision to make the same move with several tasks; its value is their ids."""
+    after = tuple(transition(task, move) for task in tasks)
+    events = tuple(_event(task, move) for task in after)
+    return Decision(Changes(updated=after, events=events), tuple(task.id for task in after))
 
 
 def _event(task: Task, move: Move) -> NewEvent:

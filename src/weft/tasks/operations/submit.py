@@ -18,6 +18,8 @@ class SubmitFlow(Struct, frozen=True):
 
     flow: Flow
     now: datetime
+    is_run: bool = False
+    """Whether it is also to be run."""
 
     def needs(self) -> Needs:
         return Needs(
@@ -30,7 +32,10 @@ class SubmitFlow(Struct, frozen=True):
             raise InvalidTasks(problems)
         sources = frozenset(task.original_task_id for task in self.flow if task.original_task_id is not None)
         changes = Changes(
-            added=tuple(self.flow), recounted=sources, events=(created_event(self.flow, self.now),)
+            added=tuple(self.flow),
+            recounted=sources,
+            run=(self.flow.root.id,) if self.is_run else (),
+            events=(created_event(self.flow, self.now),),
         )
         return Decision(changes, self.flow)
 

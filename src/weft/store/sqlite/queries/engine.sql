@@ -18,6 +18,9 @@ WHERE id = ?1 AND is_running = 1
   )
   AND NOT EXISTS (SELECT 1 FROM tasks AS task WHERE task.status = 'in_progress' AND task.task_tree_id = ?1);
 
+-- name: is_running
+SELECT is_running FROM tasks WHERE id = ?1;
+
 -- name: given_back_tasks
 -- In progress, but nobody works on them.
 SELECT {columns}, attempt, method FROM tasks

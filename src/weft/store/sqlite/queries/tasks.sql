@@ -25,7 +25,7 @@ SELECT {columns} FROM tasks WHERE id = :id AND (:everyone OR user_id IS :user_id
 -- name: get_flow
 SELECT {columns} FROM tasks
 WHERE task_tree_id = (SELECT task_tree_id FROM tasks WHERE id = :id) AND (:everyone OR user_id IS :user_id)
-ORDER BY seq;
+ORDER BY seq LIMIT :limit;
 
 -- name: list_tasks
 SELECT {columns} FROM tasks
@@ -48,3 +48,30 @@ WHERE (:everyone OR user_id IS :user_id)
 
 -- name: task_exists
 SELECT 1 FROM tasks WHERE id = ?;
+
+-- name: count_by_status
+SELECT status, count(*) FROM tasks
+WHERE task_tree_id = :root AND (:everyone OR user_id IS :user_id) GROUP BY status;
+
+-- name: count_blocked
+-- Pending tasks that can never start: see `weft.tasks.summary.blocked`.
+WITH RECURSIVE blocked (id) AS (
+    SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
+    WHERE tasks.task_tree_id = ?1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
+    UNION
+    SELECT dependents.task_id FROM blocked
+    JOIN tasks ON tasks.id = blocked.id AND tasks.status = 'pending'
+    JOIN dependents ON dependents.dependency_id = blocked.id
+)
+SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
+
+-- name: due_schedules
+-- ?1 now, ?2 limit
+SELECT id FROM tasks WHERE schedule_enabled = 1 AND next_run_at <= ?1 ORDER BY next_run_at LIMIT ?2;
+
+-- name: has_unfinished_run
+-- Whether a flow made from the task as its root is to be run still. ?1 id
+SELECT EXISTS (
+    SELECT 1 FROM tasks
+    WHERE original_task_id = ?1 AND origin_type = 'copy' AND is_running = 1
+);

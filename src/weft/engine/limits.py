@@ -1,0 +1,48 @@
+"""How much an engine does at once, and how long it waits for what."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class EngineLimits(Struct, frozen=True, kw_only=True):
+    """The limits of one engine process."""
+
+    concurrency: int = 100
+    """Attempts at the same time."""
+    per_executor: Mapping[str, int] = {}
+    """Attempts at the same time of single executors, by id."""
+    lease_seconds: float = 15.0
+    """How long a worker that says nothing is taken to be alive."""
+    heartbeat_seconds: float = 1.0
+    """How often a worker says that it is alive, and looks for cancelled and abandoned tasks."""
+    poll_seconds: float = 0.2
+    """How often to look for work that other processes have made ready."""
+    grace_seconds: float = 10.0
+    """How long running attempts may go on once the engine is asked to stop."""
+    max_attempts: int = 50
+    """How often a task is begun at all, however its attempts were lost: one that kills its process each time
+    must not do so for ever."""
+
+
+class Slots:
+    """The places for attempts, in all and by executor."""
+
+    def __init__(self, limits: EngineLimits) -> None:
+        self._limits = limits
+        self._taken: Counter[str] = Counter()
+
+    @property
+    def free(self) -> int:
+        return self._limits.concurrency - self._taken.total()
+
+    @property
+    def free_by_executor(self) -> dict[str, int]:
+        return {name: limit - self._taken[name] for name, limit in self._limits.per_executor.items()}
+
+    def take(self, method: str) -> None:
+        self._taken[method] += 1
+
+    def give(self, method: str) -> None:
+        self._taken[method] -= 1

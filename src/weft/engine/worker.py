@@ -1,0 +1,83 @@
+"""This process as a worker of a store: its lease, and the recovery of what dead workers left."""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+
+from weft.clock import Clock
+from weft.engine.limits import EngineLimits
+from weft.errors import WeftError
+from weft.ids import TaskId
+from weft.store.protocol import TaskStore
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Keeps a lease alive. A new id for every start: what an earlier life held is never mistaken for ours."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        clock: Clock,
+        limits: EngineLimits,
+        *,
+        running: Collection[TaskId],
+        on_lost: Callable[[Collection[TaskId]], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._running = running
+        self._on_lost = on_lost
+        self._beat: asyncio.Task[None] | None = None
+        self.id = _new_id()
+
+    async def start(self) -> None:
+        """Register, recover what dead workers left, and begin to beat."""
+        await self._store.add_worker(self.id, lease_until=self._lease_until())
+        await self._store.recover(now=self._clock.now())
+        self._beat = asyncio.create_task(self._keep_beating(), name="weft-heartbeat")
+
+    async def stop(self) -> None:
+        """Leave, and give back what is still held."""
+        if self._beat is not None:
+            self._beat.cancel()
+            await asyncio.wait([self._beat])
+        try:
+            await self._store.remove_worker(self.id, now=self._clock.now())
+        except WeftError as error:
+            # The lease will run out by itself.
+            log.warning("worker not removed: %s", error.message, extra={"action": "remove_worker_failed"})
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.heartbeat_seconds)
+            try:
+                await self._check()
+            except WeftError as error:
+                log.warning("heartbeat: %s", error.message, extra={"action": "heartbeat_failed"})
+
+    async def _check(self) -> None:
+        running = tuple(self._running)  # before the store is asked: what is claimed meanwhile is not missing
+        held = await self._store.renew_worker(self.id, lease_until=self._lease_until())
+        if held is None:
+            log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
+            self.id = _new_id()
+            await self._store.add_worker(self.id, lease_until=self._lease_until())
+            self._on_lost(running)
+        else:
+            # Cancelled by another process: ours to stop.
+            self._on_lost([task_id for task_id in running if task_id not in held])
+        await self._store.recover(now=self._clock.now())
+
+    def _lease_until(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self._limits.lease_seconds)
+
+
+def _new_id() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
