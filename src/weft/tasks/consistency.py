@@ -52,12 +52,17 @@ def _origin_problems(task: Task) -> Iterator[_Finding]:
         if task.original_task_id is None:
             yield (
                 "original_task_id",
-                f"must name the source of a {task.origin_type}",
+                f"must name the source when origin_type is {task.origin_type}",
                 "the id of a task",
                 None,
             )
         if task.status is not Status.COMPLETED:
-            yield "status", f"must be completed in a {task.origin_type}", "completed", task.status.value
+            yield (
+                "status",
+                f"must be completed when origin_type is {task.origin_type}",
+                "completed",
+                task.status.value,
+            )
     if task.original_task_id == task.id:
         yield (
             "original_task_id",

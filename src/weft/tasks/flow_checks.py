@@ -10,20 +10,21 @@ from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import Task
 
 
-class Node(Struct):
+class Node(Struct, gc=False):
     """What the rules need to know of a task, so that they can be checked although other fields are wrong."""
 
     id: TaskId
     name: str
     parent_id: TaskId | None
-    dependencies: Sequence[TaskId]
+    dependencies: Sequence[TaskId | None]
+    """None holds the place of one that is wrong in itself and was reported."""
     user_id: str | None
     path: str
 
 
 def node_of(task: Task, path: str = "") -> Node:
     """The node of a task that has been read."""
-    dependencies = [dependency.id for dependency in task.dependencies]
+    dependencies: list[TaskId | None] = [dependency.id for dependency in task.dependencies]
     return Node(task.id, task.name, task.parent_id, dependencies, task.user_id, path)
 
 
@@ -44,6 +45,8 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
     for node in nodes:
         seen: set[TaskId] = set()
         for index, target in enumerate(node.dependencies):
+            if target is None:
+                continue
             where = joined("dependencies", index)
             if target == node.id:
                 yield _problem(node, where, "a task must not depend on itself", "another task", target)
@@ -54,7 +57,8 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
                 yield _problem(node, where, f"depends on {target} twice", "each dependency once", target)
             seen.add(target)
     edges = {
-        node.id: [target for target in node.dependencies if target != node.id] for node in by_id.values()
+        node.id: [target for target in node.dependencies if target is not None and target != node.id]
+        for node in by_id.values()
     }
     for cycle in graph.find_cycles(edges):
         yield _cycle(cycle, by_id, "dependencies", "dependencies form a cycle")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from weft.ids import UUID4_PATTERN, TaskId
+from weft.limits import MAX_COUNT
 
 JsonObject = dict[str, Any]
 
@@ -67,7 +68,7 @@ _Id = Annotated[TaskId, _UUID]
 # PostgreSQL stores no NUL in text, so a name or an owner may not hold one in any store.
 _Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")]
 _Time = Annotated[datetime, Meta(tz=True)]
-_Count = Annotated[int, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 _SCHEMAS_PROPERTIES: JsonObject = {
     "required": ["method"],
@@ -92,14 +93,16 @@ def _about(text: str, **extra: Any) -> Meta:
     return Meta(description=text, extra_json_schema=extra or None)
 
 
-class Dependency(Struct, frozen=True, forbid_unknown_fields=True):
+# `gc=False`: records hold JSON, which has no cycles. Tracked, a flow of 100,000 would be scanned again and
+# again while it is read, and reading would take longer than its size explains.
+class Dependency(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One task that must end before another may start."""
 
     id: Annotated[_Id, _about("ID of the task to depend on; a task of the same flow.")]
     required: Annotated[bool, _about("Whether it must complete; false: it must only end.")] = True
 
 
-class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Task(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """One stored unit of work."""
 
     id: Annotated[_Id, _about("Unique identifier (UUID v4).")]
