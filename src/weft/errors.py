@@ -49,6 +49,16 @@ class RequestError(WeftError):
     exit_code = EXIT_INVALID
 
 
+class MissingExtra(RequestError):
+    """An optional part of weft was asked for that is not installed."""
+
+    code = "missing-extra"
+
+    def __init__(self, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs an extra package: pip install 'weft[{extra}]'")
+        self.extra = extra
+
+
 class TransientError(WeftError):
     """Trying again may help."""
 

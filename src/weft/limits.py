@@ -14,6 +14,9 @@ MAX_NESTED_DEPTH = 200
 """Deepest tree that is written in the nested form; JSON readers give up at a few hundred levels. A
 deeper tree is written as a flat list, which says the same and is read back as well."""
 
+MAX_NAME_CHARACTERS = 255
+"""Longest name of a task; the specification says so."""
+
 MAX_SUGGESTION_WORDS = 10_000
 """How many known words are searched for the one a caller may have meant; each costs microseconds."""
 

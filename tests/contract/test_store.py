@@ -1,7 +1,9 @@
 """What every store does. One suite, every implementation."""
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -9,13 +11,13 @@ from tests.builders import NOON, a_flow, completed, named, numbered_ids
 from weft.app import open_store
 from weft.ids import TaskId
 from weft.settings import Settings
-from weft.store.errors import StoreError, TaskExists
+from weft.store.errors import NotJson, StoreError, TaskExists
 from weft.store.protocol import EVERYONE, Claim, EventFilter, Owner, TaskFilter, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
 from weft.tasks.problems import InvalidTasks
-from weft.tasks.record import Status
+from weft.tasks.record import Status, evolve
 from weft.tasks.states import (
     TRANSITIONS,
     Cancelled,
@@ -61,6 +63,14 @@ async def test_a_stored_flow_reads_back_equal(store: TaskStore) -> None:
 
     assert list(read) == list(flow)
     assert await store.get(named(flow, "child").id, owner=EVERYONE) == named(flow, "child")
+
+
+async def test_the_first_and_the_last_possible_time_read_back_equal(store: TaskStore) -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    task = evolve(a_flow("root").root, schedule_start_at=first, schedule_end_at=last)
+    await submit(store, Flow([task]))
+
+    assert await store.get(task.id, owner=EVERYONE) == task
 
 
 async def test_a_flow_keeps_the_order_in_which_its_tasks_were_given(store: TaskStore) -> None:
@@ -275,6 +285,114 @@ async def test_a_failing_operation_does_not_touch_its_neighbours_in_the_group(st
 
     assert [type(outcome) for outcome in outcomes] == [Flow, TaskExists, InvalidTasks, Flow]
     assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
+
+
+async def test_what_cannot_be_stored_is_refused_without_harm_to_its_neighbours(store: TaskStore) -> None:
+    flow = await submit(store, a_flow("root", "child"))
+    bad, good = [await start(store, task.id) for task in flow]
+    strange = evolve(a_flow("strange", prefix="b").root, inputs={"set": object()})
+    huge = evolve(a_flow("huge", prefix="b").root, run_count=2**64)
+    half = evolve(a_flow("half", prefix="b").root, name="\ud800")
+
+    outcomes = await asyncio.gather(
+        store.finish(bad, Completed(NOON, {"half a pair": "\ud800"})),
+        submit(store, Flow([strange])),
+        submit(store, Flow([huge])),
+        submit(store, Flow([half])),
+        store.finish(good, Completed(NOON, {})),
+        submit(store, a_flow("c", prefix="c")),
+        return_exceptions=True,
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [NotJson, NotJson, StoreError, StoreError, bool, Flow]
+    assert (await store.get(bad.task_id, owner=EVERYONE)).status is Status.IN_PROGRESS
+    assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
+
+
+async def test_writes_of_one_group_about_one_task_take_effect_in_their_order(store: TaskStore) -> None:
+    flow = await submit(store, a_flow("root", "child"))
+    claim, other = [await start(store, task.id) for task in flow]
+
+    requests: list[Awaitable[Any]] = [
+        store.report(claim, progress=0.2, now=NOON),
+        store.report(claim, progress=0.4, now=NOON),
+        store.finish(claim, Failed(NOON, "e")),
+        store.report(other, progress=float("nan"), now=NOON),
+        store.report(claim, progress=0.9, now=NOON),
+        store.operate(MoveTask(claim.task_id, Retried(NOON)), owner=EVERYONE),
+        start(store, claim.task_id),
+        store.finish(other, Completed(NOON, {})),
+    ]
+    outcomes = await asyncio.gather(*requests)
+
+    assert outcomes[:5] == [True, True, True, True, False]
+    assert (outcomes[6].attempt, outcomes[7]) == (2, True)
+    events = await store.events(EventFilter(limit=10), owner=EVERYONE)
+    assert [(event.task_id, event.type) for event in events[3:]] == [
+        (claim.task_id, EventType.TASK_PROGRESSED),
+        (claim.task_id, EventType.TASK_PROGRESSED),
+        (claim.task_id, EventType.TASK_FAILED),
+        (other.task_id, EventType.TASK_PROGRESSED),
+        (claim.task_id, EventType.TASK_RETRIED),
+        (claim.task_id, EventType.TASK_STARTED),
+        (other.task_id, EventType.TASK_COMPLETED),
+    ]
+
+
+async def test_operations_of_one_group_see_what_earlier_ones_did(store: TaskStore) -> None:
+    first, second = a_flow("a", prefix="a"), a_flow("b", "child", prefix="b")
+    child = named(second, "child").id
+
+    requests: list[Awaitable[Any]] = [
+        submit(store, first),
+        store.operate(UpdateTask(task_id=first.root.id, fields={"priority": 0}, now=NOON), owner=EVERYONE),
+        store.operate(UpdateTask(task_id=first.root.id, fields={"name": "new"}, now=NOON), owner=EVERYONE),
+        submit(store, second),
+        store.operate(CopyTasks(task_id=first.root.id, new_id=numbered_ids("c"), now=NOON), owner=EVERYONE),
+        store.operate(DeleteTasks(task_ids=(child,), now=NOON), owner=EVERYONE),
+        store.operate(MoveTask(child, Cancelled(NOON)), owner=EVERYONE),
+    ]
+    outcomes = await asyncio.gather(*requests, return_exceptions=True)
+
+    assert isinstance(outcomes[6], TaskNotFound)
+    task = await store.get(first.root.id, owner=EVERYONE)
+    assert (task.name, task.priority, task.has_references) == ("new", 0, True)
+    assert not (await store.get(second.root.id, owner=EVERYONE)).has_children
+    assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
+
+
+async def test_an_owner_who_cannot_own_anything_finds_nothing(store: TaskStore) -> None:
+    flow = await submit(store, a_flow("root"))
+    nobody = Owner("a\x00")
+
+    outcomes = await asyncio.gather(
+        start(store, flow.root.id, owner=nobody), start(store, flow.root.id), return_exceptions=True
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [TaskNotFound, Claim]
+    with pytest.raises(TaskNotFound):
+        await store.flow_of(flow.root.id, owner=nobody)
+    assert await store.get_many([flow.root.id], owner=nobody) == {}
+    assert (await store.list(TaskFilter(), owner=nobody)).total == 0
+    assert (await store.list(TaskFilter(name="a\x00"), owner=EVERYONE)).total == 0
+    assert len(await store.events(EventFilter(), owner=nobody)) == 0
+
+
+async def test_a_text_that_is_no_id_names_no_task(store: TaskStore) -> None:
+    flow = await submit(store, a_flow("root"))
+
+    for text in ("", "x", "not-an-id\x00", flow.root.id.upper(), f"{{{flow.root.id}}}"):
+        task_id = TaskId(text)
+        for attempt in (
+            store.get(task_id, owner=EVERYONE),
+            store.flow_of(task_id, owner=EVERYONE),
+            start(store, task_id),
+            store.operate(MoveTask(task_id, Cancelled(NOON)), owner=EVERYONE),
+            store.operate(DeleteTasks(task_ids=(task_id,), now=NOON), owner=EVERYONE),
+        ):
+            with pytest.raises(TaskNotFound):
+                await attempt
+        assert await store.get_many([flow.root.id, task_id], owner=EVERYONE) == {flow.root.id: flow.root}
 
 
 async def test_lists_are_filtered_paged_and_counted_newest_first(store: TaskStore) -> None:

@@ -11,7 +11,7 @@ import weft
 PACKAGE = Path(weft.__file__).parent
 
 LAYERS = [
-    {"errors", "ids", "clock", "limits", "settings", "faults"},
+    {"errors", "ids", "clock", "limits", "settings", "faults", "collector"},
     {"language", "tasks"},
     {"evaluator"},
     {"llm", "memory", "store", "executors"},

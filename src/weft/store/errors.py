@@ -69,3 +69,12 @@ class TaskExists(RequestError):
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
         super().__init__(f"already stored: {', '.join(task_ids[:3])}{more}; leave ids out to get new ones")
         self.task_ids = tuple(task_ids)
+
+
+class NotJson(RequestError):
+    """A value that was to be stored cannot be written as JSON."""
+
+    code = "not-json"
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(f"cannot be stored as JSON: {reason}")

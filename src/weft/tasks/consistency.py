@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from weft.tasks.input_mappings import mapping_problems
 from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import Origin, ScheduleType, Status, Task
+from weft.tasks.retries import retry_problems
 from weft.tasks.schedule_errors import ScheduleError
 from weft.tasks.schedule_expressions import parse_expression
 from weft.tasks.schedule_policies import catch_up, overlap, time_zone
@@ -16,10 +18,16 @@ _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
 def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
     """Every rule between fields that the task breaks."""
     found = [*_status_problems(task), *_origin_problems(task), *_schedule_problems(task)]
-    return [
+    problems = [
         Problem(field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(path, field))
         for field, reason, expected, actual in found
     ]
+    if task.params:
+        problems += retry_problems(task, path=path)
+    # Completed work has been mapped: a link or an archive of a part of a tree drops what it was mapped from.
+    if task.params and task.status is not Status.COMPLETED:
+        problems += mapping_problems(task, path=path)
+    return problems
 
 
 _Finding = tuple[str, str, object, object]

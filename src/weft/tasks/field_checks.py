@@ -43,13 +43,11 @@ def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Pro
 
 
 def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
-    """The task without its wrong fields, for the rules between the others; None when even that is none.
-
-    Its dependencies are left out: the rules on them look at the flow.
-    """
+    """The task without its wrong fields, for the rules between the others; None when even that is none."""
     if "status" in wrong:
         return None
-    left_out = {*wrong, "dependencies"}
+    # What `params` map inputs from is a matter of the dependencies.
+    left_out = {*wrong, "params"} if "dependencies" in wrong else wrong
     part = {name: raw[name] for name in FIELD_NAMES if name in raw and name not in left_out}
     try:
         return msgspec.convert({"id": _NOBODY, "name": "?", **part}, Task)
@@ -173,7 +171,7 @@ def _unknown(name: str, where: tuple[str | int, ...], path: str) -> Problem:
     known = _KNOWN_KEYS["dependencies" if where else ""]
     inside = _path(path, where)
     return Problem(
-        field=shown(name),
+        field="dependencies" if where else shown(name),
         reason=f"unknown field '{shown(name)}'{nearest(name, known)}",
         expected="a field of the task record",
         actual=shown(name),

@@ -10,7 +10,7 @@ from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import Task
 
 
-class Node(Struct, gc=False):
+class Node(Struct):
     """What the rules need to know of a task, so that they can be checked although other fields are wrong."""
 
     id: TaskId
@@ -47,15 +47,17 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
         for index, target in enumerate(node.dependencies):
             if target is None:
                 continue
+            if target != node.id and target in by_id and target not in seen:
+                seen.add(target)
+                continue
             where = joined("dependencies", index)
             if target == node.id:
                 yield _problem(node, where, "a task must not depend on itself", "another task", target)
             elif target not in by_id:
                 reason = f"depends on {target}, which is not a task of this flow"
                 yield _problem(node, where, reason, "the id or name of a task of the same flow", target)
-            elif target in seen:
+            else:
                 yield _problem(node, where, f"depends on {target} twice", "each dependency once", target)
-            seen.add(target)
     edges = {
         node.id: [target for target in node.dependencies if target is not None and target != node.id]
         for node in by_id.values()

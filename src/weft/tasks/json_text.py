@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from weft.collector import paused_collector
 from weft.errors import RequestError
 from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH
 from weft.tasks.record import JsonObject, Task
@@ -27,6 +28,7 @@ class MalformedJson(RequestError):
         self.column = column
 
 
+@paused_collector()
 def decode(text: bytes, *, source: str = "input") -> Any:
     """The value a JSON text stands for; raises MalformedJson with line and column."""
     if len(text) > MAX_JSON_BYTES:

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from weft.collector import paused_collector
 from weft.ids import NewTaskId, TaskId, is_task_id
-from weft.limits import MAX_SUGGESTIONS
+from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import Node, flow_problems
 from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
@@ -21,7 +22,7 @@ _SOMEBODY = "00000000-0000-4000-8000-000000000000"
 """Stands for a reference that was reported already, so that it is not reported again."""
 
 
-class Draft(msgspec.Struct, gc=False):
+class Draft(msgspec.Struct):
     """A task on its way from JSON to a record."""
 
     path: str
@@ -32,6 +33,7 @@ class Draft(msgspec.Struct, gc=False):
     """Its parent for the rules of the flow, also when the document's own `parent_id` is wrong."""
 
 
+@paused_collector()
 def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str | None = None) -> Flow:
     """The flow a JSON document describes; raises InvalidTasks with every problem found.
 
@@ -119,6 +121,7 @@ class _Reader:
         tasks: list[Task] = []
         for draft in self.drafts:
             dependencies = self._resolve_dependencies(draft)
+            self._resolve_mappings(draft)
             self._fill_defaults(draft)
             task, problems = checked_task(draft.raw, path=draft.path)
             self.problems += problems
@@ -207,26 +210,52 @@ class _Reader:
                 resolved.append(None)
                 rewritten.append(entry)
                 continue
-            target = self._resolve(draft, joined("dependencies", index), reference)
+            target = self._resolve(draft, "dependencies", reference, index)
             resolved.append(target)
             rewritten.append({"id": target or _SOMEBODY, **rest})
         draft.raw["dependencies"] = rewritten
         return resolved
 
-    def _resolve(self, draft: Draft, where: str, reference: str) -> TaskId | None:
+    def _resolve_mappings(self, draft: Draft) -> None:
+        """Rewrite `params.input_mappings` that start with a name ("fetch.stdout") to start with the id."""
+        params = draft.raw.get("params")
+        mappings = params.get("input_mappings") if isinstance(params, dict) else None
+        if not isinstance(params, dict) or not isinstance(mappings, dict):
+            return
+        resolved = {name: self._mapping_source(source) for name, source in mappings.items()}
+        draft.raw["params"] = {**params, "input_mappings": resolved}
+
+    def _mapping_source(self, source: Any) -> Any:
+        """The source with a leading name replaced; a name may itself contain dots, so the shortest wins."""
+        parts = source.split(".") if isinstance(source, str) else []
+        name = ""
+        for length, part in enumerate(parts, start=1):
+            name = f"{name}.{part}" if length > 1 else part
+            if len(name) > MAX_NAME_CHARACTERS:
+                break
+            if name in self.by_name and name not in self.ambiguous:
+                return ".".join([self.by_name[name], *parts[length:]])
+        return source
+
+    def _resolve(self, draft: Draft, field: str, reference: str, index: int | None = None) -> TaskId | None:
         """The id that an id or a name stands for; None and a problem when it is no task's."""
         lowered = reference.lower()
-        if lowered in self.known or is_task_id(reference):
+        if lowered in self.known:
+            return TaskId(lowered)
+        found = self.by_name.get(reference)
+        is_ambiguous = reference in self.ambiguous
+        if found is not None and not is_ambiguous:
+            return found
+        if found is None and is_task_id(reference):
             return TaskId(lowered)  # an unknown id is reported with the other rules of the flow
-        if reference in self.ambiguous:
+        where = field if index is None else joined(field, index)
+        if is_ambiguous:
             reason = f"several tasks are named {shown(reference)!r}; use an id"
             self._report(draft, where, reason, "the id of a task of the same flow", reference)
-            return None
-        found = self.by_name.get(reference)
-        if found is None:
+        else:
             reason = f"no task of this flow is named {shown(reference)!r}{self._suggestion(reference)}"
             self._report(draft, where, reason, "the id or name of a task of the same flow", reference)
-        return found
+        return None
 
     def _suggestion(self, reference: str) -> str:
         self.suggestions_left -= 1

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from weft.ids import UUID4_PATTERN, TaskId
-from weft.limits import MAX_COUNT
+from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 JsonObject = dict[str, Any]
 
@@ -93,22 +93,20 @@ def _about(text: str, **extra: Any) -> Meta:
     return Meta(description=text, extra_json_schema=extra or None)
 
 
-# `gc=False`: records hold JSON, which has no cycles. Tracked, a flow of 100,000 would be scanned again and
-# again while it is read, and reading would take longer than its size explains.
-class Dependency(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Dependency(Struct, frozen=True, forbid_unknown_fields=True):
     """One task that must end before another may start."""
 
     id: Annotated[_Id, _about("ID of the task to depend on; a task of the same flow.")]
     required: Annotated[bool, _about("Whether it must complete; false: it must only end.")] = True
 
 
-class Task(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
+class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stored unit of work."""
 
     id: Annotated[_Id, _about("Unique identifier (UUID v4).")]
     parent_id: Annotated[_Id | None, _about("ID of the parent task; groups tasks, orders nothing.")] = None
     user_id: Annotated[_Text | None, _about("Owner of the task.")] = None
-    name: Annotated[_Text, Meta(max_length=255), _about("Name of the task.")]
+    name: Annotated[_Text, Meta(max_length=MAX_NAME_CHARACTERS), _about("Name of the task.")]
     status: Annotated[Status, _about("Current state.")]
     priority: Annotated[int, Meta(ge=0, le=3), _about("0 urgent, 1 high, 2 normal, 3 low.")] = 2
     inputs: Annotated[JsonObject, _about("Runtime input of the executor.")] = {}

@@ -74,7 +74,7 @@ WRONG: list[tuple[dict[Any, Any], str, str, str]] = [
     ),
     (
         {"dependencies": [{"id": ID, "requird": True}]},
-        "requird",
+        "dependencies",
         "dependencies[0].requird",
         "unknown field 'requird'; did you mean 'required'?",
     ),

@@ -346,6 +346,50 @@ def test_nobody_creates_tasks_of_another_owner() -> None:
     assert [path for path, _ in found(document, user_id="ann")] == ["[0].user_id", "[2].user_id"]
 
 
+@pytest.mark.parametrize(
+    ("source", "resolved"),
+    [
+        ("a", ID_1),
+        ("a.path.to", f"{ID_1}.path.to"),
+        ("with.dots.path", f"{ID_2}.path"),
+        (f"{ID_1}.path", f"{ID_1}.path"),
+        (f"{ID_1.upper()}.path", f"{ID_1.upper()}.path"),
+    ],
+)
+def test_an_input_mapping_may_start_with_the_name_of_a_dependency(source: str, resolved: str) -> None:
+    flow = read(
+        [
+            {"id": ID_1, "name": "a"},
+            {"id": ID_2, "name": "with.dots"},
+            {"name": "b", "dependencies": [ID_1, ID_2], "params": {"input_mappings": {"x": source}}},
+        ]
+    )
+
+    assert named(flow, "b").params == {"input_mappings": {"x": resolved}}
+
+
+@pytest.mark.parametrize("source", ["twin.path", "b.path", "", ".", "." * 1_000_000, 5, None, "\ud800"])
+def test_an_input_mapping_that_starts_at_no_dependency_is_refused(source: object) -> None:
+    document = [*TWINS, {"name": "b", "params": {"input_mappings": {"x": source}}}]
+
+    ((path, _),) = found(document)
+
+    assert path.startswith("[3].params")
+
+
+@pytest.mark.parametrize("mappings", ["all", [], False, 0])
+def test_input_mappings_that_are_no_object_are_refused(mappings: object) -> None:
+    assert found({"name": "a", "params": {"input_mappings": mappings}}) == [
+        ("params.input_mappings", "input_mappings must be an object")
+    ]
+
+
+def test_a_wrong_dependency_does_not_make_the_mapping_from_it_wrong() -> None:
+    fields = {"dependencies": [{"id": "a", "requird": True}], "params": {"input_mappings": {"x": "a.b"}}}
+
+    assert [path for path, _ in found([A, {"name": "b", **fields}])] == ["[1].dependencies[0].requird"]
+
+
 def test_a_printed_flow_reads_back_equal() -> None:
     flow = a_flow(
         "a", {"name": "b", "dependencies": ["a"], "inputs": {"n": 2**70}}, {"name": "c", "parent_id": "b"}

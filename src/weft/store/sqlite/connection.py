@@ -1,5 +1,6 @@
 """Connections to a SQLite file: settings, migrations, and its errors in our words."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,13 +54,19 @@ def translated(error: sqlite3.Error, path: Path) -> WeftError:
     # The low byte is the primary code; the rest says more than we need.
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     family = _BY_CODE.get(code, StoreError)
+    if family is StoreUnreachable and path.is_file() and not os.access(path.parent, os.W_OK):
+        # The file is there, but SQLite may not put its log beside it.
+        family = StoreReadOnly
     return family(f"{path}: {error}")
 
 
 def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
     """An open connection in autocommit mode: transactions are begun and ended in so many words."""
+    # On a read-only disk nobody writes, so the file can be read without the log SQLite cannot make there.
+    is_immutable = path.is_file() and os.statvfs(path).f_flag & os.ST_RDONLY
     connection = sqlite3.connect(
-        path,
+        f"{path.absolute().as_uri()}{'?immutable=1' if is_immutable else ''}",
+        uri=True,
         timeout=BUSY_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,

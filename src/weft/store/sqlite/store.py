@@ -5,24 +5,22 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from weft.collector import paused_collector
 from weft.ids import TaskId
 from weft.store.errors import StoreUnreachable
-from weft.store.group_commit import GroupCommit
-from weft.store.protocol import Claim, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.grouped_writes import GroupedWrites
+from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
-from weft.store.requests import Finish, Operate, Report, Request, Start
+from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.rows import event_of, task_of
 from weft.store.sqlite.transaction import commit_group, owner_parameters
-from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
-from weft.tasks.states import Outcome
 
 T = TypeVar("T")
 
@@ -31,10 +29,11 @@ _READERS = 4
 """Enough that a long listing does not hold up a short look-up; each has its own connection."""
 
 
-class SqliteStore:
+class SqliteStore(GroupedWrites):
     """Task records in one SQLite file, which several processes may share."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection, *, synchronous: str) -> None:
+        super().__init__()
         self._path = path
         self._writer = writer
         self._synchronous = synchronous
@@ -42,29 +41,12 @@ class SqliteStore:
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
-        self._group = GroupCommit(self._commit)
 
     @classmethod
     async def open(cls, path: Path, *, synchronous: str = "NORMAL") -> Self:
         """The store in a file, which is created with its folder when it is not there."""
         writer = await asyncio.to_thread(_open_writer, path, synchronous)
         return cls(path, writer, synchronous=synchronous)
-
-    async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
-        value: T = await self._group.write(Operate(operation, owner))
-        return value
-
-    async def start(
-        self, task_id: TaskId, *, worker: str, now: datetime, lease_until: datetime, owner: Owner
-    ) -> Claim:
-        claim: Claim = await self._group.write(Start(task_id, worker, now, lease_until, owner))
-        return claim
-
-    async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
-        return bool(await self._group.write(Report(claim, progress, now)))
-
-    async def finish(self, claim: Claim, outcome: Outcome) -> bool:
-        return bool(await self._group.write(Finish(claim, outcome)))
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -164,6 +146,7 @@ class SqliteStore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read_in_thread, read)
 
+    @paused_collector()
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self._path):
             connection = self._reader()

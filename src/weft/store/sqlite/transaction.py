@@ -4,19 +4,21 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.collector import paused_collector
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.ids import TaskId
-from weft.store.errors import TaskExists
+from weft.store.attempts import ending, refusal, within_bounds
+from weft.store.columns import json_text
+from weft.store.errors import StoreError, TaskExists
 from weft.store.protocol import Claim, Owner
 from weft.store.queries import load_queries
 from weft.store.requests import Finish, Operate, Report, Request, Start
-from weft.store.sqlite.rows import event_row, json_text, micros, task_of, task_row
+from weft.store.sqlite.rows import event_row, micros, task_of, task_row
 from weft.tasks.changes import Changes, Found, Needs
 from weft.tasks.events import EventType
-from weft.tasks.flow import Flow, TaskNotFound
+from weft.tasks.flow import Flow
 from weft.tasks.record import Task
-from weft.tasks.states import Completed, Started, error_text, transition
 
 _SQL = load_queries("sqlite")
 _START, _REPORT, _FINISH = _SQL["start_task"], _SQL["report_progress"], _SQL["finish_task"]
@@ -27,6 +29,7 @@ def owner_parameters(owner: Owner) -> dict[str, Any]:
     return {"everyone": owner.is_everyone, "user_id": owner.user_id}
 
 
+@paused_collector()
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     connection.execute("BEGIN IMMEDIATE")
@@ -57,6 +60,8 @@ class _Transaction:
             return _APPLY[type(request)](self, request)
         except WeftError as error:
             return error
+        except (OverflowError, ValueError) as error:  # a number or text that SQLite cannot hold
+            return StoreError(f"the store refuses it: {error}")
 
     def write_events(self) -> None:
         """Append the transaction's events to the log: last, so that their numbers follow the commits."""
@@ -77,25 +82,14 @@ class _Transaction:
             ),
         ).fetchone()
         if row is None:
-            raise self._refusal(request)
+            raise refusal(request, self._task(request.task_id, owner))
         claim = Claim(request.task_id, row[0], request.worker, row[1], row[2])
         self._tell(claim, EventType.TASK_STARTED, now, {"attempt": claim.attempt, "worker": claim.worker})
         return claim
 
-    def _refusal(self, request: Start) -> WeftError:
-        """Why the task could not be started."""
-        task = self._task(request.task_id, request.owner)
-        if task is None:
-            return TaskNotFound(task_id=request.task_id)
-        try:
-            transition(task, Started(request.now))
-        except WeftError as error:
-            return error
-        raise AssertionError(f"task {task.id} may be started, but was not")
-
     def report(self, request: Report) -> bool:
         claim, now = request.claim, micros(request.now)
-        progress = min(max(request.progress, 0.0), 1.0)
+        progress = within_bounds(request.progress)
         parameters = (progress, now, claim.task_id, claim.attempt, claim.worker, claim.user_id)
         is_held = self._execute(_REPORT, parameters).rowcount == 1
         if is_held:
@@ -104,23 +98,18 @@ class _Transaction:
 
     def finish(self, request: Finish) -> bool:
         claim, outcome, at = request.claim, request.outcome, micros(request.outcome.at)
-        facts: dict[str, Any] = {"attempt": claim.attempt}
-        columns: tuple[Any, ...]
-        if isinstance(outcome, Completed):
-            columns = ("completed", json_text(outcome.result), None, 1.0, at)
-        else:
-            facts["error"] = error_text(outcome.error)
-            columns = (outcome.verb, None, facts["error"], None, at)
-        parameters = (*columns, claim.task_id, claim.attempt, claim.worker, claim.user_id)
+        columns, facts = ending(outcome)
+        parameters = (*columns, at, claim.task_id, claim.attempt, claim.worker, claim.user_id)
         is_held = self._execute(_FINISH, parameters).rowcount == 1
         if is_held:
-            self._tell(claim, outcome.event_type, at, facts)
+            self._tell(claim, outcome.event_type, at, {"attempt": claim.attempt, **facts})
         return is_held
 
     def operate(self, request: Operate) -> Any:
         """Carry an operation out; the savepoint keeps a failing one from touching its neighbours."""
         found = self._found(request.operation.needs(), request.owner)
         decision = request.operation.decide(found)
+        events = list(map(event_row, decision.changes.events))
         self._execute("SAVEPOINT operation")
         try:
             self._write(decision.changes)
@@ -129,7 +118,7 @@ class _Transaction:
             raise
         finally:
             self._execute("RELEASE operation")
-        self._events.extend(map(event_row, decision.changes.events))
+        self._events.extend(events)
         return decision.value
 
     def _found(self, needs: Needs, owner: Owner) -> Found:

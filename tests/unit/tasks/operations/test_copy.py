@@ -173,7 +173,7 @@ def test_input_mappings_point_at_the_copies() -> None:
     assert flow.root.params["input_mappings"] == mappings
 
 
-@pytest.mark.parametrize("params", [None, {}, {"input_mappings": None}, {"input_mappings": "all"}])
+@pytest.mark.parametrize("params", [None, {}, {"input_mappings": None}, {"p": "all"}])
 def test_params_without_mappings_are_kept_as_they_are(params: dict[str, Any] | None) -> None:
     assert copy_of(a_flow({"name": "t", "params": params}), "t").root.params == params
 

@@ -73,6 +73,13 @@ def test_a_link_of_an_archive_points_at_the_archive(flow: Flow) -> None:
     assert not link.root.is_frozen
 
 
+def test_a_link_stays_sound_when_what_its_inputs_came_from_falls_away(flow: Flow) -> None:
+    b, c = named(flow, "b"), named(flow, "c").id
+    mapped = with_task(flow, evolve(b, params={"input_mappings": {"x": f"{c}.made_by"}}))
+
+    assert consistency_problems(named(link_of(mapped, "a"), "b")) == []
+
+
 def test_a_link_does_not_fire() -> None:
     scheduled = {"schedule_enabled": True, "schedule_type": "daily", "schedule_expression": "09:00"}
     link = link_of(completed(a_flow({"name": "t", **scheduled})), "t")

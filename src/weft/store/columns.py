@@ -1,0 +1,55 @@
+"""Task records as columns: what rows of every dialect have in common."""
+
+from typing import Any
+
+import msgspec
+
+from weft.store.errors import NotJson
+from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
+from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
+
+_ENUMS = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
+_ENUM_OF_FIELD = tuple((index, _ENUMS[FIELD_NAMES[index]]) for index in ENUM_FIELDS)
+
+_encode = msgspec.json.Encoder().encode
+_decode_dependencies = msgspec.json.Decoder(tuple[Dependency, ...]).decode
+
+json_value = msgspec.json.Decoder().decode
+"""The value of a JSON text that a store holds."""
+
+
+def json_text(value: object) -> str:
+    """The value as JSON text; raises NotJson."""
+    try:
+        return _encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotJson(error) from error
+
+
+def columns_of(task: Task) -> list[Any]:
+    """The record's fields in their order, with JSON and enumerations as text; times and truth values stay."""
+    row: list[Any] = list(msgspec.structs.astuple(task))
+    for index in JSON_FIELDS:
+        value = row[index]
+        if value is not None:
+            row[index] = json_text(value) if value else "{}"
+    for index in ENUM_FIELDS:
+        member = row[index]
+        if member is not None:
+            row[index] = member._value_  # `.value` costs a Python call
+    dependencies = row[DEPENDENCIES_FIELD]
+    row[DEPENDENCIES_FIELD] = json_text(dependencies) if dependencies else "[]"
+    return row
+
+
+def task_of_columns(values: list[Any]) -> Task:
+    """The record whose fields these are, in their order; the list is used up."""
+    for index in JSON_FIELDS:
+        if values[index] is not None:
+            values[index] = json_value(values[index])
+    for index, enum in _ENUM_OF_FIELD:
+        if values[index] is not None:
+            values[index] = enum(values[index])
+    dependencies = values[DEPENDENCIES_FIELD]
+    values[DEPENDENCIES_FIELD] = () if dependencies == "[]" else _decode_dependencies(dependencies)
+    return Task(**dict(zip(FIELD_NAMES, values, strict=True)))

@@ -1,0 +1,144 @@
+"""Connections to a PostgreSQL server: settings, and its errors in our words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from weft.errors import WeftError
+from weft.settings import shown_location
+from weft.store.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+
+CONNECT_TIMEOUT_SECONDS = 10.0
+"""A server that is there answers in milliseconds, one on another continent in a second."""
+
+CLOSE_TIMEOUT_SECONDS = 5.0
+"""How long to wait for the server's farewell; nothing depends on it."""
+
+COMMAND_TIMEOUT_SECONDS = 600.0
+"""When a server that has gone silent is given up: longer than storing a million tasks takes."""
+
+LOCK_TIMEOUT = "30s"
+"""How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
+
+READERS = 4
+"""Enough that a long listing does not hold up a short look-up."""
+
+_WRITER_SETTINGS = {"lock_timeout": LOCK_TIMEOUT}
+_READER_SETTINGS = {
+    "default_transaction_read_only": "on",
+    # A filter that is not given must not cost the plan its index, as it does in a plan made for all values.
+    "plan_cache_mode": "force_custom_plan",
+}
+
+_BY_CODE: dict[str, type[WeftError]] = {
+    "25006": StoreReadOnly,  # read-only transaction, or a standby server
+    "3D000": StoreUnreachable,  # no such database
+    "3F000": StoreUnreachable,  # no such schema
+    "40001": StoreBusy,  # serialization failure
+    "40P01": StoreBusy,  # deadlock, with somebody who does not take our lock
+    "42501": StoreReadOnly,  # no privilege
+    "42P01": NotAStore,  # a table of ours is gone
+    "42703": NotAStore,  # a column of ours is gone
+    "53100": StoreFull,  # disk full
+    "53300": StoreBusy,  # too many connections
+    "55P03": StoreBusy,  # lock timeout
+    "57014": StoreBusy,  # statement timeout, or cancelled by an operator
+}
+_BY_CLASS: dict[str, type[WeftError]] = {
+    "08": StoreUnreachable,  # connection lost
+    "28": StoreUnreachable,  # wrong password, or this user may not connect
+    "57": StoreUnreachable,  # the server is stopping or starting
+}
+# Bad values and broken constraints: the fault of one request; everything else concerns the whole server.
+_CLASSES_OF_ONE_REQUEST = {"22", "23"}
+_OF_ONE_REQUEST = (WeftError, TypeError, ValueError, OverflowError)  # and what the driver cannot encode
+
+LOST: tuple[type[Exception], ...] = (
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    OSError,
+)
+"""What the driver raises when the connection is gone. Time-outs are OSErrors too."""
+
+_TRANSLATED: tuple[type[Exception], ...] = (asyncpg.PostgresError, asyncpg.InternalClientError, *LOST)
+
+
+@contextmanager
+def translated_errors(location: str) -> Iterator[None]:
+    """Turn the server's and the driver's errors into ours, with the place they are about."""
+    try:
+        yield
+    except _TRANSLATED as error:
+        raise translated(error, location) from error
+
+
+def translated(error: Exception, location: str) -> WeftError:
+    """Our error for one of PostgreSQL's."""
+    family: type[WeftError] = StoreError
+    if isinstance(error, asyncpg.PostgresError):
+        code = error.sqlstate or ""
+        family = _BY_CODE.get(code) or _BY_CLASS.get(code[:2]) or StoreError
+    elif isinstance(error, LOST):
+        family = StoreUnreachable
+    return family(f"{location}: {reason(error)}")
+
+
+def reason(error: Exception) -> str:
+    """The first line of the error: the details behind it may show values of somebody else's rows."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def is_of_one_request(error: Exception) -> bool:
+    """Whether the error is about the values of one request, so that others may go on without it."""
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "")[:2] in _CLASSES_OF_ONE_REQUEST
+    return isinstance(error, _OF_ONE_REQUEST)
+
+
+async def connect_writer(url: str) -> asyncpg.Connection:
+    """An open connection for writing."""
+    with translated_errors(shown_location(url)), _url_errors(url):
+        return await asyncpg.connect(
+            url,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=COMMAND_TIMEOUT_SECONDS,
+            server_settings=_WRITER_SETTINGS,
+        )
+
+
+def pool_of_readers(url: str) -> asyncpg.Pool:
+    """A pool, not open yet, of connections that only read."""
+    return asyncpg.create_pool(
+        url,
+        min_size=0,
+        max_size=READERS,
+        timeout=CONNECT_TIMEOUT_SECONDS,
+        command_timeout=COMMAND_TIMEOUT_SECONDS,
+        server_settings=_READER_SETTINGS,
+        reset=_keep,
+    )
+
+
+async def _keep(_connection: asyncpg.Connection) -> None:
+    """Leave a connection as it is: reading changes nothing in its session, and a reset is a round trip."""
+
+
+@contextmanager
+def _url_errors(url: str) -> Iterator[None]:
+    """Say that a URL cannot be read, without repeating it: the part that is wrong may hold the password."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, OSError | asyncpg.PostgresError):
+            raise
+        form = "postgresql://user:password@host:port/database?search_path=schema"
+        message = (
+            f"{shown_location(url)}: not a usable PostgreSQL URL ({type(error).__name__}); its form is {form}"
+        )
+    else:
+        return
+    # Raised out here so that the driver's own words, which may hold the password, do not come along.
+    raise StoreUnreachable(message)

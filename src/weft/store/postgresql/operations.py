@@ -1,0 +1,163 @@
+"""Carrying operations out: read what they need, let them decide, write what they decided.
+
+Consecutive operations that do not concern each other's tasks are read and written together, so that a
+hundred small ones cost about as many round trips as one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from weft.errors import WeftError
+from weft.ids import TaskId
+from weft.store.errors import StoreError, TaskExists
+from weft.store.postgresql.connection import is_of_one_request, reason
+from weft.store.postgresql.entry import Entry
+from weft.store.postgresql.reading import read_flow, read_tasks
+from weft.store.postgresql.rows import EventRow, event_row, task_row
+from weft.store.protocol import Owner
+from weft.store.queries import load_queries
+from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.flow import Flow
+from weft.tasks.record import FIELD_NAMES, Task
+
+_SQL = load_queries("postgresql")
+
+
+class _Decided(Struct):
+    entry: Entry
+    decision: Decision[object]
+    events: list[EventRow]
+
+    @property
+    def changes(self) -> Changes:
+        return self.decision.changes
+
+
+async def apply_operations(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Give every entry its outcome."""
+    first = 0
+    while first < len(entries):
+        run = _run(entries, first)
+        first += await _apply(connection, run)
+
+
+def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, Needs]]:
+    """The next operations that may be read together: they need different tasks, and no whole flow.
+
+    An operation that needs a flow runs alone: any other could change one of the flow's tasks.
+    """
+    run: list[tuple[Entry, Needs]] = []
+    needed: set[TaskId] = set()
+    for index in range(first, len(entries)):
+        needs = entries[index].request.operation.needs()
+        if run and (needs.flows_of or not needed.isdisjoint(needs.tasks)):
+            break
+        run.append((entries[index], needs))
+        if needs.flows_of:
+            break
+        needed.update(needs.tasks)
+    return run
+
+
+async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Needs]]) -> int:
+    """Apply the operations of a run, and return how many: an earlier one may add what a later one needs."""
+    tasks = await read_tasks(
+        connection, [(task_id, entry.request.owner) for entry, needs in run for task_id in set(needs.tasks)]
+    )
+    decided: list[_Decided] = []
+    touched: set[TaskId] = set()
+    count = 0
+    for entry, needs in run:
+        if not touched.isdisjoint(needs.tasks):
+            break
+        count += 1
+        flows = await _flows(connection, needs, entry.request.owner)
+        own = _decide(entry, Found({key: tasks[key] for key in needs.tasks if key in tasks}, flows))
+        if own is not None:
+            decided.append(own)
+            touched.update(_touched(own.changes))
+    await _write_apart_if_needed(connection, decided)
+    return count
+
+
+async def _flows(connection: asyncpg.Connection, needs: Needs, owner: Owner) -> Mapping[TaskId, Flow]:
+    flows: dict[TaskId, Flow] = {}
+    for task_id in needs.flows_of:
+        known = next((flow for flow in flows.values() if task_id in flow), None)
+        flow = known or await read_flow(connection, task_id, owner)
+        if task_id in flow:
+            flows[task_id] = flow
+    return flows
+
+
+def _decide(entry: Entry, found: Found) -> _Decided | None:
+    try:
+        decision = entry.request.operation.decide(found)
+        return _Decided(entry, decision, [event_row(event) for event in decision.changes.events])
+    except WeftError as error:
+        entry.outcome = error
+        return None
+
+
+def _touched(changes: Changes) -> Iterable[TaskId]:
+    yield from (task.id for task in changes.added)
+    yield from (task.id for task in changes.updated)
+    yield from changes.deleted
+    yield from changes.recounted
+
+
+async def _write_apart_if_needed(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> None:
+    """Write the decisions together; if that fails, one by one, so that only the guilty one is refused."""
+    error = await _try_to_write(connection, decided) if decided else None
+    if error is None:
+        for own in decided:
+            own.entry.outcome = own.decision.value
+            own.entry.events = own.events
+    elif len(decided) > 1:
+        for own in decided:
+            await _write_apart_if_needed(connection, [own])
+    else:
+        decided[0].entry.outcome = await _explained(connection, error, decided[0].changes.added)
+
+
+async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> Exception | None:
+    """Write all of the decisions or, when a value of theirs is refused, none; then the error is returned."""
+    await connection.execute("SAVEPOINT operations")
+    try:
+        await _write(connection, [own.changes for own in decided])
+    except Exception as error:
+        if not is_of_one_request(error):
+            raise
+        await connection.execute("ROLLBACK TO operations; RELEASE operations")
+        return error
+    await connection.execute("RELEASE operations")
+    return None
+
+
+async def _write(connection: asyncpg.Connection, changes: Sequence[Changes]) -> None:
+    if any(one.added for one in changes):
+        added = (task_row(task) for one in changes for task in one.added)
+        await connection.copy_records_to_table("tasks", columns=FIELD_NAMES, records=added)
+    updated = [task_row(task) for one in changes for task in one.updated]
+    if updated:
+        await connection.executemany(_SQL["update_task"], updated)
+    deleted = [task_id for one in changes for task_id in one.deleted]
+    if deleted:
+        await connection.execute(_SQL["delete_tasks"], deleted)
+    recounted = [task_id for one in changes for task_id in one.recounted]
+    if recounted:
+        await connection.execute(_SQL["recount_references"], recounted)
+
+
+async def _explained(connection: asyncpg.Connection, error: Exception, added: Sequence[Task]) -> WeftError:
+    """Our error for a refused write."""
+    if isinstance(error, WeftError):
+        return error
+    if isinstance(error, asyncpg.UniqueViolationError):
+        ids = [task.id for task in added]
+        taken = {str(row["id"]) for row in await connection.fetch(_SQL["taken_ids"], ids)}
+        if taken:
+            return TaskExists(task_ids=[task.id for task in added if task.id in taken])
+    return StoreError(f"the store refuses it: {reason(error)}")

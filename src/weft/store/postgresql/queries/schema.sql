@@ -1,0 +1,27 @@
+-- name: begin_write
+-- One writer at a time in a schema, exactly as SQLite's BEGIN IMMEDIATE, by a lock that ends with the
+-- transaction. That is a decision, and what it buys is worth more than parallel writers: events are numbered
+-- in the order of their commits, so whoever reads on from the last number misses none; operations read, decide
+-- and write without row locks; and there are no deadlocks.
+-- The lock is the letters "weft" and the schema's number. READ COMMITTED, whatever the role's default: each
+-- statement after the lock sees all that earlier writers committed; a snapshot would be older than the lock.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_advisory_xact_lock(2003134068, quote_ident(current_schema())::regnamespace::oid::integer);
+
+-- name: our_tables
+SELECT relname FROM pg_class
+WHERE relnamespace = quote_ident(current_schema())::regnamespace
+  AND relname IN ('weft_schema', 'tasks', 'events') AND relkind IN ('r', 'p', 'v', 'm', 'f');
+
+-- name: schema_version
+SELECT version FROM weft_schema;
+
+-- name: set_schema_version
+UPDATE weft_schema SET version = $1;
+
+-- name: describe
+SELECT current_setting('server_version') AS server_version,
+       pg_is_in_recovery() AS is_standby,
+       (SELECT version FROM weft_schema) AS schema_version,
+       (SELECT count(*) FROM tasks) AS tasks,
+       (SELECT count(*) FROM events) AS events;

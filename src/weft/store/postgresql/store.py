@@ -1,0 +1,140 @@
+"""The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Self
+
+import asyncpg
+
+from weft.ids import TaskId
+from weft.settings import shown_location
+from weft.store.errors import StoreError
+from weft.store.grouped_writes import GroupedWrites
+from weft.store.postgresql.connection import connect_writer, pool_of_readers, translated_errors
+from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
+from weft.store.postgresql.rows import event_of, is_storable, is_stored_form
+from weft.store.postgresql.schema import prepare
+from weft.store.postgresql.writer import Writer
+from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.queries import load_queries
+from weft.store.requests import Request
+from weft.tasks.events import Event
+from weft.tasks.flow import Flow, TaskNotFound
+from weft.tasks.record import Task
+
+_SQL = load_queries("postgresql")
+
+
+class PostgresqlStore(GroupedWrites):
+    """Task records in one schema of a PostgreSQL database, which several processes may share."""
+
+    def __init__(self, url: str, writer: Writer, readers: asyncpg.Pool) -> None:
+        super().__init__()
+        self._location = shown_location(url)
+        self._writer = writer
+        self._readers = readers
+        self._is_closed = False
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """The store in the first schema of the search path, which is given its tables when it has none."""
+        connection = await connect_writer(url)
+        try:
+            with translated_errors(shown_location(url)):
+                await prepare(connection, shown_location(url))
+                readers = await pool_of_readers(url)
+        except BaseException:
+            connection.terminate()
+            raise
+        return cls(url, Writer(url, connection), readers)
+
+    async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
+        found = await self.get_many([task_id], owner=owner)
+        if task_id not in found:
+            raise TaskNotFound(task_id=task_id)
+        return found[task_id]
+
+    async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
+        with self._errors():
+            found = await read_tasks(self._readers, [(task_id, owner) for task_id in dict.fromkeys(task_ids)])
+        return {task_id: found[task_id] for task_id in task_ids if task_id in found}
+
+    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
+        with self._errors():
+            flow = await read_flow(self._readers, task_id, owner)
+        if task_id not in flow:
+            raise TaskNotFound(task_id=task_id)
+        return flow
+
+    async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
+        if not _can_be_asked(owner, wanted.tree, text=wanted.name):
+            return TaskPage((), 0)
+        parameters = (
+            owner.is_everyone,
+            owner.user_id,
+            wanted.status.value if wanted.status else None,
+            wanted.name,
+            wanted.tree,
+            wanted.only_roots,
+            wanted.only_scheduled,
+        )
+        # One snapshot for both statements: a page and its total agree.
+        with self._errors():
+            async with (
+                self._readers.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                rows = await connection.fetch(_SQL["list_tasks"], *parameters, wanted.limit, wanted.offset)
+                total = await connection.fetchval(_SQL["count_tasks"], *parameters)
+        return TaskPage(tuple(await tasks_of(rows)), total)
+
+    async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
+        if not _can_be_asked(owner, wanted.tree, wanted.task):
+            return []
+        with self._errors():
+            rows = await self._readers.fetch(
+                _SQL["list_events"],
+                wanted.after,
+                owner.is_everyone,
+                owner.user_id,
+                wanted.tree,
+                wanted.task,
+                wanted.limit,
+            )
+        return [event_of(row) for row in rows]
+
+    async def describe(self) -> StoreDescription:
+        with self._errors():
+            (found,) = await self._readers.fetch(_SQL["describe"])
+        is_standby = found["is_standby"]
+        return StoreDescription(
+            kind="postgresql",
+            location=self._location,
+            server_version=found["server_version"],
+            schema_version=found["schema_version"],
+            tasks=found["tasks"],
+            events=found["events"],
+            problems=("the server is a standby: it can be read, not written",) if is_standby else (),
+        )
+
+    async def close(self) -> None:
+        await self._group.close()
+        self._is_closed = True
+        with translated_errors(self._location):
+            await self._writer.close()
+            await self._readers.close()
+
+    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
+        return await self._writer.commit(requests)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        """What every read runs in."""
+        if self._is_closed:
+            raise StoreError("the store is closed")
+        return translated_errors(self._location)
+
+
+def _can_be_asked(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:
+    """Whether PostgreSQL takes the question; if not, nothing is stored that would answer it."""
+    can_hold = all(is_stored_form(task_id) for task_id in task_ids if task_id is not None)
+    return can_hold and is_storable(owner.user_id) and is_storable(text)

@@ -1,0 +1,50 @@
+"""The documentation says what the code does."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.generate_docs import cli_page, errors_page
+
+from weft.tasks.record import FIELD_NAMES
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_of_the_command_line_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text() == cli_page(), "run scripts/generate_docs.py"
+
+
+def test_the_page_of_errors_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "errors.md").read_text() == errors_page(), "run scripts/generate_docs.py"
+
+
+def test_every_field_of_the_record_is_documented() -> None:
+    page = (ROOT / "docs" / "tasks.md").read_text()
+
+    assert [field for field in FIELD_NAMES if f"`{field}`" not in page] == []
+
+
+def test_every_setting_is_documented() -> None:
+    sources = (ROOT / "src" / "weft").rglob("*.py")
+    variables = {name for source in sources for name in re.findall(r"WEFT_[A-Z_]+", source.read_text())}
+    page = (ROOT / "docs" / "settings.md").read_text()
+
+    assert {name for name in variables if f"`{name}`" not in page} == set()
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "a pending\n  b pending\n"
