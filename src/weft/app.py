@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from weft.clock import Clock, SystemClock
 from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
@@ -88,6 +90,11 @@ class App:
 
     async def events(self, wanted: EventFilter) -> Sequence[Event]:
         """The events a filter lets through, oldest first."""
+        if wanted.task is not None and wanted.tree is None:
+            # The log is indexed by flow; a task that is gone is looked for in all of it.
+            found = await self.store.get_many([wanted.task], owner=self.owner)
+            tree = found[wanted.task].task_tree_id if wanted.task in found else None
+            wanted = msgspec.structs.replace(wanted, tree=tree)
         return await self.store.events(wanted, owner=self.owner)
 
     async def copy(

@@ -282,6 +282,15 @@ def test_every_property_is_described() -> None:
         ([BARE], True),
         ({"task": BARE}, True),
         ({"task": BARE, "children": [{"task": {**BARE, "parent_id": ID}, "children": []}]}, True),
+        ({"name": "a"}, True),
+        (
+            [
+                {"name": "a"},
+                {"name": "b", "dependencies": ["a", {"name": "a"}, {"id": ID, "required": False}]},
+            ],
+            True,
+        ),
+        ([{"name": "a", "dependencies": [{"required": True}]}], False),
         ([], False),
         ([{"name": ""}], False),
         ({"task": BARE, "children": [BARE]}, False),
