@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from weft.ids import TaskId
+from weft.tasks.changes import Found
 from weft.tasks.flow import Flow
 from weft.tasks.reading import read_flow
 from weft.tasks.record import Status, Task, evolve
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 NOON = datetime(2025, 1, 15, 12, tzinfo=UTC)
 
@@ -49,3 +55,60 @@ def named(flow: Flow, name: str) -> Task:
     """The one task of that name."""
     (found,) = (task for task in flow if task.name == name)
     return found
+
+
+def a_task(**fields: Any) -> Task:
+    """A pending task, or whatever the fields make of it; checked by nothing."""
+    return evolve(Task(id=numbered_ids("c")(), name="t", status=Status.PENDING), **fields)
+
+
+def in_status(status: Status, **fields: Any) -> Task:
+    """A consistent task in that status."""
+    begun = {} if status is Status.PENDING else {"started_at": NOON}
+    ended = {"completed_at": NOON} if status.is_terminal else {}
+    outcome: dict[Status, dict[str, Any]] = {
+        Status.COMPLETED: {"result": {"value": 1}, "progress": 1.0},
+        Status.FAILED: {"error": "broke"},
+        Status.CANCELLED: {"error": "called off"},
+    }
+    return a_task(status=status, **{**begun, **ended, **outcome.get(status, {}), **fields})
+
+
+def found_in(*flows: Flow) -> Found:
+    """What a store that holds the flows finds, whatever an operation needs."""
+    return Found(
+        tasks={task.id: task for flow in flows for task in flow},
+        flows={task.id: flow for flow in flows for task in flow},
+    )
+
+
+def with_task(flow: Flow, task: Task) -> Flow:
+    """The flow with one task replaced by another of the same id."""
+    return Flow(task if task.id == other.id else other for other in flow)
+
+
+def outcome_of(act: Callable[[], T], *, refusal: type[E]) -> T | E:
+    """What the act gives, or the refusal it raises; any other error is the test's failure."""
+    try:
+        return act()
+    except refusal as error:
+        return error
+
+
+def a_chain(length: int, *, linked_by: str) -> list[dict[str, Any]]:
+    """A document of tasks, each the child of the one before, or dependent on it."""
+    ids = [f"aaaaaaaa-0000-4000-8000-{number:012x}" for number in range(length)]
+    tasks: list[dict[str, Any]] = [{"id": task_id, "name": f"t{task_id[-6:]}"} for task_id in ids]
+    for task, before in zip(tasks[1:], ids, strict=False):
+        task[linked_by] = before if linked_by == "parent_id" else [{"id": before}]
+    return tasks
+
+
+def an_unchecked_chain(length: int, *, linked_by: str) -> Flow:
+    """The chain as a flow, made without the checks that other tests are about."""
+    document = a_chain(length, linked_by=linked_by)
+    for task in document:
+        task["status"] = "pending"
+        if task is not document[0]:
+            task.setdefault("parent_id", document[0]["id"])
+    return Flow(msgspec.convert(document, list[Task]))

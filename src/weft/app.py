@@ -13,7 +13,15 @@ from weft.clock import Clock, SystemClock
 from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.settings import Settings, is_postgresql, load_settings
-from weft.store.protocol import EVERYONE, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage, TaskStore
+from weft.store.protocol import (
+    EVERYONE,
+    EventFilter,
+    Owner,
+    StoreDescription,
+    TaskFilter,
+    TaskPage,
+    TaskStore,
+)
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (

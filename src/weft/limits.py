@@ -3,9 +3,25 @@
 MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: a flow of a million tasks fits, an accident does not."""
 
+MAX_JSON_DEPTH = 200
+"""Deepest value of a field. JSON readers give up at a depth that shrinks with their own place on the stack,
+so a value near that limit could be stored and never be read again."""
+
 MAX_SHOWN_CHARACTERS = 200
 """How much of an offending value an error repeats: enough to recognise it, never a page of it."""
 
 MAX_NESTED_DEPTH = 200
 """Deepest tree that is written in the nested form; JSON readers give up at a few hundred levels. A
 deeper tree is written as a flat list, which says the same and is read back as well."""
+
+MAX_NAME_CHARACTERS = 255
+"""Longest name of a task; the specification says so."""
+
+MAX_SUGGESTION_WORDS = 10_000
+"""How many known words are searched for the one a caller may have meant; each costs microseconds."""
+
+MAX_SUGGESTIONS = 20
+"""How many wrong names of one flow get a suggestion: thousands would make the refusal take minutes."""
+
+MAX_COUNT = 2**63 - 1
+"""Largest count of runs: what a store keeps in an integer column."""

@@ -12,8 +12,8 @@ from weft.cli.output import print_json
 def schema(what: str, is_json: bool) -> None:
     """Print the JSON Schema (draft-07) of a task record or of a flow.
 
-    It is made from the record's own definition, so it is what weft checks. `weft flow submit` takes a little
-    more: ids may be left out there, and dependencies given by name.
+    They are made from the record's own definition. `task` is a whole record, as `weft tasks show --json`
+    prints it; `flow` is what `weft flow submit` reads: only a name is required, dependencies may be names.
     """
     # Imported here: `weft schema --help` must not pay for it.
     from weft.tasks.json_schema import flow_schema, task_schema

@@ -25,6 +25,8 @@ def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
     ]
     if task.params:
         problems += retry_problems(task, path=path) + timeout_problems(task, path=path)
+    # Completed work has been mapped: a link or an archive of a part of a tree drops what it was mapped from.
+    if task.params and task.status is not Status.COMPLETED:
         problems += mapping_problems(task, path=path)
     return problems
 
@@ -59,12 +61,17 @@ def _origin_problems(task: Task) -> Iterator[_Finding]:
         if task.original_task_id is None:
             yield (
                 "original_task_id",
-                f"must name the source of a {task.origin_type}",
+                f"must name the source when origin_type is {task.origin_type}",
                 "the id of a task",
                 None,
             )
         if task.status is not Status.COMPLETED:
-            yield "status", f"must be completed in a {task.origin_type}", "completed", task.status.value
+            yield (
+                "status",
+                f"must be completed when origin_type is {task.origin_type}",
+                "completed",
+                task.status.value,
+            )
     if task.original_task_id == task.id:
         yield (
             "original_task_id",

@@ -1,5 +1,6 @@
 """From a decoded JSON object to a `Task`, or all problems of its fields at once."""
 
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -9,23 +10,49 @@ import msgspec
 
 from weft.ids import TaskId, is_task_id
 from weft.tasks.json_schema import task_schema
-from weft.tasks.kinds import TIME_FIELDS
-from weft.tasks.problems import Problem, joined, nearest, shown
+from weft.tasks.json_text import is_json
+from weft.tasks.kinds import JSON_FIELDS, TIME_FIELDS
+from weft.tasks.problems import Problem, joined, nearest, printable, shown
 from weft.tasks.record import FIELD_NAMES, Dependency, JsonObject, Task, evolve
 
 _TIMES = tuple(FIELD_NAMES[index] for index in TIME_FIELDS)
+_JSON = tuple(FIELD_NAMES[index] for index in JSON_FIELDS)
+_TEXTS = ("user_id", "name", "error", "schedule_expression")
+_NOBODY = "00000000-0000-4000-8000-000000000000"
 _IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
 _KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": Dependency.__struct_fields__}
+_SCHEMA_LEVELS = 4
+"""How deep the record's schema looks: task, `dependencies`, one dependency, its `id`."""
 
 
 def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Problem]]:
     """The task a JSON object describes; or None and every problem of its fields."""
     try:
         task = msgspec.convert(raw, Task)
-    except msgspec.ValidationError as error:
-        return None, list(_field_problems(raw, path)) or [_unexplained(error, path)]
-    problems = list(_schemas_problems(task, path))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter for a lone surrogate
+        problems = _field_problems(raw, path)
+        wrong = {problem.field for problem in problems}
+        problems += (problem for problem in _json_problems(raw.get, path) if problem.field not in wrong)
+        return None, problems or [_unexplained(error, path)]
+    problems = [
+        *_schemas_problems(task, path),
+        *_json_problems(lambda name: getattr(task, name), path),
+        *_time_problems(task, path),
+    ]
     return (None, problems) if problems else (_normal(task), [])
+
+
+def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
+    """The task without its wrong fields, for the rules between the others; None when even that is none."""
+    if "status" in wrong:
+        return None
+    # What `params` map inputs from is a matter of the dependencies.
+    left_out = {*wrong, "params"} if "dependencies" in wrong else wrong
+    part = {name: raw[name] for name in FIELD_NAMES if name in raw and name not in left_out}
+    try:
+        return msgspec.convert({"id": _NOBODY, "name": "?", **part}, Task)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
 
 
 def _normal(task: Task) -> Task:
@@ -65,41 +92,90 @@ def _schemas_problems(task: Task, path: str) -> list[Problem]:
     method = task.schemas.get("method")
     if len(task.schemas) == 1 and isinstance(method, str) and method:
         return []
-    errors = _schemas_validator().iter_errors(task.schemas)
-    return [_problem(error, joined(path, "schemas"), ("schemas", *error.instance_path)) for error in errors]
+    errors = _schemas_validator().iter_errors(_outline(task.schemas))
+    return [
+        _problem(error, joined(path, "schemas"), ("schemas", *error.instance_path))
+        for error in errors
+        if not _is_said_better(error)
+    ]
 
 
 def _field_problems(raw: JsonObject, path: str) -> list[Problem]:
     problems: list[Problem] = []
-    for error in _validator().iter_errors(raw):
+    for error in _validator().iter_errors(_outline(raw)):
         where = tuple(error.instance_path)
         match error.kind:
             case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
                 problems.extend(_unknown(name, where, path) for name in names)
-            case jsonschema_rs.ValidationErrorKind.Pattern() if _also_uuid(error):
-                continue  # the format check says it better
-            case (
-                jsonschema_rs.ValidationErrorKind.MinLength() | jsonschema_rs.ValidationErrorKind.MaxLength()
-            ) if _also_uuid(error):
-                continue
-            case _:
+            case _ if not _is_said_better(error):
                 problems.append(_problem(error, path, where))
     return problems
 
 
-def _also_uuid(error: jsonschema_rs.ValidationError) -> bool:
-    return bool(error.instance_path) and error.instance_path[-1] in {*_IDS, "id"}
+def _outline(value: Any, levels: int = _SCHEMA_LEVELS) -> Any:
+    """The value as deep as the record's schema looks; the validator gives up on what may lie below."""
+    match value:
+        case dict():
+            items = value.items() if levels else ()
+            return {printable(str(key)): _outline(part, levels - 1) for key, part in items}
+        case list() | tuple():
+            return [_outline(part, levels - 1) for part in (value if levels else ())]
+        case str():
+            return printable(value)
+        case None | bool() | int() | float():
+            return value
+        case datetime():
+            return value.isoformat()
+    return f"<{type(value).__name__}>"
+
+
+def _json_problems(value_of: Callable[[str], Any], path: str) -> Iterator[Problem]:
+    """The fields that hold what JSON text cannot, which only a caller in Python can give."""
+    for name in (*_JSON, *_TEXTS):
+        value = value_of(name)
+        if not value or (isinstance(value, str) and value.isascii()) or is_json(value):
+            continue
+        reason = (
+            "cannot be written as JSON: a lone surrogate, NaN, a number or nesting beyond bounds, or no JSON"
+        )
+        yield Problem(name, reason, "a JSON value", shown(value), joined(path, name))
+
+
+def _time_problems(task: Task, path: str) -> Iterator[Problem]:
+    for name in _TIMES:
+        at: datetime | None = getattr(task, name)
+        if at is None or at.tzinfo is UTC:
+            continue
+        try:
+            at.astimezone(UTC)
+        except OverflowError:
+            reason = f"{at.isoformat()} is outside the years 1 to 9999 in UTC"
+            yield Problem(name, reason, "a time within the calendar", at.isoformat(), joined(path, name))
+
+
+def _is_said_better(error: jsonschema_rs.ValidationError) -> bool:
+    """Whether another error of the same value says it: that it is no UUID, or of the wrong type."""
+    match error.kind:
+        case (
+            jsonschema_rs.ValidationErrorKind.Pattern()
+            | jsonschema_rs.ValidationErrorKind.MinLength()
+            | jsonschema_rs.ValidationErrorKind.MaxLength()
+        ):
+            return bool(error.instance_path) and error.instance_path[-1] in _IDS
+        case jsonschema_rs.ValidationErrorKind.Enum():
+            return not isinstance(error.instance, str)
+    return False
 
 
 def _unknown(name: str, where: tuple[str | int, ...], path: str) -> Problem:
     known = _KNOWN_KEYS["dependencies" if where else ""]
     inside = _path(path, where)
     return Problem(
-        field=name,
+        field="dependencies" if where else shown(name),
         reason=f"unknown field '{shown(name)}'{nearest(name, known)}",
         expected="a field of the task record",
         actual=shown(name),
-        path=joined(inside, name),
+        path=joined(inside, shown(name)),
     )
 
 
@@ -107,7 +183,7 @@ def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str |
     kind = error.kind
     field = next((part for part in where if isinstance(part, str)), "")
     expected: Any = kind.value if hasattr(kind, "value") else kind.name
-    reason = error.message
+    reason = shown(error.message)
     actual = shown(error.instance)
     tail = tuple(error.instance_path)
     match kind:
@@ -130,6 +206,9 @@ def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str |
             reason = f"{actual!r} is not one of {', '.join(map(str, allowed))}{hint}"
         case jsonschema_rs.ValidationErrorKind.Pattern():
             reason, expected = "must not contain a NUL character", "text without NUL"
+        case jsonschema_rs.ValidationErrorKind.MaxLength(limit=limit):
+            reason = f"must have at most {limit} characters, not {len(str(error.instance))}"
+            expected = f"at most {limit} characters"
         case jsonschema_rs.ValidationErrorKind.MinLength():
             reason, expected = "must not be empty", "a non-empty string"
     return Problem(field=field, reason=reason, expected=expected, actual=actual, path=_path(path, tail))
@@ -153,7 +232,7 @@ def _kind_of(value: Any) -> str:
         case bool():
             return "a boolean"
         case int() | float():
-            return f"the number {value}"
+            return f"the number {shown(value)}"
         case str():
             return f"the string {shown(value)!r}"
         case list():
@@ -161,7 +240,7 @@ def _kind_of(value: Any) -> str:
     return "an object"
 
 
-def _unexplained(error: msgspec.ValidationError, path: str) -> Problem:
+def _unexplained(error: Exception, path: str) -> Problem:
     """The problem msgspec found where the schema finds none (a leap second, 1.0 for an integer)."""
     reason, _, where = str(error).partition(" - at `$")
     inside = where.rstrip("`").lstrip(".")

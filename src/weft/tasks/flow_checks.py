@@ -16,14 +16,15 @@ class Node(Struct):
     id: TaskId
     name: str
     parent_id: TaskId | None
-    dependencies: Sequence[TaskId]
+    dependencies: Sequence[TaskId | None]
+    """None holds the place of one that is wrong in itself and was reported."""
     user_id: str | None
     path: str
 
 
 def node_of(task: Task, path: str = "") -> Node:
     """The node of a task that has been read."""
-    dependencies = [dependency.id for dependency in task.dependencies]
+    dependencies: list[TaskId | None] = [dependency.id for dependency in task.dependencies]
     return Node(task.id, task.name, task.parent_id, dependencies, task.user_id, path)
 
 
@@ -44,6 +45,8 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
     for node in nodes:
         seen: set[TaskId] = set()
         for index, target in enumerate(node.dependencies):
+            if target is None:
+                continue
             if target != node.id and target in by_id and target not in seen:
                 seen.add(target)
                 continue
@@ -56,7 +59,8 @@ def _dependency_problems(nodes: Iterable[Node], by_id: dict[TaskId, Node]) -> It
             else:
                 yield _problem(node, where, f"depends on {target} twice", "each dependency once", target)
     edges = {
-        node.id: [target for target in node.dependencies if target != node.id] for node in by_id.values()
+        node.id: [target for target in node.dependencies if target is not None and target != node.id]
+        for node in by_id.values()
     }
     for cycle in graph.find_cycles(edges):
         yield _cycle(cycle, by_id, "dependencies", "dependencies form a cycle")

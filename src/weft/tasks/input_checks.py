@@ -18,9 +18,15 @@ def input_problems(task: Task, *, path: str = "") -> list[Problem]:
         return []
     try:
         validator = validator_for(msgspec.json.encode(schema))
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         return [_bad_schema(schema, error, path)]
-    return list(_problems(validator, task.inputs, joined(path, "inputs")))
+    try:
+        return list(_problems(validator, task.inputs, joined(path, "inputs")))
+    except ValueError as error:  # nested deeper than the validator goes
+        reason = f"cannot be checked against input_schema: {error}"
+        return [
+            Problem("inputs", reason, "inputs of usual depth", shown(task.inputs), joined(path, "inputs"))
+        ]
 
 
 @lru_cache(maxsize=256)

@@ -51,7 +51,8 @@ def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
 
 
 def _mappings(task: Task) -> Any:
-    return (task.params or {}).get("input_mappings") or {}
+    given = (task.params or {}).get("input_mappings")
+    return {} if given is None else given
 
 
 def _value(parameter: str, source: str, results: Mapping[TaskId, JsonObject]) -> Any:

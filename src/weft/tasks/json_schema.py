@@ -21,26 +21,43 @@ def task_schema() -> JsonObject:
 
 @cache
 def flow_schema() -> JsonObject:
-    """The schema of a flow: a list of task records, or the nested form."""
-    task = {name: value for name, value in task_schema().items() if name not in {"$schema", "definitions"}}
-    node = {
-        "type": "object",
-        "required": ["task"],
-        "properties": {
-            "task": {"$ref": "#/definitions/task"},
-            "children": {"type": "array", "items": {"$ref": "#/definitions/node"}, "default": []},
-        },
-        "additionalProperties": False,
+    """The schema of what `read_flow` takes: a list of tasks, the nested form, or one task.
+
+    Only a name is required there, and a task may be referred to by its name.
+    """
+    reference = {"type": "string", "minLength": 1, "description": "The id or the name of a task of the flow."}
+    properties = {
+        **task_schema()["properties"],
+        "parent_id": {**reference, "type": ["string", "null"]},
+        "dependencies": {"type": "array", "items": {"$ref": "#/definitions/dependency"}, "default": []},
     }
+    required = {"type": "boolean", "default": True}
+    dependency = {
+        "anyOf": [
+            reference,
+            _object({"id": reference, "required": required}, needs=["id"]),
+            _object({"name": reference, "required": required}, needs=["name"]),
+        ]
+    }
+    children = {"type": "array", "items": {"$ref": "#/definitions/node"}, "default": []}
     return {
         "$schema": DRAFT_07,
         "title": "weft flow",
         "anyOf": [
             {"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/task"}},
             {"$ref": "#/definitions/node"},
+            {"$ref": "#/definitions/task"},
         ],
-        "definitions": {**task_schema()["definitions"], "task": task, "node": node},
+        "definitions": {
+            "dependency": dependency,
+            "task": _object(properties, needs=["name"]),
+            "node": _object({"task": {"$ref": "#/definitions/task"}, "children": children}, needs=["task"]),
+        },
     }
+
+
+def _object(properties: JsonObject, *, needs: list[str]) -> JsonObject:
+    return {"type": "object", "required": needs, "properties": properties, "additionalProperties": False}
 
 
 def _struct(info: Any, definitions: JsonObject) -> JsonObject:
@@ -53,7 +70,7 @@ def _struct(info: Any, definitions: JsonObject) -> JsonObject:
             schema["default"] = {}
         properties[field.name] = schema
     required = [field.name for field in info.fields if field.required]
-    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+    return _object(properties, needs=required)
 
 
 def _type(info: Any, definitions: JsonObject) -> JsonObject:

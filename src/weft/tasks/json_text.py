@@ -7,7 +7,7 @@ import msgspec
 
 from weft.collector import paused_collector
 from weft.errors import RequestError
-from weft.limits import MAX_JSON_BYTES
+from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH
 from weft.tasks.record import JsonObject, Task
 
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
@@ -35,18 +35,20 @@ def decode(text: bytes, *, source: str = "input") -> Any:
         raise MalformedJson(
             f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source
         )
+    text = text.removeprefix(b"\xef\xbb\xbf")
     if not text.strip():
         raise MalformedJson("the file is empty", source=source)
     try:
-        return msgspec.json.decode(text.removeprefix(b"\xef\xbb\xbf"))
+        return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         found = _BYTE_OFFSET.search(str(error))
         offset = int(found[1]) if found else len(text)
         before = text[:offset]
-        line = before.count(b"\n") + 1
-        column = offset - (before.rfind(b"\n") + 1) + 1
+        last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
         reason = _BYTE_OFFSET.sub("", str(error)).strip()
-        raise MalformedJson(reason, source=source, line=line, column=column) from None
+        raise MalformedJson(
+            reason, source=source, line=before.count(b"\n") + 1, column=len(last_line) + 1
+        ) from None
     except UnicodeDecodeError as error:
         raise MalformedJson(f"not UTF-8: {error.reason}", source=source) from None
     except RecursionError:
@@ -58,6 +60,26 @@ def decode(text: bytes, *, source: str = "input") -> Any:
 def task_object(task: Task) -> JsonObject:
     """The record as a JSON object; the auxiliary fields only once a store has filled them."""
     record: JsonObject = msgspec.to_builtins(task)
+    record["dependencies"] = list(record["dependencies"])  # msgspec leaves it a tuple
     if task.task_tree_id is None:
         del record["task_tree_id"], record["has_children"]
     return record
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON text gives the value back unchanged: no NaN, no lone surrogate, nothing too deep."""
+    try:
+        text = msgspec.json.encode(value)
+        return not _is_deep(value, text) and bool(msgspec.json.decode(text) == value)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_deep(value: Any, text: bytes) -> bool:
+    if text.count(b"[") + text.count(b"{") <= MAX_JSON_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [child for part in parts for child in part if isinstance(child, dict | list)]
+    return bool(level)

@@ -1,6 +1,7 @@
 """What is wrong with a task or a flow, one `Problem` per rule that is broken."""
 
 import difflib
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.errors import RequestError
-from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.limits import MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
+from weft.tasks.json_text import is_json
 
 
 class Problem(Struct, frozen=True):
@@ -39,18 +41,31 @@ class InvalidTasks(RequestError):
 
 
 def shown(value: Any) -> Any:
-    """The value if it is short, else the start of its text: problems stay readable."""
-    if isinstance(value, bool | int | float | None):
+    """The value if it is short, else the start of its text: problems stay readable, and are always JSON."""
+    if isinstance(value, bool | float | None):
         return value
-    text = value if isinstance(value, str) else repr(value)
-    if len(text) <= MAX_SHOWN_CHARACTERS:
-        return value
-    return f"{text[:MAX_SHOWN_CHARACTERS]}..."
+    text = value if isinstance(value, str) else _text(value)
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        return printable(f"{text[:MAX_SHOWN_CHARACTERS]}...")
+    return value if is_json(value) else printable(text)
+
+
+def printable(text: str) -> str:
+    """The text with lone surrogates spelled out, which no encoding could write."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # nested too deeply, an integer of thousands of digits
+        return f"{type(value).__name__} too large to show"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that names the known word nearest to `word`, or an empty text."""
-    close = difflib.get_close_matches(word[:MAX_SHOWN_CHARACTERS], list(known), n=1)
+    words = list(itertools.islice(known, MAX_SUGGESTION_WORDS))
+    close = difflib.get_close_matches(word[:MAX_SHOWN_CHARACTERS], words, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -10,16 +10,16 @@ import msgspec
 
 from weft.collector import paused_collector
 from weft.ids import NewTaskId, TaskId, is_task_id
-from weft.tasks.consistency import consistency_problems
-from weft.tasks.field_checks import read_task
+from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import Node, flow_problems
-from weft.tasks.input_checks import input_problems
 from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.schedules import planned
+from weft.tasks.task_checks import checked_task
 
-_AMBIGUOUS = TaskId("")
+_SOMEBODY = "00000000-0000-4000-8000-000000000000"
+"""Stands for a reference that was reported already, so that it is not reported again."""
 
 
 class Draft(msgspec.Struct):
@@ -29,6 +29,8 @@ class Draft(msgspec.Struct):
     raw: JsonObject
     parent: "Draft | None" = None
     is_nested: bool = False
+    parent_id: TaskId | None = None
+    """Its parent for the rules of the flow, also when the document's own `parent_id` is wrong."""
 
 
 @paused_collector()
@@ -71,18 +73,19 @@ def _flatten_nested(document: JsonObject) -> tuple[list[Draft], list[Problem]]:
     while stack:
         node, path, parent = stack.pop()
         raw = node.get("task") if isinstance(node, dict) else None
-        children = node.get("children") or [] if isinstance(node, dict) else []
+        children = node.get("children") if isinstance(node, dict) else None
+        children = [] if children is None else children
         if not isinstance(raw, dict) or not isinstance(children, list):
             expected = '{"task": {...}, "children": [...]}'
             problems.append(Problem("task", "not a node of a task tree", expected, shown(node), path))
             continue
         problems += [
             Problem(
-                key,
+                shown(key),
                 f"unknown field '{shown(key)}' in a node of a task tree",
                 "task, children",
                 shown(key),
-                joined(path, key),
+                joined(path, shown(key)),
             )
             for key in node
             if key not in {"task", "children"}
@@ -106,25 +109,25 @@ class _Reader:
         self.problems: list[Problem] = []
         self.known: set[str] = set()
         self.by_name: dict[str, TaskId] = {}
+        self.ambiguous: set[str] = set()
+        self.suggestions_left = MAX_SUGGESTIONS
         self._index(new_id)
 
     def read(self) -> list[Task]:
         """The tasks that could be read; `problems` says what is wrong with the others and between them."""
         self._fill_owner()
-        root = self._place_in_tree()
+        self._place_in_tree()
         nodes: list[Node] = []
         tasks: list[Task] = []
         for draft in self.drafts:
             dependencies = self._resolve_dependencies(draft)
             self._resolve_mappings(draft)
             self._fill_defaults(draft)
-            task, problems = read_task(draft.raw, path=draft.path)
+            task, problems = checked_task(draft.raw, path=draft.path)
             self.problems += problems
             if task is not None:
                 tasks.append(task)
-                self.problems += consistency_problems(task, path=draft.path)
-                self.problems += input_problems(task, path=draft.path)
-            nodes.append(self._node(draft, root, dependencies))
+            nodes.append(_node(draft, dependencies))
         self.problems += flow_problems(nodes)
         return tasks
 
@@ -139,19 +142,25 @@ class _Reader:
             if isinstance(identifier, str):
                 self.known.add(identifier)
                 if isinstance(name, str):
-                    self.by_name[name] = _AMBIGUOUS if name in self.by_name else TaskId(identifier)
+                    if name in self.by_name:
+                        self.ambiguous.add(name)
+                    self.by_name[name] = TaskId(identifier)
 
     def _fill_owner(self) -> None:
         """Give the tasks that name no owner the caller, or else the flow's owner."""
         first = self.drafts[0].raw.get("user_id")
         for draft in self.drafts:
-            draft.raw.setdefault("user_id", self.user_id or first)
-            if self.user_id is not None and draft.raw["user_id"] != self.user_id:
+            if self.user_id is None:
+                draft.raw.setdefault("user_id", first if isinstance(first, str) else None)
+                continue
+            given = draft.raw.get("user_id")
+            if given is not None and given != self.user_id:
                 reason = f"you act as {self.user_id!r} and cannot create tasks of another owner"
-                self._report(draft, "user_id", reason, self.user_id, draft.raw["user_id"])
+                self._report(draft, "user_id", reason, self.user_id, given)
+            draft.raw["user_id"] = self.user_id
 
-    def _place_in_tree(self) -> Draft:
-        """Give every task its parent; the result is the root.
+    def _place_in_tree(self) -> None:
+        """Give every task its parent.
 
         In a flat list, tasks that leave `parent_id` out become children of the root: the one that says
         `"parent_id": null`, else the first that leaves it out. An explicit second null stays an error.
@@ -161,28 +170,33 @@ class _Reader:
         silent = (draft for draft in flat if "parent_id" not in draft.raw)
         root = next(explicit, None) or next(silent, None) or self.drafts[0]
         for draft in self.drafts:
-            if draft.parent is not None:
-                self._place_below(draft, draft.parent.raw["id"])
-            elif draft is root or draft.is_nested:
-                draft.raw.setdefault("parent_id", None)
-            elif "parent_id" not in draft.raw:
-                draft.raw["parent_id"] = root.raw["id"]
-            elif isinstance(draft.raw["parent_id"], str):
-                given = draft.raw["parent_id"]
-                draft.raw["parent_id"] = self._resolve(draft, "parent_id", given) or given
-        return root
+            self._place(draft, draft.parent or (None if draft is root else root))
 
-    def _place_below(self, draft: Draft, parent_id: str) -> None:
-        given = draft.raw.setdefault("parent_id", parent_id)
-        if given is None or (isinstance(given, str) and given.lower() != parent_id):
-            self._report(draft, "parent_id", "must be the id of the task it is nested in", parent_id, given)
+    def _place(self, draft: Draft, above: Draft | None) -> None:
+        """Put a task where it says, and below `above` when it says nothing or nothing that holds."""
+        given = draft.raw.get("parent_id")
+        if draft.parent is None and "parent_id" in draft.raw and given is None:
+            return
+        if isinstance(given, str) and draft.parent is None:
+            found = self._resolve(draft, "parent_id", given)
+            if found is not None:
+                draft.raw["parent_id"] = draft.parent_id = found
+                return
+        elif draft.parent is not None and "parent_id" in draft.raw:
+            expected = draft.parent.raw["id"]
+            if given is None or (isinstance(given, str) and given.lower() != expected):
+                reason = "must be the id of the task it is nested in"
+                self._report(draft, "parent_id", reason, shown(expected), given)
+        draft.parent_id = None if above is None else TaskId(str(above.raw["id"]))
+        if given is None or isinstance(given, str):  # another type is reported with the other fields
+            draft.raw["parent_id"] = draft.parent_id if is_task_id(draft.parent_id) else None
 
-    def _resolve_dependencies(self, draft: Draft) -> list[TaskId]:
-        """The ids that could be resolved; the draft's own list is rewritten to them."""
+    def _resolve_dependencies(self, draft: Draft) -> list[TaskId | None]:
+        """The ids that could be resolved, in their places; the draft's own list is rewritten to them."""
         given = draft.raw.get("dependencies")
-        if not isinstance(given, list):
+        if not isinstance(given, list | tuple):
             return []
-        resolved: list[TaskId] = []
+        resolved: list[TaskId | None] = []
         rewritten: list[Any] = []
         for index, entry in enumerate(given):
             reference = entry if isinstance(entry, str) else None
@@ -193,12 +207,12 @@ class _Reader:
                 if "id" in entry and "name" in entry:
                     rest["name"] = entry["name"]  # refused as unknown: one reference, not two
             if not isinstance(reference, str):
+                resolved.append(None)
                 rewritten.append(entry)
                 continue
             target = self._resolve(draft, "dependencies", reference, index)
-            if target is not None:
-                resolved.append(target)
-                rewritten.append({"id": target, **rest})
+            resolved.append(target)
+            rewritten.append({"id": target or _SOMEBODY, **rest})
         draft.raw["dependencies"] = rewritten
         return resolved
 
@@ -214,10 +228,13 @@ class _Reader:
     def _mapping_source(self, source: Any) -> Any:
         """The source with a leading name replaced; a name may itself contain dots, so the shortest wins."""
         parts = source.split(".") if isinstance(source, str) else []
-        for length in range(1, len(parts) + 1):
-            found = self.by_name.get(".".join(parts[:length]))
-            if found:
-                return ".".join([found, *parts[length:]])
+        name = ""
+        for length, part in enumerate(parts, start=1):
+            name = f"{name}.{part}" if length > 1 else part
+            if len(name) > MAX_NAME_CHARACTERS:
+                break
+            if name in self.by_name and name not in self.ambiguous:
+                return ".".join([self.by_name[name], *parts[length:]])
         return source
 
     def _resolve(self, draft: Draft, field: str, reference: str, index: int | None = None) -> TaskId | None:
@@ -226,45 +243,49 @@ class _Reader:
         if lowered in self.known:
             return TaskId(lowered)
         found = self.by_name.get(reference)
-        if found:
+        is_ambiguous = reference in self.ambiguous
+        if found is not None and not is_ambiguous:
             return found
-        where = field if index is None else joined(field, index)
         if found is None and is_task_id(reference):
             return TaskId(lowered)  # an unknown id is reported with the other rules of the flow
-        if found is None:
-            reason = f"no task of this flow is named {shown(reference)!r}{nearest(reference, self.by_name)}"
-            self._report(draft, where, reason, "the id or name of a task of the same flow", reference)
-        else:
+        where = field if index is None else joined(field, index)
+        if is_ambiguous:
             reason = f"several tasks are named {shown(reference)!r}; use an id"
             self._report(draft, where, reason, "the id of a task of the same flow", reference)
+        else:
+            reason = f"no task of this flow is named {shown(reference)!r}{self._suggestion(reference)}"
+            self._report(draft, where, reason, "the id or name of a task of the same flow", reference)
         return None
+
+    def _suggestion(self, reference: str) -> str:
+        self.suggestions_left -= 1
+        return nearest(reference, self.by_name) if self.suggestions_left >= 0 else ""
 
     def _fill_defaults(self, draft: Draft) -> None:
         raw = draft.raw
         raw.setdefault("status", "pending")
-        raw.setdefault("created_at", self.now)
-        raw.setdefault("updated_at", self.now)
+        for name in ("created_at", "updated_at"):
+            if raw.get(name) is None:
+                raw[name] = self.now
         raw.setdefault("origin_type", "create")
         if raw["status"] == "completed":
             raw.setdefault("progress", 1.0)
 
-    def _node(self, draft: Draft, root: Draft, dependencies: list[TaskId]) -> Node:
-        parent = draft.raw.get("parent_id")
-        if parent is not None and parent not in self.known and not is_task_id(parent):
-            parent = root.raw["id"]  # already reported; taken as a child of the root for the other rules
-        name, user_id = draft.raw.get("name"), draft.raw.get("user_id")
-        return Node(
-            id=TaskId(str(draft.raw["id"])),
-            name=name if isinstance(name, str) else "?",
-            parent_id=parent.lower() if parent is not None else None,
-            dependencies=dependencies,
-            user_id=user_id if isinstance(user_id, str) else None,
-            path=draft.path,
-        )
-
     def _report(self, draft: Draft, where: str, reason: str, expected: object, actual: object) -> None:
         field = where.partition("[")[0]
         self.problems.append(Problem(field, reason, expected, shown(actual), joined(draft.path, where)))
+
+
+def _node(draft: Draft, dependencies: list[TaskId | None]) -> Node:
+    name, user_id = draft.raw.get("name"), draft.raw.get("user_id")
+    return Node(
+        id=TaskId(str(draft.raw["id"])),
+        name=name if isinstance(name, str) else "?",
+        parent_id=draft.parent_id,
+        dependencies=dependencies,
+        user_id=user_id if isinstance(user_id, str) else None,
+        path=draft.path,
+    )
 
 
 def _with_auxiliary_fields(tasks: list[Task]) -> list[Task]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from weft.ids import UUID4_PATTERN, TaskId
+from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 JsonObject = dict[str, Any]
 
@@ -67,7 +68,7 @@ _Id = Annotated[TaskId, _UUID]
 # PostgreSQL stores no NUL in text, so a name or an owner may not hold one in any store.
 _Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")]
 _Time = Annotated[datetime, Meta(tz=True)]
-_Count = Annotated[int, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 _SCHEMAS_PROPERTIES: JsonObject = {
     "required": ["method"],
@@ -109,7 +110,7 @@ class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Annotated[_Id, _about("Unique identifier (UUID v4).")]
     parent_id: Annotated[_Id | None, _about("ID of the parent task; groups tasks, orders nothing.")] = None
     user_id: Annotated[_Text | None, _about("Owner of the task.")] = None
-    name: Annotated[_Text, Meta(max_length=255), _about("Name of the task.")]
+    name: Annotated[_Text, Meta(max_length=MAX_NAME_CHARACTERS), _about("Name of the task.")]
     status: Annotated[Status, _about("Current state.")]
     priority: Annotated[int, Meta(ge=0, le=3), _about("0 urgent, 1 high, 2 normal, 3 low.")] = 2
     inputs: Annotated[JsonObject, _about("Runtime input of the executor.")] = {}

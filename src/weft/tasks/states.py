@@ -103,7 +103,7 @@ def _start(task: Task, move: Started) -> Task:
 
 
 def _progress(task: Task, move: Progressed) -> Task:
-    return evolve(task, progress=min(max(move.progress, 0.0), 1.0), updated_at=move.at)
+    return evolve(task, progress=fraction(move.progress), updated_at=move.at)
 
 
 def _complete(task: Task, move: Completed) -> Task:
@@ -160,6 +160,11 @@ def transition(task: Task, move: Move) -> Task:
     if apply is None:
         raise InvalidTransition(task_id=task.id, status=task.status, move=move.verb)
     return apply(task, move)
+
+
+def fraction(progress: float) -> float:
+    """The progress within 0 and 1; NaN, from an executor that divides 0 by 0, is no progress."""
+    return min(max(0.0, progress), 1.0)  # in this order: max(0.0, nan) is 0.0, max(nan, 0.0) is nan
 
 
 def error_text(text: str) -> str:

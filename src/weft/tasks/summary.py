@@ -51,8 +51,11 @@ def blocked(flow: Flow) -> set[TaskId]:
             for dependency in task.dependencies
         )
     ]
-    reached = graph.reachable(first, flow.dependents)
-    return {task_id for task_id in reached if flow[task_id].status is Status.PENDING}
+    waiting = {
+        task_id: [dependent for dependent in dependents if flow[dependent].status is Status.PENDING]
+        for task_id, dependents in flow.dependents.items()
+    }
+    return set(graph.reachable(first, waiting))
 
 
 def _overall(counts: Mapping[str, int]) -> Status:

@@ -30,7 +30,13 @@ class SubmitFlow(Struct, frozen=True):
         problems = [problem for task in self.flow for problem in self._source_problems(task, found)]
         if problems:
             raise InvalidTasks(problems)
-        sources = frozenset(task.original_task_id for task in self.flow if task.original_task_id is not None)
+        # What another owner has, or nobody, is no source here: counting it would keep them from deleting it.
+        sources = frozenset(
+            task.original_task_id
+            for task in self.flow
+            if task.original_task_id is not None
+            and (task.original_task_id in found.tasks or task.original_task_id in self.flow)
+        )
         changes = Changes(
             added=tuple(self.flow),
             recounted=sources,
@@ -47,7 +53,7 @@ class SubmitFlow(Struct, frozen=True):
         if source is not None and source.status is Status.COMPLETED:
             return []
         state = "does not exist" if source is None else f"is {source.status}"
-        reason = f"the source of a {task.origin_type} must be completed, but {task.original_task_id} {state}"
+        reason = f"the source to {task.origin_type} must be completed, but {task.original_task_id} {state}"
         return [
             Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)
         ]

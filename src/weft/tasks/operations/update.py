@@ -6,16 +6,14 @@ from msgspec import Struct, to_builtins
 
 from weft.ids import TaskId
 from weft.tasks.changes import Changes, Decision, Found, Needs
-from weft.tasks.consistency import consistency_problems
 from weft.tasks.events import EventType, NewEvent
-from weft.tasks.field_checks import read_task
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import flow_problems, node_of
-from weft.tasks.input_checks import input_problems
 from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules import planned
 from weft.tasks.states import FrozenTask
+from weft.tasks.task_checks import checked_task
 
 _NEVER = {
     "id": "an id is for life",
@@ -87,13 +85,11 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         return Decision(Changes(updated=(changed,), events=(event,)), changed)
 
     def _changed(self, task: Task) -> Task:
-        raw = {**to_builtins(task), **self.fields}
-        changed, problems = read_task(raw)
-        if changed is not None:
-            changed = evolve(changed, updated_at=self.now, next_run_at=None)
-            problems = consistency_problems(changed) + input_problems(changed)
+        # The next due time is left out of the check: it follows from the others.
+        changed, problems = checked_task({**to_builtins(task), **self.fields, "next_run_at": None})
         if problems or changed is None:
             raise InvalidTasks(problems)
+        changed = evolve(changed, updated_at=self.now)
         if self.fields.keys() & _MOVES_THE_SCHEDULE:
             return planned(changed, after=self.now)
         return evolve(changed, next_run_at=task.next_run_at)

@@ -12,7 +12,10 @@ DELETE FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: recount_references
 UPDATE tasks
-SET has_references = EXISTS (SELECT FROM tasks AS made WHERE made.original_task_id = tasks.id)
+SET has_references = EXISTS (
+    SELECT FROM tasks AS made
+    WHERE made.original_task_id = tasks.id AND made.user_id IS NOT DISTINCT FROM tasks.user_id
+)
 WHERE id = ANY ($1::uuid[]);
 
 -- name: start_tasks

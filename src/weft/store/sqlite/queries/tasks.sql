@@ -16,7 +16,9 @@ DELETE FROM tasks WHERE id = ?;
 
 -- name: recount_references
 UPDATE tasks
-SET has_references = EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id)
+SET has_references = EXISTS (
+    SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id AND made.user_id IS tasks.user_id
+)
 WHERE id = ?;
 
 -- name: get_task
