@@ -17,7 +17,7 @@ LAYERS = [
     {"llm", "memory", "store", "executors"},
     {"engine"},
     {"app"},
-    {"api", "web", "cli", "mcp"},
+    {"api", "web", "cli", "mcp", "sync"},
     {"__main__"},
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

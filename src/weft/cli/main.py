@@ -12,11 +12,13 @@ from weft.cli.running import guarded
 @click.group(
     cls=LazyGroup,
     commands_in={
-        "flow": ("weft.cli.flow:flow", "Create flows of tasks."),
+        "flow": ("weft.cli.flow:flow", "Create and run flows of tasks."),
         "tasks": (
             "weft.cli.tasks:tasks",
-            "Look at stored tasks, and copy, link, archive, update, delete them.",
+            "Look at stored tasks, steer, copy, link, archive them.",
         ),
+        "schedule": ("weft.cli.schedule:schedule", "Look at schedules and switch them on and off."),
+        "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of what weft reads and writes."),
         "doctor": ("weft.cli.doctor:doctor", "Check this installation and its store."),
     },
@@ -28,7 +30,7 @@ The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says ot
 Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 130 interrupted.
 \b
 Start here:
-  weft flow submit examples/release.json
+  weft flow run examples/release.json
   weft tasks list
   weft tasks tree ID""",
 )

@@ -12,6 +12,7 @@ from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
 
 if TYPE_CHECKING:
     from weft.app import App
+    from weft.engine.limits import EngineLimits
 
 T = TypeVar("T")
 
@@ -19,13 +20,19 @@ MAX_SHOWN_PROBLEMS = 50
 """How many problems are printed for people; --json prints them all."""
 
 
-def with_app(db: str | None, user: str | None, act: "Callable[[App], Awaitable[T]]") -> T:
+def with_app(
+    db: str | None,
+    user: str | None,
+    act: "Callable[[App], Awaitable[T]]",
+    *,
+    limits: "EngineLimits | None" = None,
+) -> T:
     """Open the store, act on it, close it."""
     # Imported here: `weft --help` must not pay for it.
     from weft.app import App
 
     async def run() -> T:
-        async with await App.open(db, user_id=user) as app:
+        async with await App.open(db, user_id=user, limits=limits) as app:
             return await act(app)
 
     return asyncio.run(run())

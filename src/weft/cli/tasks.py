@@ -11,6 +11,9 @@ from weft.cli.lazy import LazyGroup
         "list": ("weft.cli.tasks_list:list_tasks", "List tasks, newest first."),
         "show": ("weft.cli.tasks_show:show", "Show everything about one task."),
         "tree": ("weft.cli.tasks_tree:tree", "Show the flow a task is in as a tree."),
+        "watch": ("weft.cli.tasks_watch:watch", "Watch a flow while another process runs it."),
+        "cancel": ("weft.cli.tasks_cancel:cancel", "Cancel a task and all below it that has not ended."),
+        "retry": ("weft.cli.tasks_retry:retry", "Make failed tasks pending again."),
         "copy": ("weft.cli.tasks_copy:copy", "Copy a task and all below it as a new pending flow."),
         "link": ("weft.cli.tasks_link:link", "Make a new flow that carries the results of completed tasks."),
         "archive": ("weft.cli.tasks_archive:archive", "Make a frozen deep copy of completed tasks."),
@@ -21,4 +24,4 @@ from weft.cli.lazy import LazyGroup
     },
 )
 def tasks() -> None:
-    """Look at stored tasks, and copy, link, archive, update, delete them."""
+    """Look at stored tasks, steer, copy, link, archive, update, delete them."""

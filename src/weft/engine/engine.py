@@ -77,21 +77,24 @@ class Engine:
 
     async def follow(self, root_id: TaskId) -> None:
         """Take part in a flow that is to be run, until it ends or the engine is stopped."""
-        if self._pump is None:
+        await (await self.join(root_id)).wait()
+        if self._pump is not None and self._pump.done():
+            await self._pump  # raises what ended it, if it failed
+
+    async def join(self, root_id: TaskId) -> asyncio.Event:
+        """Take part in a flow that is to be run, without waiting; the event is set when it is over."""
+        if self._pump is None or self._pump.done():
             raise RuntimeError("the engine is not running")
         flow = self._flows.setdefault(root_id, _FlowRun(asyncio.Event()))
         self._wake.set()
-        await flow.ended.wait()
-        if self._pump is not None and self._pump.done():
-            await self._pump  # raises what ended it, if it failed
+        return flow.ended
 
     async def serve(self) -> None:
         """Take part in every flow that is to be run, now and later, until the engine is stopped."""
         while not self._is_stopping and self._pump is not None and not self._pump.done():
             for root_id in await self._store.running_flows(owner=EVERYONE):
                 if root_id not in self._flows:
-                    self._flows[root_id] = _FlowRun(asyncio.Event())
-                    self._wake.set()
+                    await self.join(root_id)
             await asyncio.wait([self._pump], timeout=self._limits.poll_seconds)
         if self._pump is not None and self._pump.done():
             await self._pump

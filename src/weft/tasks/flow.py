@@ -6,6 +6,7 @@ from functools import cached_property
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import TaskId
 from weft.tasks import graph
+from weft.tasks.flow_html import flow_html
 from weft.tasks.record import Task
 
 
@@ -67,6 +68,10 @@ class Flow:
     def subtree(self, task_id: TaskId) -> list[TaskId]:
         """The task and all its descendants, parents before children."""
         return graph.reachable([self[task_id].id], self.children)
+
+    def _repr_html_(self) -> str:
+        """The tree, as a notebook shows it."""
+        return flow_html(self)
 
     def walk(self) -> Iterator[tuple[Task, int]]:
         """Every task with its depth, as a printed tree shows them."""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
+from weft.errors import RequestError
 from weft.tasks.cron import Cron
 from weft.tasks.cron_times import first_due_after, last_due_before
 from weft.tasks.record import ScheduleType, Task, evolve
@@ -40,6 +41,16 @@ class Schedule(Struct, frozen=True, kw_only=True):
     run_count: int = 0
     anchor: datetime | None = None
     """Where an interval without `start_at` counts from; its first due time is one step later."""
+
+
+class NoSchedule(RequestError):
+    """The task has no schedule."""
+
+    code = "no-schedule"
+
+    def __init__(self, *, task_id: str) -> None:
+        super().__init__(f"task {task_id} has no schedule (schedule_type and schedule_expression)")
+        self.task_id = task_id
 
 
 def schedule_of(task: Task) -> Schedule | None:

@@ -1,0 +1,132 @@
+"""`weft flow run`."""
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.options import read_input, store_options
+from weft.cli.output import counts_line, print_json
+from weft.cli.running import with_app
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from weft.ids import is_task_id
+
+if TYPE_CHECKING:
+    from weft.app import App
+    from weft.engine.limits import EngineLimits
+    from weft.tasks.summary import FlowSummary
+
+MAX_TREE_TASKS = 50
+"""A flow of up to so many tasks is shown as a tree at the end; of a larger one, the counts and what failed."""
+
+INTERRUPT_GRACE_SECONDS = 2.0
+"""How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""
+
+
+class InvalidLimit(RequestError):
+    """A limit is not of the form executor=number."""
+
+    code = "invalid-limit"
+
+
+def limits_of(concurrency: int, per_executor: tuple[str, ...]) -> "EngineLimits":
+    """The limits that options describe."""
+    from weft.engine.limits import EngineLimits
+
+    limits: dict[str, int] = {}
+    for text in per_executor:
+        name, _, number = text.rpartition("=")
+        if not name or not number.isascii() or not number.isdigit() or int(number) < 1:
+            raise InvalidLimit(f"{text!r} is not of the form executor=number, such as command=4")
+        limits[name] = int(number)
+    return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+concurrency_option = click.option(
+    "--concurrency", type=click.IntRange(1), default=100, show_default=True, help="Tasks at the same time."
+)
+limit_option = click.option(
+    "--limit",
+    "per_executor",
+    multiple=True,
+    metavar="EXECUTOR=N",
+    help="At most N tasks of this executor at the same time. May be repeated.",
+)
+
+
+@click.command()
+@click.argument("what", metavar="FLOW.json|ID|-")
+@concurrency_option
+@limit_option
+@store_options
+def run(
+    what: str,
+    concurrency: int,
+    per_executor: tuple[str, ...],
+    db: str | None,
+    user: str | None,
+    is_json: bool,
+) -> int:
+    """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
+
+    It ends when nothing can go on by itself: exit 0 when every task completed, else 1. Kill it at any moment
+    and run it again by its id: finished tasks are not run again. Several processes may run the same flow.
+
+    \b
+    Examples:
+      weft flow run release.json
+      weft flow run release.json --concurrency 8 --limit command=2
+      weft flow run 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d
+    """
+    # Imported here: `weft flow run --help` must not pay for it.
+    from weft.tasks.json_text import decode
+
+    flow = what if is_task_id(what) else decode(read_input(what), source=what)
+    limits = limits_of(concurrency, per_executor)
+    return with_app(db, user, lambda app: _run(app, flow, is_json=is_json), limits=limits)
+
+
+async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
+    from weft.cli.live import watching
+    from weft.cli.stopping import Stopping
+
+    root_id = await app.begin(flow)
+    stopping = Stopping()
+
+    async def stop(received: signal.Signals) -> None:
+        if received is signal.SIGINT:
+            # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
+            await app.store.stop_flow(root_id, owner=app.owner)
+            await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
+        else:
+            await app.stop()
+
+    with stopping.on_signals(stop):
+        async with watching(app, root_id):
+            await app.wait(root_id)
+    summary = await app.summary(root_id)
+    if is_json:
+        print_json(summary)
+    else:
+        await _print_outcome(app, summary)
+    if stopping.signal is not None:
+        click.echo(f"stopped; go on with: weft flow run {root_id}", err=True)
+        return EXIT_INTERRUPTED
+    return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
+
+
+async def _print_outcome(app: "App", summary: "FlowSummary") -> None:
+    from weft.cli.tasks_tree import print_tree
+    from weft.cli.text import printable
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.record import Status
+
+    if sum(summary.counts.values()) <= MAX_TREE_TASKS:
+        print_tree(await app.flow_of(summary.root_id))
+    else:
+        failed = await app.list(TaskFilter(tree=summary.root_id, status=Status.FAILED, limit=10))
+        for task in failed.tasks:
+            click.echo(
+                f"✘ {printable(task.name, width=60)}  {task.id}  {printable(task.error or '', width=200)}"
+            )
+    click.echo(f"{summary.root_id}  {counts_line(summary)}")

@@ -1,0 +1,54 @@
+"""`weft serve`."""
+
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.flow_run import concurrency_option, limit_option, limits_of
+from weft.cli.options import store_options
+from weft.cli.running import with_app
+
+if TYPE_CHECKING:
+    from weft.app import App
+
+
+@click.command()
+@click.option(
+    "--no-http", "is_without_http", is_flag=True, help="Run flows and schedules only. Needed for now."
+)
+@concurrency_option
+@limit_option
+@store_options
+def serve(
+    is_without_http: bool,
+    concurrency: int,
+    per_executor: tuple[str, ...],
+    db: str | None,
+    user: str | None,
+    is_json: bool,
+) -> None:
+    """Run every flow that is to be run, fire schedules, and take over what dead processes left.
+
+    Several may serve one store; each due time of a schedule makes one run. SIGTERM and Ctrl-C let running
+    tasks end within ten seconds and give back the rest; a second signal leaves at once.
+    """
+    if not is_without_http:
+        raise click.UsageError("weft does not serve HTTP yet; say --no-http to run flows and schedules")
+    with_app(db, user, lambda app: _serve(app, is_json=is_json), limits=limits_of(concurrency, per_executor))
+
+
+async def _serve(app: "App", *, is_json: bool) -> None:
+    from weft.cli.output import print_json
+    from weft.cli.stopping import Stopping
+    from weft.settings import shown_location
+
+    async def stop(received: signal.Signals) -> None:
+        await app.stop()
+
+    where = shown_location(app.settings.db)
+    with Stopping().on_signals(stop):
+        click.echo(f"serving {where}; Ctrl-C stops", err=True)
+        await app.serve()
+    if is_json:
+        print_json({"served": where})
