@@ -20,7 +20,7 @@ def input_problems(task: Task, *, path: str = "") -> list[Problem]:
         validator = validator_for(msgspec.json.encode(schema))
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         return [_bad_schema(schema, error, path)]
-    return list(_problems(validator, task.inputs, joined(path, "inputs")))
+    return list(problems_of(validator, task.inputs, joined(path, "inputs")))
 
 
 @lru_cache(maxsize=256)
@@ -46,7 +46,8 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _problems(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
+def problems_of(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
+    """Every way in which the inputs break the schema of the validator."""
     for error in validator.iter_errors(inputs):
         where = path
         for part in error.instance_path:
