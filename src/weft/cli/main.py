@@ -17,6 +17,7 @@ from weft.cli.running import guarded
             "weft.cli.tasks:tasks",
             "Look at stored tasks, and copy, link, archive, update, delete them.",
         ),
+        "executors": ("weft.cli.executors:executors", "List what can perform tasks."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of what weft reads and writes."),
         "doctor": ("weft.cli.doctor:doctor", "Check this installation and its store."),
     },
