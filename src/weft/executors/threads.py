@@ -72,15 +72,17 @@ class _Done:
 
 
 def _threadsafe(report: Report, loop: asyncio.AbstractEventLoop) -> Report:
+    async def report_now(fraction: float) -> None:
+        await report(fraction)
+
     def from_thread(fraction: float) -> _Done:
         reporting = report_now(fraction)
         try:
-            asyncio.run_coroutine_threadsafe(reporting, loop)
+            reported = asyncio.run_coroutine_threadsafe(reporting, loop)
         except RuntimeError:
             reporting.close()  # The loop is closed: nobody listens any more.
+            return _Done()
+        reported.result()  # Waited for: reports stay in order, none comes after the result, none pile up.
         return _Done()
-
-    async def report_now(fraction: float) -> None:
-        await report(fraction)
 
     return from_thread
