@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -56,10 +57,17 @@ def problems_of(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, pa
         yield Problem(
             field="inputs",
             reason=error.message if len(error.message) < 400 else f"{error.message[:400]}...",
-            expected={kind.name: shown(getattr(kind, "value", None))},
+            expected={kind.name: shown(_plain(getattr(kind, "value", None)))},
             actual=shown(error.instance),
             path=where,
         )
+
+
+def _plain(value: Any) -> Any:
+    """The value with the errors of alternatives (anyOf, oneOf, propertyNames) as their messages."""
+    if isinstance(value, jsonschema_rs.ValidationError):
+        return value.message
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 def _bad_schema(schema: JsonObject, error: Exception, path: str) -> Problem:
