@@ -186,9 +186,18 @@ async def test_a_background_process_ends_with_the_command() -> None:
 
 
 async def test_output_that_comes_after_the_exit_is_still_read() -> None:
-    line = "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo early"
+    program = """
+import os
+parent = os.getpid()
+if os.fork():
+    os.write(1, b"early\\n")
+    os._exit(0)
+while os.getppid() == parent:
+    pass
+os.write(1, b"late\\n")
+"""
 
-    assert (await run(PATIENT, {"shell": True, "command": line}))["stdout"] == "early\nlate\n"
+    assert (await run(PATIENT, python(program)))["stdout"] == "early\nlate\n"
 
 
 @pytest.mark.parametrize(
