@@ -3,6 +3,7 @@
 Imported when the first call is made: httpx2 takes a tenth of a second to import.
 """
 
+import re
 import ssl
 from contextlib import aclosing
 
@@ -18,6 +19,9 @@ from weft.executors.http_inputs import HttpInputs
 from weft.executors.protocol import ExecutionFailed
 
 MAX_REDIRECTS = 10
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+"""Names, as IDNA writes them, and addresses."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -129,6 +133,9 @@ def _checked_url(text: str, *, base: httpx2.URL | None = None) -> httpx2.URL:
         )
     if url.userinfo:
         raise ExecutionFailed("a URL may not hold a user or password; use a header", is_permanent=True)
+    if not _HOST.fullmatch(url.raw_host.decode("ascii")) or not 0 < _port(url) < 65536:
+        # The library takes "a b" for a host and 99999 for a port; the sockets below take neither.
+        raise ExecutionFailed(f"not a URL: bad host or port in '{text[:80]}'", is_permanent=True)
     return url
 
 
@@ -137,7 +144,7 @@ def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
 
 
 def _port(url: httpx2.URL) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)
+    return (443 if url.scheme == "https" else 80) if url.port is None else url.port
 
 
 async def _read(response: httpx2.Response, max_bytes: int, redirects: int) -> Answer:

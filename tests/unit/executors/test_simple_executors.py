@@ -33,7 +33,7 @@ def ids(executor: Executor) -> str:
 @pytest.mark.parametrize("executor", ALL, ids=ids)
 def test_a_built_in_executor_has_a_summary_and_a_valid_schema(executor: Executor) -> None:
     assert executor.summary.endswith(".")
-    jsonschema_rs.Draft7Validator(executor.input_schema)
+    jsonschema_rs.Draft7Validator(executor.input_schema or {})
 
 
 @pytest.mark.parametrize("executor", STRICT, ids=ids)
