@@ -1,24 +1,21 @@
-"""Where things are and how weft behaves: from arguments, then the environment, then defaults."""
+"""Where things are and how weft behaves: from arguments, the environment, `weft.toml`, then defaults."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from weft.errors import RequestError
+from weft.executor_settings import ExecutorSettings
+from weft.project_file import InvalidSetting, read_executor_settings
+
+__all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
 
 STORE_FOLDER = ".weft"
 STORE_FILE = "weft.db"
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
-
-
-class InvalidSetting(RequestError):
-    """A setting has a value that weft does not know."""
-
-    code = "invalid-setting"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -30,6 +27,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
     sqlite_synchronous: str = "NORMAL"
     """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
+    """What the built-in executors may do."""
 
 
 def load_settings(
@@ -39,14 +38,16 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Settings:
-    """The settings in force: arguments win over `WEFT_*` variables, those over defaults."""
+    """The settings in force: arguments win over `WEFT_*` variables, those over `weft.toml` and defaults."""
+    folder = folder or Path.cwd()
     synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
     if synchronous not in _SYNCHRONOUS:
         raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it can be normal or full")
     return Settings(
-        db=db or environment.get("WEFT_DB") or str(default_store(folder or Path.cwd())),
+        db=db or environment.get("WEFT_DB") or str(default_store(folder)),
         user_id=user_id or environment.get("WEFT_USER") or None,
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
+        executors=read_executor_settings(folder),
     )
 
 

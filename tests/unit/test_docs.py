@@ -7,6 +7,8 @@ from pathlib import Path
 
 from scripts.generate_docs import cli_page, errors_page
 
+from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
+from weft.executors.registry import BUILT_IN_IDS
 from weft.tasks.record import FIELD_NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -48,3 +50,18 @@ def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "a pending\n  b pending\n"
+
+
+def test_the_python_example_of_the_executors_page_runs() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "executors.md").read_text(), re.DOTALL)
+
+    subprocess.run([sys.executable, "-W", "error", "-c", example], check=True)
+
+
+def test_every_executor_and_every_setting_of_executors_is_documented() -> None:
+    executors = (ROOT / "docs" / "executors.md").read_text()
+    settings = (ROOT / "docs" / "settings.md").read_text()
+
+    assert {name for name in BUILT_IN_IDS if f"`{name}`" not in executors} == set()
+    for kind in (CommandSettings, HttpSettings, PythonSettings):
+        assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()

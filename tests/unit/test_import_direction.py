@@ -11,7 +11,17 @@ import weft
 PACKAGE = Path(weft.__file__).parent
 
 LAYERS = [
-    {"errors", "ids", "clock", "limits", "settings", "faults", "collector"},
+    {
+        "errors",
+        "ids",
+        "clock",
+        "limits",
+        "settings",
+        "executor_settings",
+        "project_file",
+        "faults",
+        "collector",
+    },
     {"language", "tasks"},
     {"evaluator"},
     {"llm", "memory", "store", "executors"},

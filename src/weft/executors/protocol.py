@@ -1,9 +1,9 @@
 """What an executor is: code that performs a task record, found by `schemas.method`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -11,6 +11,10 @@ from weft.tasks.record import ExecutorType, JsonObject, Task
 
 Report = Callable[[float], Awaitable[None]]
 """Tells the engine how far the work is, from 0.0 to 1.0."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -24,6 +28,12 @@ class Work(Struct, frozen=True, kw_only=True):
     dependencies: Mapping[TaskId, JsonObject]
     """The results of the task's completed dependencies."""
     report: Report
+    dependency_names: Mapping[TaskId, str] = field(default_factory=dict)
+    """The names of those dependencies."""
+    is_cancelled: Callable[[], bool] = _never
+    """Whether the attempt was called off. For plain functions, which run in a thread: nothing can stop a
+    thread from outside, so a long one asks now and then. (An `async` one is cancelled.) In a plain function
+    `work.report(0.5)` needs no `await`."""
 
 
 class Executor(Protocol):
@@ -53,8 +63,24 @@ class Executor(Protocol):
         """The result; what is no JSON object is stored as `{"value": ...}`. Raises to fail the task.
 
         It is cancelled as an asyncio task when the attempt times out or is called off, and must then let go
-        of everything it holds: processes, connections, files.
+        of everything it holds: processes, connections, files. One executor serves many attempts at a time.
         """
+        ...
+
+
+@runtime_checkable
+class Cancellable(Protocol):
+    """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
+
+    For work that goes on elsewhere: a job on another machine, a thread, a model's request that costs until
+    it is stopped. `weft.executors.performing.perform` calls it, once, however the attempt came to be
+    cancelled (a person, a time limit, a shutdown). It may take `CANCEL_SECONDS`; then, or as soon as it
+    returns or raises, `execute` is cancelled as an asyncio task. Its outcome does not matter: the attempt
+    is cancelled either way.
+    """
+
+    async def cancel(self, work: Work) -> None:
+        """Stop the work that `execute` began for the same task and attempt."""
         ...
 
 

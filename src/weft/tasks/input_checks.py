@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -21,7 +22,7 @@ def input_problems(task: Task, *, path: str = "") -> list[Problem]:
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         return [_bad_schema(schema, error, path)]
     try:
-        return list(_problems(validator, task.inputs, joined(path, "inputs")))
+        return list(problems_of(validator, task.inputs, joined(path, "inputs")))
     except ValueError as error:  # nested deeper than the validator goes
         reason = f"cannot be checked against input_schema: {error}"
         return [
@@ -52,7 +53,8 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _problems(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
+def problems_of(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
+    """Every way in which the inputs break the schema of the validator."""
     for error in validator.iter_errors(inputs):
         where = path
         for part in error.instance_path:
@@ -61,10 +63,17 @@ def _problems(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path
         yield Problem(
             field="inputs",
             reason=error.message if len(error.message) < 400 else f"{error.message[:400]}...",
-            expected={kind.name: shown(getattr(kind, "value", None))},
+            expected={kind.name: shown(_plain(getattr(kind, "value", None)))},
             actual=shown(error.instance),
             path=where,
         )
+
+
+def _plain(value: Any) -> Any:
+    """The value with the errors of alternatives (anyOf, oneOf, propertyNames) as their messages."""
+    if isinstance(value, jsonschema_rs.ValidationError):
+        return value.message
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 def _bad_schema(schema: JsonObject, error: Exception, path: str) -> Problem:

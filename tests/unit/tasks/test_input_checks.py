@@ -8,7 +8,7 @@ import pytest
 from tests.builders import a_task
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.tasks.input_checks import input_problems, validator_for
-from weft.tasks.problems import Problem
+from weft.tasks.problems import InvalidTasks, Problem
 
 
 def problems_of(schema: object, inputs: dict[str, Any]) -> list[Problem]:
@@ -176,3 +176,17 @@ def test_one_validator_is_built_for_equal_schemas() -> None:
     text = msgspec.json.encode(CRAWLER)
 
     assert validator_for(text) is validator_for(bytes(text))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "is not of type"),
+        ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "is not of type"),
+        ({"propertyNames": {"maxLength": 1}}, "is longer than 1 character"),
+    ],
+)
+def test_what_breaks_alternatives_is_told_in_json(schema: dict[str, object], said: str) -> None:
+    problems = InvalidTasks(problems_of(schema, {"word": "x"})).problems()
+
+    assert said in msgspec.json.encode(problems).decode()

@@ -1,0 +1,77 @@
+"""`weft executors`."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.options import json_option
+from weft.cli.output import print_json, print_table
+from weft.cli.text import printable
+
+if TYPE_CHECKING:
+    from weft.executor_settings import ExecutorSettings
+    from weft.executors.registry import Registered
+
+
+@click.command()
+@click.argument("executor_id", metavar="[ID]", required=False)
+@json_option
+def executors(executor_id: str | None, is_json: bool) -> None:
+    """List the executors that `schemas.method` can name; with an ID, show what inputs that one takes.
+
+    They are those that come with weft and those of installed plug-ins (entry points of the group
+    weft.executors). What the built-in ones may do is set in weft.toml; `weft executors ID` shows the settings
+    in force.
+    """
+    # Imported here: `weft executors --help` must not pay for it.
+    from weft.executors.built_in import default_registry
+    from weft.settings import load_settings
+
+    settings = load_settings().executors
+    registry = default_registry(settings)
+    if executor_id is not None:
+        registry.get(executor_id)
+        (found,) = (entry for entry in registry.describe() if entry.id == executor_id)
+        _show(_described(found, settings), is_json=is_json)
+        return
+    described = [_described(entry, settings) for entry in registry.describe()]
+    if is_json:
+        print_json({"executors": described})
+        return
+    print_table(["ID", "TYPE", "SUMMARY"], [_row(entry) for entry in described])
+
+
+def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
+    if entry.executor is None:
+        return {"id": entry.id, "source": entry.source, "error": entry.error}
+    described = {
+        "id": entry.id,
+        "type": entry.executor.type.value,
+        "summary": entry.executor.summary,
+        "source": entry.source,
+        "input_schema": entry.executor.input_schema,
+    }
+    in_force = getattr(settings, entry.id, None)
+    return described if in_force is None else {**described, "settings": in_force}
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, str, str]:
+    if "error" in entry:
+        return printable(entry["id"]), "-", printable(f"not loaded: {entry['error']}")
+    return printable(entry["id"]), entry["type"], printable(entry["summary"])
+
+
+def _show(entry: dict[str, Any], *, is_json: bool) -> None:
+    if is_json:
+        print_json(entry)
+        return
+    import msgspec
+
+    click.echo(f"{printable(entry['id'])}: {printable(entry['summary'])}")
+    click.echo(f"type    {entry['type']}\nsource  {printable(entry['source'])}")
+    if "settings" in entry:
+        click.echo(f"\nSettings in force ([executors.{entry['id']}] in weft.toml):")
+        for name, value in msgspec.to_builtins(entry["settings"]).items():
+            click.echo(f"  {name} = {printable(msgspec.json.encode(value).decode())}")
+    click.echo("\nInputs (JSON Schema):")
+    print_json(entry["input_schema"])

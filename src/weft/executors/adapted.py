@@ -1,0 +1,118 @@
+"""Functions and classes as executors."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from weft.executors.protocol import Work
+from weft.executors.threads import run_blocking_work
+from weft.tasks.record import ExecutorType, JsonObject
+
+Perform = Callable[[Work], Awaitable[Any]]
+
+
+class AdaptedExecutor:
+    """A function or an object with `execute`, seen as an executor."""
+
+    def __init__(
+        self,
+        executor_id: str,
+        body: Callable[..., Any],
+        *,
+        type: ExecutorType = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
+        summary: str = "",
+        input_schema: JsonObject | None = None,
+    ) -> None:
+        self.id = executor_id
+        self.type = type
+        self.summary = summary
+        self.input_schema = input_schema
+        self._perform = _performer(executor_id, body)
+
+    async def execute(self, work: Work) -> Any:
+        return await self._perform(work)
+
+
+class CancellableExecutor(AdaptedExecutor):
+    """An object with `execute` and `cancel`, seen as an executor."""
+
+    def __init__(
+        self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **about: Any
+    ) -> None:
+        super().__init__(executor_id, body, **about)
+        self._cancel = _performer(executor_id, cancel)
+
+    async def cancel(self, work: Work) -> None:
+        await self._cancel(work)
+
+
+def adapt(
+    executor_id: str,
+    target: Any,
+    *,
+    type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
+    summary: str | None = None,
+    input_schema: JsonObject | None = None,
+) -> AdaptedExecutor:
+    """The executor that a function, or a class with `execute`, stands for."""
+    about: dict[str, Any] = {
+        "type": ExecutorType(type),
+        "summary": _first_line(target) if summary is None else summary,
+        "input_schema": input_schema,
+    }
+    if not inspect.isclass(target):
+        if not callable(target):
+            raise TypeError(f"executor '{executor_id}': {target!r} is no function and no class")
+        return AdaptedExecutor(executor_id, target, **about)
+    instance: Any = target()
+    if not callable(getattr(instance, "execute", None)):
+        raise TypeError(f"executor '{executor_id}': {target.__name__} has no method execute")
+    if about["input_schema"] is None:
+        about["input_schema"] = getattr(instance, "input_schema", None)
+    if callable(getattr(instance, "cancel", None)):
+        return CancellableExecutor(executor_id, instance.execute, instance.cancel, **about)
+    return AdaptedExecutor(executor_id, instance.execute, **about)
+
+
+def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
+    """The body as an async function of the work; a plain one runs in a thread."""
+    arguments = _arguments(executor_id, body)
+    if inspect.iscoroutinefunction(body):
+
+        async def perform(work: Work) -> Any:
+            return await body(*arguments(work))
+
+    else:
+
+        async def perform(work: Work) -> Any:
+            value = await run_blocking_work(
+                lambda inside: body(*arguments(inside)), work, name=f"weft-{executor_id}"
+            )
+            # A plain function may hand back what is still to be awaited (a partial, a wrapped coroutine).
+            return await value if inspect.isawaitable(value) else value
+
+    return perform
+
+
+def _arguments(executor_id: str, body: Callable[..., Any]) -> Callable[[Work], tuple[Any, ...]]:
+    """What of the work the body takes: `(inputs)`, `(inputs, work)` or `(work)`."""
+    names = [
+        parameter.name
+        for parameter in inspect.signature(body).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
+    ]
+    if len(names) == 2:
+        return lambda work: (work.inputs, work)
+    if names == ["work"]:
+        return lambda work: (work,)
+    if len(names) == 1:
+        return lambda work: (work.inputs,)
+    raise TypeError(
+        f"executor '{executor_id}' must take (inputs), (inputs, work) or (work), not ({', '.join(names)})"
+    )
+
+
+def _first_line(target: Any) -> str:
+    text = inspect.getdoc(target) if inspect.isclass(target) or inspect.isroutine(target) else None
+    return (text or "").partition("\n")[0]

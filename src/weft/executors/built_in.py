@@ -1,0 +1,43 @@
+"""The executors that come with weft, and the registry that has them all."""
+
+from weft.executor_settings import ExecutorSettings
+from weft.executors.aggregate_results import AggregateResults
+from weft.executors.command import Command
+from weft.executors.http import Http
+from weft.executors.noop import Noop
+from weft.executors.plugins import register_plugins
+from weft.executors.protocol import Executor
+from weft.executors.python import PythonFunction
+from weft.executors.registry import BUILT_IN, ExecutorRegistry, decorated
+from weft.executors.sleep import Sleep
+from weft.executors.system_info import SystemInfo
+
+
+def built_in_executors(settings: ExecutorSettings) -> tuple[Executor, ...]:
+    """The executors that come with weft."""
+    return (
+        AggregateResults(),
+        Command(settings.command),
+        Http(settings.http),
+        Noop(),
+        PythonFunction(settings.python),
+        Sleep(),
+        SystemInfo(),
+    )
+
+
+def built_in_registry(
+    settings: ExecutorSettings | None = None, *, base: ExecutorRegistry | None = None
+) -> ExecutorRegistry:
+    """A registry of the executors that come with weft, on top of those of `base`."""
+    registry = ExecutorRegistry(base)
+    for executor in built_in_executors(settings or ExecutorSettings()):
+        registry.register(executor, source=BUILT_IN)
+    return registry
+
+
+def default_registry(settings: ExecutorSettings | None = None) -> ExecutorRegistry:
+    """The executors that come with weft, those that `@executor` registered, and the plug-ins."""
+    registry = built_in_registry(settings, base=decorated)
+    register_plugins(registry)
+    return registry

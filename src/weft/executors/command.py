@@ -1,0 +1,157 @@
+"""`command`: runs a program and takes what it prints."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import shlex
+import signal
+import time
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from weft.executor_settings import CommandSettings
+from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.process_group import ProcessGroup
+from weft.executors.programs import environment_for, find_program, find_shell
+from weft.executors.protocol import ExecutionFailed, Work
+from weft.tasks.record import ExecutorType, JsonObject
+
+DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
+
+_PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
+"""Reasons not to start that may be gone on the next attempt."""
+
+# The kernel takes no NUL in an argument or a variable: C strings end there.
+_Argument = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
+
+
+class CommandInputs(Inputs, frozen=True, kw_only=True):
+    argv: (
+        Annotated[list[_Argument], Meta(min_length=1, description="The program and its arguments.")]
+        | UnsetType
+    ) = UNSET
+    shell: Annotated[bool, Meta(description="Whether to run `command` by /bin/sh.")] = False
+    command: Annotated[_Argument, Meta(description="A line for the shell; needs `shell`.")] | UnsetType = (
+        UNSET
+    )
+    cwd: Annotated[_Argument, Meta(description="The folder to run in; default: weft's own.")] | None = None
+    env: Annotated[
+        dict[str, _Argument],
+        Meta(description="Variables to add to PATH, HOME, LANG, LC_*, TZ, TMPDIR and VIRTUAL_ENV."),
+    ] = field(default_factory=dict)
+    stdin: Annotated[str, Meta(description="What it reads; default: nothing.")] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, description="When to call it off.")] | None = None
+    max_output_bytes: Annotated[
+        int, Meta(ge=0, description="How much of stdout, and of stderr, is kept; the rest is cut.")
+    ] = DEFAULT_OUTPUT_BYTES
+    check: Annotated[bool, Meta(description="Whether an exit code other than 0 fails the task.")] = True
+
+
+_EITHER: JsonObject = {
+    "if": {"required": ["shell"], "properties": {"shell": {"const": True}}},
+    "then": {"required": ["command"], "properties": {"argv": False}},
+    "else": {"required": ["argv"], "properties": {"command": False}},
+}
+
+
+class Command:
+    """Runs programs, each in a process group that ends with the task."""
+
+    id = "command"
+    type = ExecutorType.LOCAL
+    summary = "Runs a program; gives its stdout, stderr and exit code."
+    input_schema = schema_of(CommandInputs, **_EITHER)
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self.settings = settings
+
+    async def execute(self, work: Work) -> JsonObject:
+        inputs = read_inputs(CommandInputs, work.inputs)
+        started = time.monotonic()
+        group = self._start(inputs, work)
+        exit_code = None
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(inputs.timeout_seconds):
+                    exit_code = await group.wait()
+        finally:
+            # What the program left running goes too: a task that is over holds nothing.
+            await group.end(self.settings.grace_seconds)
+        result = _result(group, exit_code, started)
+        if exit_code is None:
+            limit = f"{inputs.timeout_seconds:g} s"
+            raise ExecutionFailed(f"{_shown(inputs)} did not end within {limit}", details=result)
+        if inputs.check and exit_code != 0:
+            raise ExecutionFailed(_failure(inputs, exit_code, group), details=result)
+        return result
+
+    def _start(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
+        environment = environment_for(work, inputs.env, self.settings)
+        if inputs.shell:
+            if inputs.command is UNSET or inputs.argv is not UNSET:
+                raise ExecutionFailed("'shell' needs 'command' and no 'argv'", is_permanent=True)
+            executable = find_shell(self.settings)
+            argv = [executable, "-c", inputs.command]
+        else:
+            if inputs.argv is UNSET or inputs.command is not UNSET:
+                raise ExecutionFailed("'argv' is missing; 'command' needs 'shell'", is_permanent=True)
+            argv = inputs.argv
+            executable = find_program(argv[0], self.settings, environment)
+        try:
+            return ProcessGroup.start(
+                argv,
+                executable=executable,
+                env=environment,
+                cwd=inputs.cwd,
+                stdin=None if inputs.stdin is None else inputs.stdin.encode(),
+                max_output_bytes=inputs.max_output_bytes,
+            )
+        except OSError as error:
+            raise ExecutionFailed(
+                f"{_shown(inputs)} cannot be started: {_reason(error, inputs)}",
+                is_permanent=error.errno not in _PASSING,
+            ) from error
+        except ValueError as error:
+            # A variable's name with "=", half of a surrogate pair: no attempt will do better.
+            raise ExecutionFailed(
+                f"{_shown(inputs)} cannot be started: {error}", is_permanent=True
+            ) from error
+
+
+def _result(group: ProcessGroup, exit_code: int | None, started: float) -> JsonObject:
+    return {
+        "stdout": group.stdout.text,
+        "stderr": group.stderr.text,
+        "exit_code": exit_code,
+        "duration_seconds": round(time.monotonic() - started, 6),
+        "stdout_truncated": group.stdout.is_cut,
+        "stderr_truncated": group.stderr.is_cut,
+    }
+
+
+def _failure(inputs: CommandInputs, exit_code: int, group: ProcessGroup) -> str:
+    ended = f"exited with code {exit_code}" if exit_code > 0 else f"was ended by {_signal_name(-exit_code)}"
+    said = group.stderr.last_text
+    return f"{_shown(inputs)} {ended}{': ' + said if said else ''}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _reason(error: OSError, inputs: CommandInputs) -> str:
+    if inputs.cwd is not None and not os.path.isdir(inputs.cwd):  # noqa: PTH112 - Path() of it may raise
+        return f"there is no folder '{inputs.cwd}'"
+    return error.strerror or str(error)
+
+
+def _shown(inputs: CommandInputs) -> str:
+    """The program, without its arguments: they may hold what nobody else should read."""
+    if inputs.shell:
+        return "the shell command"
+    return shlex.quote(inputs.argv[0]) if inputs.argv else "the command"

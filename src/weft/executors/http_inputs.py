@@ -1,0 +1,74 @@
+"""What the `http` executor takes."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from weft.executors.inputs import Inputs, read_inputs
+from weft.executors.protocol import ExecutionFailed
+from weft.tasks.record import JsonObject
+
+DEFAULT_TIMEOUT_SECONDS = 60.0
+DEFAULT_MAX_BYTES = 10 * 1024 * 1024
+
+_Value = str | int | float | bool
+_Status = Annotated[int, Meta(ge=100, le=599)]
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+_OURS = frozenset(
+    {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that follow from the request; another value would have the server see another request."""
+
+
+class HttpInputs(Inputs, frozen=True, kw_only=True):
+    url: Annotated[str, Meta(min_length=1, description="What to call; http or https.")]
+    method: Annotated[
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Meta(description="How.")
+    ] = "GET"
+    headers: Annotated[dict[str, str], Meta(description="Headers to send.")] = field(default_factory=dict)
+    params: Annotated[dict[str, _Value | list[_Value]], Meta(description="Added to the URL's query.")] = (
+        field(default_factory=dict)
+    )
+    json: Annotated[Any, Meta(description="A body, sent as JSON.")] | UnsetType = UNSET
+    body: Annotated[str, Meta(description="A body, sent as it is, in UTF-8.")] | UnsetType = UNSET
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, description="For everything: connecting, redirects, reading the answer.")
+    ] = DEFAULT_TIMEOUT_SECONDS
+    max_bytes: Annotated[int, Meta(ge=0, description="How much of the answer is read; the rest is cut.")] = (
+        DEFAULT_MAX_BYTES
+    )
+    follow_redirects: Annotated[bool, Meta(description="Whether to go where an answer points.")] = True
+    expect_status: Annotated[
+        _Status | list[_Status] | None,
+        Meta(description="The only status codes that complete the task; default: below 400."),
+    ] = None
+    check: Annotated[bool, Meta(description="Whether other status codes fail the task.")] = True
+
+    def is_expected(self, status: int) -> bool:
+        """Whether an answer of this status completes the task."""
+        if not self.check:
+            return True
+        if self.expect_status is None:
+            return status < 400
+        expected = self.expect_status if isinstance(self.expect_status, list) else [self.expect_status]
+        return status in expected
+
+
+def read_http_inputs(inputs: JsonObject) -> HttpInputs:
+    """The inputs, with headers that are safe to send; what is not fails the task for good."""
+    read = read_inputs(HttpInputs, inputs)
+    if read.json is not UNSET and read.body is not UNSET:
+        raise ExecutionFailed("give 'json' or 'body', not both", is_permanent=True)
+    for name, value in read.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            # A line break would begin a header, or a request, of its own.
+            raise ExecutionFailed(
+                f"header {name!r} has characters that no header may have", is_permanent=True
+            )
+        if name.lower() in _OURS or name.lower().startswith("proxy-"):
+            raise ExecutionFailed(f"header '{name}' is set by weft itself", is_permanent=True)
+    return read

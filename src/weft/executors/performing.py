@@ -1,0 +1,89 @@
+"""One attempt through an executor: inputs checked before, `cancel` called, the result made JSON."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from weft.executors.protocol import Cancellable, ExecutionFailed, Executor, Work
+from weft.tasks.input_checks import problems_of, validator_for
+from weft.tasks.problems import Problem
+from weft.tasks.record import JsonObject
+
+CANCEL_SECONDS = 5.0
+"""How long an executor's `cancel` may take: a request over a network fits, a hanging one does not."""
+
+log = logging.getLogger(__name__)
+
+
+async def perform(executor: Executor, work: Work) -> JsonObject:
+    """The result of the attempt, as the JSON object that is stored; raises what `execute` raises."""
+    problems = executor_input_problems(executor, work.inputs)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ExecutionFailed(
+            f"executor '{executor.id}' refuses its inputs: {problems[0]}{more}",
+            is_permanent=True,
+            details={"problems": [msgspec.to_builtins(problem) for problem in problems]},
+        )
+    if isinstance(executor, Cancellable):
+        return as_result(executor, await _execute_cancellably(executor, executor, work))
+    return as_result(executor, await executor.execute(work))
+
+
+def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:
+    """Every way in which the inputs break the executor's own schema."""
+    if executor.input_schema is None:
+        return []
+    try:
+        validator = validator_for(msgspec.json.encode(executor.input_schema))
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise ExecutionFailed(
+            f"executor '{executor.id}' has an input_schema that is no JSON Schema: {error}", is_permanent=True
+        ) from error
+    return list(problems_of(validator, inputs, "inputs"))
+
+
+def as_result(executor: Executor, value: Any) -> JsonObject:
+    """The value as it will be read back from the store; what is no object is wrapped as `{"value": ...}`."""
+    try:
+        plain = msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ExecutionFailed(
+            f"executor '{executor.id}' returned what is no JSON: {error}", is_permanent=True
+        ) from error
+    return plain if isinstance(plain, dict) else {"value": plain}
+
+
+async def _execute_cancellably(executor: Executor, cancellable: Cancellable, work: Work) -> Any:
+    """The value of `execute`; when we are cancelled, `cancel` is called while it still runs."""
+    running = asyncio.ensure_future(executor.execute(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        try:
+            if not running.done():
+                await _call_cancel(executor.id, cancellable, work)
+        finally:
+            # Also when we are cancelled a second time, while `cancel` is at work.
+            running.cancel()
+            await asyncio.wait([running])
+        raise
+
+
+async def _call_cancel(executor_id: str, cancellable: Cancellable, work: Work) -> None:
+    try:
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await cancellable.cancel(work)
+    except Exception as error:
+        # Including TimeoutError: the attempt is cancelled whatever `cancel` makes of it.
+        log.warning(
+            "cancel failed: %s: %s: %s",
+            executor_id,
+            type(error).__name__,
+            error,
+            extra={"action": "cancel_failed", "executor_id": executor_id, "task_id": work.task.id},
+        )

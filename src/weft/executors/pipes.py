@@ -1,0 +1,102 @@
+"""The pipes of a program: its output kept up to a limit, its input fed as it reads."""
+
+import asyncio
+import contextlib
+import os
+from typing import IO
+
+READ_BYTES = 64 * 1024
+"""As much as a pipe holds on Linux."""
+
+TAIL_BYTES = 2000
+"""How much of the end of an output is kept beside its beginning: where programs say what went wrong."""
+
+
+class OutputPipe:
+    """What a program writes: the first `limit` bytes, and the last few."""
+
+    def __init__(self, pipe: IO[bytes], limit: int) -> None:
+        self._pipe = pipe
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self.kept = bytearray()
+        self.tail = bytearray()
+        self.total = 0
+        self.is_closed = asyncio.Event()
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_reader(pipe.fileno(), self._read)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.total > len(self.kept)
+
+    @property
+    def text(self) -> str:
+        """What was kept; with a note at the end when that is not all."""
+        text = self.kept.decode("utf-8", "replace")
+        if not self.is_cut:
+            return text
+        return f"{text}\n[cut: {self.total - len(self.kept)} of {self.total} bytes left out]"
+
+    @property
+    def last_text(self) -> str:
+        """The last few lines."""
+        return self.tail.decode("utf-8", "replace").strip()
+
+    def close(self) -> None:
+        """Read what is there already, and let go of the pipe."""
+        while not self.is_closed.is_set() and self._read():
+            pass
+        if not self.is_closed.is_set():
+            self._close()
+
+    def _read(self) -> bool:
+        """Whether there was something to read."""
+        try:
+            data = os.read(self._pipe.fileno(), READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return False
+        if not data:
+            self._close()
+            return False
+        # Past the limit it is read and dropped: a program whose pipe is full would stop for ever.
+        self.kept += data[: self._limit - len(self.kept)]
+        self.tail += data[-TAIL_BYTES:]
+        del self.tail[:-TAIL_BYTES]
+        self.total += len(data)
+        return True
+
+    def _close(self) -> None:
+        self._loop.remove_reader(self._pipe.fileno())
+        self._pipe.close()
+        self.is_closed.set()
+
+
+class InputPipe:
+    """What a program gets to read."""
+
+    def __init__(self, pipe: IO[bytes], text: bytes) -> None:
+        self._pipe = pipe
+        self._rest = memoryview(text)
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_writer(pipe.fileno(), self._write)
+
+    def close(self) -> None:
+        if not self._pipe.closed:
+            self._loop.remove_writer(self._pipe.fileno())
+            # Popen's pipe is buffered, but we never wrote through its buffer: there is nothing to flush.
+            with contextlib.suppress(BrokenPipeError):
+                self._pipe.close()
+
+    def _write(self) -> None:
+        try:
+            written = os.write(self._pipe.fileno(), self._rest[:READ_BYTES])
+        except (BlockingIOError, InterruptedError):
+            return
+        except BrokenPipeError:
+            self.close()  # A program need not read what it is given.
+            return
+        self._rest = self._rest[written:]
+        if not self._rest:
+            self.close()

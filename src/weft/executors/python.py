@@ -1,0 +1,103 @@
+"""`python`: calls a function of a module that the settings allow."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, cast
+
+from msgspec import Meta, field
+
+from weft.executor_settings import PythonSettings
+from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.protocol import ExecutionFailed, Work
+from weft.executors.threads import run_blocking
+from weft.tasks.record import ExecutorType
+
+
+class PythonInputs(Inputs, frozen=True, kw_only=True):
+    function: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+            description="What to call, as `package.module:name`.",
+        ),
+    ]
+    arguments: Annotated[dict[str, Any], Meta(description="Its keyword arguments.")] = field(
+        default_factory=dict
+    )
+
+
+class PythonFunction:
+    """Calls functions by their import path."""
+
+    id = "python"
+    type = ExecutorType.LOCAL
+    summary = "Calls a Python function of an allowed module; a blocking one in a thread."
+    input_schema = schema_of(PythonInputs)
+
+    def __init__(self, settings: PythonSettings) -> None:
+        self.settings = settings
+
+    async def execute(self, work: Work) -> Any:
+        inputs = read_inputs(PythonInputs, work.inputs)
+        module_name, _, name = inputs.function.partition(":")
+        self._check_allowed(module_name)
+        # In a thread: what a module does when it is first imported may take long.
+        function = await run_blocking(lambda: self._find(module_name, name), name="weft-import")
+        _check_arguments(function, inputs)
+        try:
+            if inspect.iscoroutinefunction(function):
+                return await function(**inputs.arguments)
+            value = await run_blocking(lambda: function(**inputs.arguments), name=f"weft-{inputs.function}")
+            return await value if inspect.isawaitable(value) else value
+        except ExecutionFailed:
+            raise
+        except Exception as error:
+            raise ExecutionFailed(
+                f"{inputs.function} raised {type(error).__name__}: {error}",
+                details={"exception": type(error).__name__},
+            ) from error
+
+    def _check_allowed(self, module: str) -> None:
+        if not any(
+            module == allowed or module.startswith(f"{allowed}.") for allowed in self.settings.modules
+        ):
+            raise ExecutionFailed(
+                f"module '{module}' may not be called; allow it in weft.toml: "
+                f'[executors.python] modules = ["{module}"]',
+                is_permanent=True,
+            )
+
+    def _find(self, module_name: str, name: str) -> Callable[..., Any]:
+        """The function; only what the module itself defines, never what it has imported."""
+        for folder in self.settings.path:
+            if folder not in sys.path:
+                sys.path.append(folder)  # Last: a project's file never takes the place of a library.
+        try:
+            module = importlib.import_module(module_name)
+        except BaseException as error:
+            # BaseException: a module that calls sys.exit() is a module that cannot be imported.
+            raise ExecutionFailed(
+                f"module '{module_name}' cannot be imported: {type(error).__name__}: {error}",
+                is_permanent=True,
+            ) from error
+        found = vars(module).get(name)
+        if found is None:
+            raise ExecutionFailed(f"module '{module_name}' has no function '{name}'", is_permanent=True)
+        is_its_own = getattr(found, "__module__", None) == module_name
+        if not callable(found) or not is_its_own:
+            raise ExecutionFailed(
+                f"'{name}' is no function that module '{module_name}' defines", is_permanent=True
+            )
+        return cast(Callable[..., Any], found)
+
+
+def _check_arguments(function: Callable[..., Any], inputs: PythonInputs) -> None:
+    """Fail for good when the call could not even begin; a TypeError from inside is another matter."""
+    try:
+        inspect.signature(function).bind(**inputs.arguments)
+    except TypeError as error:
+        raise ExecutionFailed(f"{inputs.function}: {error}", is_permanent=True) from error
+    except ValueError:
+        return  # It has no signature to read; calling it will tell.

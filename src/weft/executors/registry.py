@@ -1,0 +1,141 @@
+"""The executors there are, by id: what `schemas.method` is looked up in."""
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from weft.errors import EXIT_NOT_FOUND, RequestError
+from weft.executors.adapted import adapt
+from weft.executors.protocol import Executor
+from weft.tasks.problems import nearest, shown
+from weft.tasks.record import ExecutorType, JsonObject
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+BUILT_IN = "built in"
+
+BUILT_IN_IDS = frozenset({"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info"})
+"""Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
+
+MADE_OF = "__weft_executor__"
+"""Where a decorated function or class keeps the executor it was registered as."""
+
+
+class UnknownExecutor(RequestError):
+    """No executor has that id."""
+
+    code = "unknown-executor"
+    exit_code = EXIT_NOT_FOUND
+
+    def __init__(self, method: str, *, hint: str = "") -> None:
+        super().__init__(f"no executor is called '{shown(method)}' (schemas.method){hint}")
+        self.method = method
+
+
+class DuplicateExecutor(RequestError):
+    """An executor with that id is registered already."""
+
+    code = "duplicate-executor"
+
+    def __init__(self, executor_id: str, *, source: str) -> None:
+        super().__init__(f"an executor called '{executor_id}' is registered already ({source})")
+        self.executor_id = executor_id
+
+
+class Registered(Struct, frozen=True, kw_only=True):
+    """An executor and where it came from; or why it could not be had."""
+
+    id: str
+    source: str
+    executor: Executor | None = None
+    error: str | None = None
+
+
+class ExecutorRegistry:
+    """Executors by id. One built on `base` has the executors of that one too, also those yet to come."""
+
+    def __init__(self, base: "ExecutorRegistry | None" = None, *, reserved: Collection[str] = ()) -> None:
+        self._base = base
+        self._reserved = reserved
+        self._registered: dict[str, Registered] = {}
+
+    def register(self, executor: Executor, *, source: str = "registered") -> None:
+        """Add an executor; a second one of the same id raises DuplicateExecutor."""
+        if not isinstance(executor.id, str) or not executor.id.strip():
+            raise ValueError("an executor's id must be a non-empty string")
+        if executor.id in self._reserved:
+            raise DuplicateExecutor(executor.id, source=BUILT_IN)
+        known = self.find(executor.id)
+        if known is not None and known.executor is not None:
+            if known.executor is executor:
+                return
+            raise DuplicateExecutor(executor.id, source=known.source)
+        self._registered[executor.id] = Registered(id=executor.id, source=source, executor=executor)
+
+    def add_failure(self, executor_id: str, *, source: str, error: str) -> None:
+        """Note an executor that could not be loaded, so that who asks for it is told why."""
+        if self.find(executor_id) is None:
+            self._registered[executor_id] = Registered(id=executor_id, source=source, error=error)
+
+    def get(self, method: str) -> Executor:
+        """The executor that `schemas.method` names, or UnknownExecutor."""
+        found = self.find(method)
+        if found is None:
+            ids = [registered.id for registered in self.describe() if registered.error is None]
+            raise UnknownExecutor(method, hint=nearest(method, ids) or _choice(ids))
+        if found.executor is None:
+            raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
+        return found.executor
+
+    def list(self) -> tuple[Executor, ...]:
+        """Every executor, by id."""
+        found = (registered.executor for registered in self.describe())
+        return tuple(executor for executor in found if executor is not None)
+
+    def describe(self) -> tuple[Registered, ...]:
+        """Every executor and every failure to load one, by id."""
+        merged = dict(self._registered)
+        if self._base is not None:
+            merged = {registered.id: registered for registered in self._base.describe()} | merged
+        return tuple(merged[executor_id] for executor_id in sorted(merged))
+
+    def executor(
+        self,
+        executor_id: str,
+        *,
+        input_schema: JsonObject | None = None,
+        type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
+        summary: str | None = None,
+    ) -> Callable[[T], T]:
+        """Register the decorated function or class, which stays what it is.
+
+        A function takes `(inputs)` or `(inputs, work)`; an `async` one is awaited, a plain one runs in a
+        thread. A class has such an `execute`, and may have `cancel(self, work)` (see `Cancellable`); it is
+        instantiated once, without arguments. The summary is the first line of the docstring unless given.
+        """
+
+        def decorate(target: T) -> T:
+            made = adapt(executor_id, target, type=type, summary=summary, input_schema=input_schema)
+            self.register(made, source=f"{target.__module__}.{target.__qualname__}")
+            setattr(target, MADE_OF, made)
+            return target
+
+        return decorate
+
+    def find(self, executor_id: str) -> Registered | None:
+        """What is known under that id, or None."""
+        found = self._registered.get(executor_id)
+        if found is None and self._base is not None:
+            return self._base.find(executor_id)
+        return found
+
+
+def _choice(ids: "list[str]") -> str:
+    return f"; there are: {', '.join(ids)}" if ids else "; none is registered"
+
+
+decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
+"""What `@executor` registers in. `default_registry` is built on it, so that it sees later ones too."""
+
+executor = decorated.executor

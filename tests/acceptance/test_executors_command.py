@@ -1,0 +1,37 @@
+"""`weft executors` as a person uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.command_line import weft
+
+
+def test_the_list_has_every_executor() -> None:
+    ran = weft("executors", db="unused")
+    found = weft("executors", "--json", db="unused").json["executors"]
+
+    assert ran.code == 0
+    assert "command" in ran.out
+    assert {"command", "http", "python", "noop", "sleep"} <= {entry["id"] for entry in found}
+    assert all(entry["input_schema"]["type"] == "object" for entry in found)
+
+
+def test_one_executor_is_shown_with_its_inputs_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "weft.toml").write_text('[executors.command]\nallow = ["git"]\n')
+
+    def shown(*more: str) -> str:
+        arguments = [sys.executable, "-m", "weft", "executors", "command", *more]
+        return subprocess.check_output(arguments, cwd=tmp_path, text=True)
+
+    assert 'allow = ["git"]' in shown()
+    assert '"argv"' in shown()
+    assert json.loads(shown("--json"))["settings"]["allow"] == ["git"]
+
+
+def test_an_unknown_executor_is_not_found() -> None:
+    ran = weft("executors", "htpp", db="unused")
+
+    assert ran.code == 3
+    assert "did you mean 'http'?" in ran.err
