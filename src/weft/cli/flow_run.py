@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
-"""A flow of up to so many tasks is shown as a tree at the end; of a larger one, the counts and what failed."""
+"""A flow of up to so many tasks is shown as a tree at the end; of a larger one, what failed."""
 
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""

@@ -7,12 +7,12 @@ from datetime import datetime
 from weft.clock import Clock
 from weft.errors import RequestError, WeftError
 from weft.executors.performing import perform
-from weft.executors.protocol import ExecutionFailed, Report, Work
+from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
-from weft.tasks.input_mappings import mapped_inputs
+from weft.tasks.input_mappings import has_mappings, mapped_inputs
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.retries import retry_policy
@@ -63,7 +63,7 @@ class Attempts:
         if method is None:
             return {}  # a task without an executor only holds others together
         executor = self._executors.get(method)
-        work = await self._work(claimed, report)
+        work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
         problems = input_problems(evolve(task, inputs=work.inputs))
         if problems:
             raise InvalidTasks(problems)
@@ -78,9 +78,10 @@ class Attempts:
                 raise  # the executor's own
             raise ExecutionFailed(f"timed out after {limit:g} s") from None
 
-    async def _work(self, claimed: Claimed, report: Report) -> Work:
+    async def _work(self, claimed: Claimed, report: Report, *, wants_dependencies: bool) -> Work:
         task = claimed.task
-        ended = await self._ended_dependencies(task) if task.dependencies else {}
+        is_needed = task.dependencies and (wants_dependencies or has_mappings(task))
+        ended = await self._ended_dependencies(task) if is_needed else {}
         results = {task_id: found.result or {} for task_id, found in ended.items()}
         return Work(
             task=task,

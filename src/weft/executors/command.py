@@ -63,6 +63,7 @@ class Command:
     type = ExecutorType.LOCAL
     summary = "Runs a program; gives its stdout, stderr and exit code."
     input_schema = schema_of(CommandInputs, **_EITHER)
+    uses_dependencies = False
 
     def __init__(self, settings: CommandSettings) -> None:
         self.settings = settings

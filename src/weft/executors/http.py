@@ -36,6 +36,7 @@ class Http:
     type = ExecutorType.EXTERNAL
     summary = "Calls a URL; gives the status, the headers and the body of the answer."
     input_schema = schema_of(HttpInputs, **{"not": {"required": ["json", "body"]}})
+    uses_dependencies = False
 
     def __init__(
         self,

@@ -68,6 +68,14 @@ class Executor(Protocol):
         ...
 
 
+def uses_dependencies(executor: Executor) -> bool:
+    """Whether an executor wants `work.dependencies` even when no input is mapped from one.
+
+    It does unless it has an attribute of that name that says otherwise; the engine then need not read them.
+    """
+    return getattr(executor, "uses_dependencies", True)
+
+
 @runtime_checkable
 class Cancellable(Protocol):
     """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.

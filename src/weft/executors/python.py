@@ -35,6 +35,7 @@ class PythonFunction:
     type = ExecutorType.LOCAL
     summary = "Calls a Python function of an allowed module; a blocking one in a thread."
     input_schema = schema_of(PythonInputs)
+    uses_dependencies = False
 
     def __init__(self, settings: PythonSettings) -> None:
         self.settings = settings

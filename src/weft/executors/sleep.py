@@ -27,6 +27,7 @@ class Sleep:
     type = ExecutorType.LOCAL
     summary = "Waits for `seconds`, reporting progress."
     input_schema = schema_of(SleepInputs)
+    uses_dependencies = False
 
     async def execute(self, work: Work) -> JsonObject:
         seconds = read_inputs(SleepInputs, work.inputs).seconds

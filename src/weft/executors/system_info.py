@@ -30,6 +30,7 @@ class SystemInfo:
     type = ExecutorType.LOCAL
     summary = "Describes the worker's processors, memory, disk and platform."
     input_schema = schema_of(SystemInfoInputs)
+    uses_dependencies = False
 
     async def execute(self, work: Work) -> JsonObject:
         parts = read_inputs(SystemInfoInputs, work.inputs).parts

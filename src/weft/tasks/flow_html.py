@@ -35,4 +35,5 @@ def flow_html(flow: "Flow") -> str:
 def _row(task: Task, depth: int) -> str:
     name = f"<td style='text-align:left;padding-left:{depth * 1.5 + 0.5}em'>{escape(task.name)}</td>"
     status = f"<td style='color:{_COLOURS[task.status]}'>{task.status.value}</td>"
-    return f"<tr title='{task.id}'>{name}{status}<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td></tr>"
+    rest = f"<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td>"
+    return f"<tr title='{task.id}'>{name}{status}{rest}</tr>"

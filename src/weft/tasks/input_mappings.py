@@ -32,6 +32,11 @@ def mapped_inputs(task: Task, results: Mapping[TaskId, JsonObject]) -> JsonObjec
     return {**task.inputs, **{name: _value(name, source, results) for name, source in mappings.items()}}
 
 
+def has_mappings(task: Task) -> bool:
+    """Whether some of the task's inputs are filled from dependencies."""
+    return bool(_mappings(task))
+
+
 def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
     """Mappings that are malformed or do not start at a dependency of the task."""
     mappings = _mappings(task)

@@ -17,7 +17,7 @@ _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
 _METHOD = _WIDTH + 1
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
-_GIVEN_BACK, _NEXT = SQL["given_back_tasks"], SQL["next_ready_at"]
+_GIVEN_BACK, _NEXT, _IS_RUNNING = SQL["given_back_tasks"], SQL["next_ready_at"], SQL["is_running"]
 
 
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
@@ -96,4 +96,5 @@ def end_flow(writing: Writing, request: EndFlow) -> bool:
 
 
 def _is_running(writing: Writing, root_id: TaskId) -> bool:
-    return writing.execute(SQL["is_running"], (root_id,)).fetchone() == (1,)
+    row = writing.execute(_IS_RUNNING, (root_id,)).fetchone()
+    return row is not None and bool(row[0])
