@@ -115,6 +115,8 @@ async def test_a_claim_is_given_to_one_worker_only(store: TaskStore, store_url: 
     flow = await submit(store, "root", *(f"t{number}" for number in range(60)))
     second = await open_store(Settings(db=store_url))
     try:
+        for worker in ("w1", "w2"):
+            await store.add_worker(worker, lease_until=NOON + SECOND)
         asked = [
             claim(one, flow, 3, worker) for _ in range(12) for one, worker in ((store, "w1"), (second, "w2"))
         ]
@@ -228,7 +230,10 @@ async def test_a_worker_that_leaves_gives_back_what_it_holds(store: TaskStore) -
     flow = await submit(store, "root", "a")
     await claim(store, flow)
 
+    await store.add_worker("w2", lease_until=NOON + SECOND)
+
     assert await store.remove_worker("w-a", now=NOON) == 2
+    assert (await claim(store, flow)).claimed == (), "it is not known any more"
     assert await store.renew_worker("w-a", lease_until=NOON) is None
     assert len((await claim(store, flow, worker="w2")).claimed) == 2
 

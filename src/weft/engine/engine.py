@@ -18,7 +18,7 @@ from weft.engine.worker import Worker
 from weft.errors import TransientError, WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
-from weft.store.protocol import EVERYONE, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
 from weft.tasks.record import method_of
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,9 @@ class Engine:
             store, executors, clock=self._clock, chance=chance, max_attempts=self._limits.max_attempts
         )
         self._reports = ProgressReports(store, self._clock)
-        self._running: dict[TaskId, asyncio.Task[Ending]] = {}
-        self._worker = Worker(store, self._clock, self._limits, running=self._running, on_lost=self.cancelled)
+        # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
+        self._running: dict[Claim, asyncio.Task[Ending]] = {}
+        self._worker = Worker(store, self._clock, self._limits, running=self._running, on_lost=self._lose)
         self._flows: dict[TaskId, _FlowRun] = {}
         self._endings: list[Ending] = []
         self._wake = asyncio.Event()
@@ -101,10 +102,7 @@ class Engine:
 
     def cancelled(self, task_ids: Collection[TaskId]) -> None:
         """Stop the attempts at these tasks, if they run here: the store has taken them from us."""
-        for task_id in task_ids:
-            work = self._running.get(task_id)
-            if work is not None:
-                work.cancel()
+        self._lose([claim for claim in self._running if claim.task_id in task_ids])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
         """Claim no more, let attempts end within the grace time, give back the rest."""
@@ -115,7 +113,7 @@ class Engine:
         grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
         if self._running:
             await asyncio.wait(self._running.values(), timeout=grace)
-        self.cancelled(tuple(self._running))
+        self._lose(tuple(self._running))
         await asyncio.wait([self._pump])
         self._pump = None
         await self._worker.stop()
@@ -131,7 +129,7 @@ class Engine:
                 if not self._wake.is_set():
                     await self._sleep(outlook)
         finally:
-            self.cancelled(tuple(self._running))
+            self._lose(tuple(self._running))
             for flow in self._flows.values():
                 flow.ended.set()
 
@@ -183,17 +181,21 @@ class Engine:
         self._slots.take(method)
         self._flows[claim.task_tree_id].running += 1
         work = asyncio.create_task(self._attempts.perform(claimed, self._reports.of(claim)))
-        self._running[claim.task_id] = work
+        self._running[claim] = work
         # A callback and not a `finally` in the work: a task cancelled before its first step runs no code.
-        work.add_done_callback(partial(self._ended, claim.task_id, claim.task_tree_id, method))
+        work.add_done_callback(partial(self._ended, claim, method))
 
-    def _ended(self, task_id: TaskId, root_id: TaskId, method: str, work: asyncio.Task[Ending]) -> None:
-        del self._running[task_id]
+    def _ended(self, claim: Claim, method: str, work: asyncio.Task[Ending]) -> None:
+        del self._running[claim]
         self._slots.give(method)
-        self._flows[root_id].running -= 1
+        self._flows[claim.task_tree_id].running -= 1
         if not work.cancelled():
             self._endings.append(work.result())
         self._wake.set()
+
+    def _lose(self, claims: Collection[Claim]) -> None:
+        for claim in claims:
+            self._running[claim].cancel()
 
     async def _end_flows(self) -> None:
         """Let go of the flows that are over: nothing of them can go on by itself, or they were stopped."""

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from weft.clock import Clock
 from weft.engine.limits import EngineLimits
 from weft.errors import WeftError
-from weft.ids import TaskId
-from weft.store.protocol import TaskStore
+from weft.store.protocol import Claim, TaskStore
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +25,8 @@ class Worker:
         clock: Clock,
         limits: EngineLimits,
         *,
-        running: Collection[TaskId],
-        on_lost: Callable[[Collection[TaskId]], None],
+        running: Collection[Claim],
+        on_lost: Callable[[Collection[Claim]], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -67,12 +66,14 @@ class Worker:
         held = await self._store.renew_worker(self.id, lease_until=self._lease_until())
         if held is None:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
+            self._on_lost([claim for claim in running if claim in self._running])
             self.id = _new_id()
             await self._store.add_worker(self.id, lease_until=self._lease_until())
-            self._on_lost(running)
         else:
             # Cancelled by another process: ours to stop.
-            self._on_lost([task_id for task_id in running if task_id not in held])
+            self._on_lost(
+                [claim for claim in running if claim.task_id not in held and claim in self._running]
+            )
         await self._store.recover(now=self._clock.now())
 
     def _lease_until(self) -> datetime:

@@ -132,7 +132,7 @@ class TaskStore(Protocol):
         """End attempts and claim what may start, in one transaction.
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
-        stored.
+        stored. A worker that is not known, because it was taken for dead, claims nothing.
         """
         ...
 

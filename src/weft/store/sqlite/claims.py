@@ -17,11 +17,18 @@ _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
 _METHOD = _WIDTH + 1
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
-_GIVEN_BACK, _NEXT, _IS_RUNNING = SQL["given_back_tasks"], SQL["next_ready_at"], SQL["is_running"]
+_IS_KNOWN, _GIVEN_BACK, _NEXT, _IS_RUNNING = (
+    SQL["is_known_worker"],
+    SQL["given_back_tasks"],
+    SQL["next_ready_at"],
+    SQL["is_running"],
+)
 
 
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
+    if writing.execute(_IS_KNOWN, (wanted.worker,)).fetchone() is None:
+        return Outlook()  # taken for dead: what it claimed now, nobody would ever give back
     flows = [flow for flow in wanted.flows if _is_running(writing, flow)]
     rows = _given_back(writing, flows, wanted.slots)
     if len(rows) < wanted.slots:

@@ -54,6 +54,9 @@ SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' A
 -- ?1 id, ?2 lease_until
 UPDATE workers SET lease_until = ?2 WHERE id = ?1;
 
+-- name: is_known_worker
+SELECT 1 FROM workers WHERE id = ?1;
+
 -- name: add_worker
 INSERT INTO workers (id, lease_until) VALUES (?1, ?2);
 
