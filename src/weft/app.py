@@ -85,6 +85,10 @@ class App:
         settings = load_settings(db=None if db is None else str(db), user_id=user_id)
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
         store = await open_store(settings)
+        if limits is not None:
+            limits = msgspec.structs.replace(
+                limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
+            )
         return cls(store, settings=settings, owner=owner, limits=limits, executors=executors)
 
     async def __aenter__(self) -> Self:
@@ -155,10 +159,12 @@ class App:
             if self._engine is None:
                 # Imported here: who only reads tasks must not pay for it.
                 from weft.engine.engine import Engine
+                from weft.engine.limits import EngineLimits
                 from weft.executors.built_in import default_registry
 
                 executors = self._executors or default_registry(self.settings.executors)
-                engine = Engine(self.store, executors, limits=self._limits, clock=self._clock)
+                limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
+                engine = Engine(self.store, executors, limits=limits, clock=self._clock)
                 self._engine = await engine.__aenter__()
             return self._engine
 

@@ -27,6 +27,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
     sqlite_synchronous: str = "NORMAL"
     """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    lease_seconds: float = 15.0
+    """How long an engine process that says nothing is taken to be alive."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     """What the built-in executors may do."""
 
@@ -47,8 +49,22 @@ def load_settings(
         db=db or environment.get("WEFT_DB") or str(default_store(folder)),
         user_id=user_id or environment.get("WEFT_USER") or None,
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
+        lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=read_executor_settings(folder),
     )
+
+
+def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> float:
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 86_400:
+        raise InvalidSetting(f"{name} is {text!r}; it can be a number of seconds from 0.1 to 86400")
+    return seconds
 
 
 def default_store(folder: Path) -> Path:

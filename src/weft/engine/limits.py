@@ -13,8 +13,8 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     """Attempts at the same time."""
     per_executor: Mapping[str, int] = {}
     """Attempts at the same time of single executors, by id."""
-    lease_seconds: float = 15.0
-    """How long a worker that says nothing is taken to be alive."""
+    lease_seconds: float = 0.0
+    """How long a worker that says nothing is taken to be alive; 0: as the settings say."""
     heartbeat_seconds: float = 1.0
     """How often a worker says that it is alive, and looks for cancelled and abandoned tasks."""
     poll_seconds: float = 0.2

@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-import os
-import socket
-import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from weft.clock import Clock
+from weft.engine.identity import is_dead_here, new_worker_id
 from weft.engine.limits import EngineLimits
 from weft.errors import WeftError
 from weft.store.protocol import Claim, TaskStore
+
+DEFAULT_LEASE_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ class Worker:
         self._running = running
         self._on_lost = on_lost
         self._beat: asyncio.Task[None] | None = None
-        self.id = _new_id()
+        self.id = new_worker_id()
 
     async def start(self) -> None:
         """Register, recover what dead workers left, and begin to beat."""
         await self._store.add_worker(self.id, lease_until=self._lease_until())
-        await self._store.recover(now=self._clock.now())
+        await self._recover()
         self._beat = asyncio.create_task(self._keep_beating(), name="weft-heartbeat")
 
     async def stop(self) -> None:
@@ -67,18 +67,22 @@ class Worker:
         if held is None:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
             self._on_lost([claim for claim in running if claim in self._running])
-            self.id = _new_id()
+            self.id = new_worker_id()
             await self._store.add_worker(self.id, lease_until=self._lease_until())
         else:
             # Cancelled by another process: ours to stop.
             self._on_lost(
                 [claim for claim in running if claim.task_id not in held and claim in self._running]
             )
-        await self._store.recover(now=self._clock.now())
+        await self._recover()
+
+    async def _recover(self) -> None:
+        """Give back what dead workers held: of this machine at once, of others when their lease runs out."""
+        now = self._clock.now()
+        for worker in await self._store.workers():
+            if is_dead_here(worker):
+                await self._store.remove_worker(worker, now=now)
+        await self._store.recover(now=now)
 
     def _lease_until(self) -> datetime:
-        return self._clock.now() + timedelta(seconds=self._limits.lease_seconds)
-
-
-def _new_id() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        return self._clock.now() + timedelta(seconds=self._limits.lease_seconds or DEFAULT_LEASE_SECONDS)

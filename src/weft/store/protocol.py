@@ -176,6 +176,10 @@ class TaskStore(Protocol):
         """Forget a worker and give back what it held; how many tasks that were."""
         ...
 
+    async def workers(self) -> Sequence[str]:
+        """The workers that are known."""
+        ...
+
     async def recover(self, *, now: datetime) -> int:
         """Give back the tasks of workers whose lease has run out; how many tasks that were."""
         ...

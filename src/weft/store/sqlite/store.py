@@ -112,6 +112,12 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
+    async def workers(self) -> Sequence[str]:
+        def read(connection: sqlite3.Connection) -> Sequence[str]:
+            return [row[0] for row in connection.execute(_SQL["list_workers"])]
+
+        return await self._read(read)
+
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
         parameters = {
             "status": wanted.status.value if wanted.status else None,

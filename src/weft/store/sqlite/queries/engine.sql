@@ -63,6 +63,9 @@ INSERT INTO workers (id, lease_until) VALUES (?1, ?2);
 -- name: remove_worker
 DELETE FROM workers WHERE id = ?1;
 
+-- name: list_workers
+SELECT id FROM workers ORDER BY id;
+
 -- name: dead_workers
 SELECT id FROM workers WHERE lease_until < ?1;
 
