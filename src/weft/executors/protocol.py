@@ -1,7 +1,7 @@
 """What an executor is: code that performs a task record, found by `schemas.method`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -68,7 +68,6 @@ class Executor(Protocol):
         ...
 
 
-@runtime_checkable
 class Cancellable(Protocol):
     """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
 
