@@ -75,7 +75,9 @@ def main() -> None:
             )
     for shape in SHAPES:
         if (shape, 100_000) in best:
-            print(f"{shape}: 100,000 takes {best[shape, 100_000] / best[shape, 10_000]:.1f}x the time of 10,000")
+            print(
+                f"{shape}: 100,000 takes {best[shape, 100_000] / best[shape, 10_000]:.1f}x the time of 10,000"
+            )
 
 
 def _measured(shape: str, size: int) -> tuple[float, float]:

@@ -29,7 +29,9 @@ def layers(size: int) -> list[list[int]]:
     return [
         []
         if number < width
-        else sorted({pick.randrange((number // width - 1) * width, number // width * width) for _ in range(2)})
+        else sorted(
+            {pick.randrange((number // width - 1) * width, number // width * width) for _ in range(2)}
+        )
         for number in range(size)
     ]
 
@@ -40,7 +42,11 @@ SHAPES: dict[str, Callable[[int], list[list[int]]]] = {"chain": chain, "fan-out"
 def a_flow(shape: str, size: int) -> Flow:
     """A flow of no-op tasks of the shape."""
     tasks: list[dict[str, Any]] = [
-        {"name": f"t{number}", "schemas": {"method": "noop"}, "dependencies": [f"t{parent}" for parent in parents]}
+        {
+            "name": f"t{number}",
+            "schemas": {"method": "noop"},
+            "dependencies": [f"t{parent}" for parent in parents],
+        }
         for number, parents in enumerate(SHAPES[shape](size))
     ]
     return read_flow(tasks, new_id=new_task_id, now=NOW)

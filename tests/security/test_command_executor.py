@@ -177,6 +177,23 @@ async def test_a_grandchild_that_left_the_group_does_not_hang_us(tmp_path: Path)
     os.kill(int(pid_file.read_text()), signal.SIGKILL)
 
 
+async def test_a_process_that_left_the_group_and_writes_without_end_does_not_hang_us() -> None:
+    line = "setsid yes & read ready < /dev/null; exit 0"
+
+    result = await asyncio.wait_for(run(QUICK, {"shell": True, "command": line}), DEADLINE_SECONDS)
+
+    assert result["stdout"].startswith("y\n")
+
+
+async def test_waiting_for_output_does_not_keep_the_processor_busy(fifo: Path) -> None:
+    attempt = asyncio.ensure_future(run(QUICK, python(FAMILY, str(fifo), "leaves")))
+    await pids_from(fifo, 2)
+    before = time.process_time()
+    await attempt
+
+    assert time.process_time() - before < 0.5
+
+
 async def test_a_background_process_ends_with_the_command() -> None:
     line = "sleep 1000 > /dev/null 2>&1 & echo $!"
 

@@ -56,7 +56,8 @@ class Http:
                 answer = await self._call(inputs)
         except TimeoutError:
             limit = f"{inputs.timeout_seconds:g} s"
-            raise ExecutionFailed(f"{inputs.method}: no complete answer within {limit}") from None
+            place = inputs.url.partition("?")[0]
+            raise ExecutionFailed(f"{inputs.method} {place}: no complete answer within {limit}") from None
         result = _result(answer)
         if not inputs.is_expected(answer.status):
             raise ExecutionFailed(

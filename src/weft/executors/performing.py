@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
-from weft.executors.protocol import Cancellable, ExecutionFailed, Executor, Work
+from weft.executors.protocol import ExecutionFailed, Executor, Work
 from weft.tasks.input_checks import problems_of, validator_for
 from weft.tasks.problems import Problem
 from weft.tasks.record import JsonObject
 
 CANCEL_SECONDS = 5.0
 """How long an executor's `cancel` may take: a request over a network fits, a hanging one does not."""
+
+Cancel = Callable[[Work], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +31,9 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
             is_permanent=True,
             details={"problems": [msgspec.to_builtins(problem) for problem in problems]},
         )
-    if isinstance(executor, Cancellable):
-        return as_result(executor, await _execute_cancellably(executor, executor, work))
+    cancel: Cancel | None = getattr(executor, "cancel", None)  # `Cancellable`; isinstance of it takes 8 us.
+    if cancel is not None:
+        return as_result(executor, await _execute_cancellably(executor, cancel, work))
     return as_result(executor, await executor.execute(work))
 
 
@@ -44,7 +47,7 @@ def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[
         raise ExecutionFailed(
             f"executor '{executor.id}' has an input_schema that is no JSON Schema: {error}", is_permanent=True
         ) from error
-    return list(problems_of(validator, inputs, "inputs"))
+    return [] if validator.is_valid(inputs) else list(problems_of(validator, inputs, "inputs"))
 
 
 def as_result(executor: Executor, value: Any) -> JsonObject:
@@ -58,7 +61,7 @@ def as_result(executor: Executor, value: Any) -> JsonObject:
     return plain if isinstance(plain, dict) else {"value": plain}
 
 
-async def _execute_cancellably(executor: Executor, cancellable: Cancellable, work: Work) -> Any:
+async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -> Any:
     """The value of `execute`; when we are cancelled, `cancel` is called while it still runs."""
     running = asyncio.ensure_future(executor.execute(work))
     try:
@@ -66,7 +69,7 @@ async def _execute_cancellably(executor: Executor, cancellable: Cancellable, wor
     except asyncio.CancelledError:
         try:
             if not running.done():
-                await _call_cancel(executor.id, cancellable, work)
+                await _call_cancel(executor.id, cancel, work)
         finally:
             # Also when we are cancelled a second time, while `cancel` is at work.
             running.cancel()
@@ -74,10 +77,10 @@ async def _execute_cancellably(executor: Executor, cancellable: Cancellable, wor
         raise
 
 
-async def _call_cancel(executor_id: str, cancellable: Cancellable, work: Work) -> None:
+async def _call_cancel(executor_id: str, cancel: Cancel, work: Work) -> None:
     try:
         async with asyncio.timeout(CANCEL_SECONDS):
-            await cancellable.cancel(work)
+            await cancel(work)
     except Exception as error:
         # Including TimeoutError: the attempt is cancelled whatever `cancel` makes of it.
         log.warning(

@@ -8,6 +8,9 @@ from typing import IO
 READ_BYTES = 64 * 1024
 """As much as a pipe holds on Linux."""
 
+MOST_READS_AT_CLOSE = 16
+"""A pipe holds 1 MiB at the very most, for who is not root."""
+
 TAIL_BYTES = 2000
 """How much of the end of an output is kept beside its beginning: where programs say what went wrong."""
 
@@ -45,8 +48,10 @@ class OutputPipe:
 
     def close(self) -> None:
         """Read what is there already, and let go of the pipe."""
-        while not self.is_closed.is_set() and self._read():
-            pass
+        # Not until nothing is left: a process that left the group may go on writing as fast as we read.
+        for _ in range(MOST_READS_AT_CLOSE):
+            if self.is_closed.is_set() or not self._read():
+                break
         if not self.is_closed.is_set():
             self._close()
 

@@ -134,7 +134,11 @@ class ProcessGroup:
             # No Linux, an old one, or no file descriptor left.
             threading.Thread(target=self._wait_in_thread, name="weft-child", daemon=True).start()
         else:
-            self._loop.add_reader(self._pidfd, self._exited.set)
+            self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def _on_exit(self) -> None:
+        self._unwatch()  # At once: it stays readable, and would keep the event loop spinning.
+        self._exited.set()
 
     def _unwatch(self) -> None:
         if self._pidfd is not None:

@@ -1,7 +1,7 @@
 """What an executor is: code that performs a task record, found by `schemas.method`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -68,6 +68,7 @@ class Executor(Protocol):
         ...
 
 
+<<<<<<< HEAD
 def uses_dependencies(executor: Executor) -> bool:
     """Whether an executor wants `work.dependencies` even when no input is mapped from one.
 
@@ -77,6 +78,8 @@ def uses_dependencies(executor: Executor) -> bool:
 
 
 @runtime_checkable
+=======
+>>>>>>> executors
 class Cancellable(Protocol):
     """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
 
