@@ -1,7 +1,7 @@
 """The local engine on SQLite, no-op tasks: against bare `sqlite3` statements for the same three writes.
 
-The time is that of storing the flow and running it to its end, in one process, every step durable. Bare: insert,
-start and complete of as many tasks with `executemany` in transactions of 1,000.
+The time is that of storing the flow and running it to its end, in one process, every step durable. Bare:
+insert, start and complete of as many tasks with `executemany` in transactions of 1,000.
 
     python -m bench.engine.local [largest size]
 """

@@ -68,7 +68,6 @@ class Executor(Protocol):
         ...
 
 
-<<<<<<< HEAD
 def uses_dependencies(executor: Executor) -> bool:
     """Whether an executor wants `work.dependencies` even when no input is mapped from one.
 
@@ -77,9 +76,6 @@ def uses_dependencies(executor: Executor) -> bool:
     return getattr(executor, "uses_dependencies", True)
 
 
-@runtime_checkable
-=======
->>>>>>> executors
 class Cancellable(Protocol):
     """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
 
