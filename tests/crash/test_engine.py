@@ -36,7 +36,9 @@ def submitted(db: str, document: object) -> TaskId:
     return TaskId(weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"])
 
 
-async def outcomes(db: str, root_id: TaskId) -> tuple[Counter[str], dict[str, int], list[tuple[str, int]]]:
+async def outcomes(
+    db: str, root_id: TaskId
+) -> tuple[Counter[str], dict[TaskId, int], list[tuple[TaskId, int]]]:
     """Statuses, how often each task ended, and every (task, attempt) that was started."""
     async with await App.open(db) as app:
         flow = await app.flow_of(root_id)
