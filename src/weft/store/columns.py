@@ -1,6 +1,6 @@
 """Task records as columns: what rows of every dialect have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -57,11 +57,23 @@ def task_of_columns(values: list[Any]) -> Task:
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))
 
 
+MAX_METHOD_CHARACTERS = 255
+"""As much of a method's name as every store can keep in an index; no executor has a longer one."""
+
+
 def method_of(task: Task) -> str:
-    """The executor the task names; an empty text when it names none."""
-    return str((task.schemas or {}).get("method", ""))
+    """The executor the task names, in a form that every store can index; empty when it names none."""
+    method = str((task.schemas or {}).get("method", ""))
+    return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
     """How many dependencies do not let the task start yet, among tasks of these statuses."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
+
+
+def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:
+    """The dependencies of the tasks turned round: dependency, who waits for it, whether it is required."""
+    return (
+        (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
+    )

@@ -1,7 +1,9 @@
 """Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from weft.store.attempts import claim_facts
 from weft.store.protocol import Claim, Claimed, FlowOutlook, Wanted
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
@@ -17,9 +19,10 @@ _CLAIM, _READY = SQL["claim_task"], SQL["ready_tasks"]
 
 def claim_ready(writing: Writing, wanted: Wanted) -> FlowOutlook:
     """Claim as many tasks of the flow as there are slots: given-back ones first, then by priority and age."""
-    rows = _given_back(writing, wanted)
+    free = dict(wanted.free)
+    rows = _given_back(writing, wanted, free)
     if len(rows) < wanted.slots:
-        rows += _ready(writing, wanted, wanted.slots - len(rows))
+        rows += _ready(writing, wanted, wanted.slots - len(rows), free)
     claimed = tuple(_claimed(writing, wanted, row) for row in rows)
     next_ready_at = writing.execute(SQL["next_ready_at"], (wanted.flow,)).fetchone()[0]
     return FlowOutlook(
@@ -29,19 +32,29 @@ def claim_ready(writing: Writing, wanted: Wanted) -> FlowOutlook:
     )
 
 
-def _given_back(writing: Writing, wanted: Wanted) -> list[Any]:
-    if wanted.slots <= 0:
-        return []
-    return writing.execute(SQL["given_back_tasks"], (wanted.flow, wanted.slots)).fetchall()
+def _given_back(writing: Writing, wanted: Wanted, free: dict[str, int]) -> list[Any]:
+    """The given-back rows to take; their methods have less free then."""
+    found: list[Any] = []
+    if wanted.slots > 0:
+        cursor = writing.execute(SQL["given_back_tasks"], (wanted.flow,))
+        for row in cursor:
+            method = row[-1]
+            if free.get(method, 1) > 0:
+                found.append(row)
+                free[method] = free.get(method, wanted.slots) - 1
+            if len(found) == wanted.slots:
+                break
+        cursor.close()
+    return found
 
 
-def _ready(writing: Writing, wanted: Wanted, slots: int) -> list[Any]:
+def _ready(writing: Writing, wanted: Wanted, slots: int, free: Mapping[str, int]) -> list[Any]:
     """The next ready rows over all methods; each method is asked for on its own, since each has its limit."""
     now = micros(wanted.now)
     found: list[Any] = []
     methods = [row[0] for row in writing.execute(SQL["ready_methods"], (wanted.flow,))]
     for method in methods:
-        limit = min(slots, wanted.free.get(method, slots))
+        limit = min(slots, free.get(method, slots))
         if limit > 0:
             found += writing.execute(_READY, (wanted.flow, method, now, limit)).fetchall()
     if len(methods) > 1:
@@ -54,7 +67,7 @@ def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...]) -> Claimed:
     now = micros(wanted.now)
     writing.execute(_CLAIM, (now, wanted.worker, task.id))
     claim = Claim(task.id, attempt, wanted.worker, wanted.flow, task.user_id)
-    writing.tell(claim, EventType.TASK_STARTED, now, {"attempt": attempt, "worker": wanted.worker})
+    writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
     return Claimed(claim, started(task, wanted))
 
 
