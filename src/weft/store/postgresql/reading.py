@@ -1,7 +1,8 @@
 """Reading tasks and flows on a connection, for readers and write transactions alike."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -40,7 +41,7 @@ async def read_flow(connection: asyncpg.Connection | asyncpg.Pool, task_id: Task
     return Flow(await tasks_of(rows))
 
 
-async def tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
+async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     """The records in the rows."""
     if len(rows) < MANY_ROWS:
         return [task_of(row) for row in rows]
@@ -48,5 +49,5 @@ async def tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
 
 
 @paused_collector()
-def _many_tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
+def _many_tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     return [task_of(row) for row in rows]

@@ -66,6 +66,13 @@ class PostgresqlStore(GroupedWrites):
             raise TaskNotFound(task_id=task_id)
         return flow
 
+    async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
+        if not _can_be_asked(owner):
+            return []
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
+        return [TaskId(str(row["id"])) for row in rows]
+
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
         if not _can_be_asked(owner, wanted.tree, text=wanted.name):
             return TaskPage((), 0)
