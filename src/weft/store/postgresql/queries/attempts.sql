@@ -1,3 +1,6 @@
+-- Guards say `status || ''` where the planner must not take the index of the tasks in progress instead of the
+-- one of the ids: it would go through all that a worker holds for each of them.
+
 -- name: start_tasks
 UPDATE tasks
 SET status = 'in_progress', started_at = wanted.now, updated_at = wanted.now,
@@ -12,7 +15,7 @@ RETURNING tasks.id, tasks.attempt, tasks.task_tree_id, tasks.user_id;
 UPDATE tasks SET progress = wanted.progress, updated_at = wanted.now
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::double precision[])
     AS wanted (id, attempt, worker, user_id, now, progress)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
@@ -24,7 +27,7 @@ SET status = wanted.status, result = wanted.result, error = wanted.error,
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[],
             $6::text[], $7::text[], $8::text[], $9::double precision[])
     AS wanted (id, attempt, worker, user_id, now, status, result, error, progress)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
@@ -35,7 +38,7 @@ SET status = 'pending', started_at = NULL, progress = 0, updated_at = wanted.now
     ready_at = wanted.ready_at
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
     AS wanted (id, attempt, worker, user_id, now, ready_at)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
@@ -43,7 +46,7 @@ RETURNING tasks.id;
 UPDATE tasks SET worker = NULL, updated_at = wanted.now
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[])
     AS wanted (id, attempt, worker, user_id, now)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 

@@ -1,8 +1,12 @@
 -- name: delete_dependents_of
 -- Before the records themselves change or go: they still say what they depend on. $1 ids
-DELETE FROM dependents
-USING tasks, json_to_recordset(tasks.dependencies::json) AS dependency (id uuid)
-WHERE tasks.id = ANY ($1::uuid[]) AND dependents.task_id = tasks.id AND dependents.dependency_id = dependency.id;
+WITH old AS MATERIALIZED (
+    SELECT tasks.id AS task_id, dependency.id AS dependency_id
+    FROM tasks, json_to_recordset(tasks.dependencies::json) AS dependency (id uuid)
+    WHERE tasks.id = ANY ($1::uuid[])
+)
+DELETE FROM dependents USING old
+WHERE dependents.dependency_id = old.dependency_id AND dependents.task_id = old.task_id;
 
 -- name: recount_waiting
 -- The tasks and everything that depends on them. $1 ids

@@ -11,8 +11,9 @@ WHERE id = $1;
 DELETE FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: recount_references
+-- Not EXISTS: a plan for that may read all tasks into a hash table first.
 UPDATE tasks
-SET has_references = EXISTS (SELECT FROM tasks AS made WHERE made.original_task_id = tasks.id)
+SET has_references = coalesce((SELECT true FROM tasks AS made WHERE made.original_task_id = tasks.id LIMIT 1), false)
 WHERE id = ANY ($1::uuid[]);
 
 -- name: get_tasks
