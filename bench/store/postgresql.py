@@ -10,7 +10,6 @@ finish the tasks, all through the store. Both run on one server, alternately; th
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -31,20 +30,20 @@ TASKS = 20_000
 BATCH = 1_000
 CALLERS = 500
 ROUNDS = 3
-LEASE_UNTIL = NOW + timedelta(seconds=30)
 RESULT = {"value": "some text that a model wrote", "tokens": 1234}
 
+INSERTED = (*FIELD_NAMES, "method", "waiting_for")
 INSERT = (
-    f"INSERT INTO tasks ({', '.join(FIELD_NAMES)}) "
-    f"VALUES ({', '.join(f'${n + 1}' for n in range(len(FIELD_NAMES)))})"
+    f"INSERT INTO tasks ({', '.join(INSERTED)}) "
+    f"VALUES ({', '.join(f'${n + 1}' for n in range(len(INSERTED)))})"
 )
 START = (
     "UPDATE tasks SET status = 'in_progress', started_at = $2, updated_at = $2, attempt = attempt + 1, "
-    "lease_owner = $3, lease_until = $4 WHERE id = $1 AND status = 'pending'"
+    "worker = $3 WHERE id = $1 AND status = 'pending'"
 )
 COMPLETE = (
     "UPDATE tasks SET status = 'completed', result = $2, progress = 1, completed_at = $3, updated_at = $3, "
-    "lease_owner = NULL, lease_until = NULL WHERE id = $1 AND status = 'in_progress' AND attempt = 1"
+    "worker = NULL WHERE id = $1 AND status = 'in_progress' AND attempt = 1"
 )
 
 
@@ -77,8 +76,8 @@ async def bare(url: str) -> dict[str, float]:
     await (await PostgresqlStore.open(url)).close()
     connection = await asyncpg.connect(url)
     tasks = list(a_flow(TASKS))
-    inserts = [columns_of(task) for task in tasks]
-    starts = [(task.id, NOW, "w", LEASE_UNTIL) for task in tasks]
+    inserts = [[*columns_of(task), "noop", len(task.dependencies)] for task in tasks]
+    starts = [(task.id, NOW, "w") for task in tasks]
     finishes = [(task.id, '{"value":"some text that a model wrote","tokens":1234}', NOW) for task in tasks]
 
     async def run(statement: str, rows: list[Any]) -> None:
@@ -105,9 +104,7 @@ async def ours(url: str) -> dict[str, float]:
     claims: list[Claim] = []
 
     async def start(task: Task) -> None:
-        claims.append(
-            await store.start(task.id, worker="w", now=NOW, lease_until=LEASE_UNTIL, owner=EVERYONE)
-        )
+        claims.append(await store.start(task.id, worker="w", now=NOW, owner=EVERYONE))
 
     async def finish(claim: Claim) -> None:
         assert await store.finish(claim, Completed(NOW, RESULT))

@@ -1,12 +1,13 @@
 """How every store hands out work: what is ready, in which order, to whom, and what becomes of it."""
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.builders import NOON, a_flow, named, numbered_ids
+from tests.builders import NOON, a_flow, completed, named, numbered_ids
 from weft.app import open_store
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -15,7 +16,7 @@ from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, Outlook,
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
-from weft.tasks.record import Status
+from weft.tasks.record import Origin, Status, evolve
 from weft.tasks.states import Cancelled, Completed, Failed, Outcome, Retried
 
 SECOND = timedelta(seconds=1)
@@ -111,6 +112,43 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
     assert (b.task.name, names(last)) == ("b", ["c"])
 
 
+async def test_dependencies_that_end_together_let_their_one_dependent_start(store: TaskStore) -> None:
+    flow = await submit(store, "a", "b", {"name": "c", "dependencies": ["a", "b"]})
+    endings = [Ending(claimed.claim, DONE) for claimed in (await claim(store, flow)).claimed]
+
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=5)
+    _, outlook = await store.advance(endings, wanted)
+
+    assert names(outlook) == ["c"]
+
+
+async def test_a_request_sees_what_all_before_it_in_its_group_did(store: TaskStore) -> None:
+    flow = await submit(store, "a", {"name": "b", "dependencies": ["a"]}, "c")
+    root, other = flow.root.id, named(flow, "c").id
+    (a, c) = (await claim(store, flow)).claimed
+    await store.add_worker("w2", lease_until=NOON - SECOND)
+
+    requests: list[Awaitable[Any]] = [
+        store.run_flow(root, owner=EVERYONE),
+        store.end_flow(root),
+        store.finish(a.claim, DONE),
+        claim(store, flow),
+        store.give_back(c.claim, now=NOON),
+        claim(store, flow, worker="w2"),
+        store.recover(now=NOON),
+        store.finish(c.claim, DONE),
+        store.operate(MoveTask(other, Cancelled(NOON)), owner=EVERYONE),
+        store.remove_worker("w-a", now=NOON),
+        store.operate(MoveTask(named(flow, "b").id, Cancelled(NOON)), owner=EVERYONE),
+        store.end_flow(root),
+    ]
+    outcomes = await asyncio.gather(*requests)
+
+    assert (outcomes[1], names(outcomes[3]), names(outcomes[5])) == (False, ["b"], ["c"])
+    assert (outcomes[6], outcomes[7]) == (1, False), "w2 is dead; c is no longer w-a's"
+    assert (outcomes[9], outcomes[11]) == (1, True)
+
+
 async def test_a_claim_is_given_to_one_worker_only(store: TaskStore, store_url: str) -> None:
     flow = await submit(store, "root", *(f"t{number}" for number in range(60)))
     second = await open_store(Settings(db=store_url))
@@ -136,6 +174,19 @@ async def test_a_method_with_no_free_slot_is_passed_over(store: TaskStore) -> No
     assert names(await claim(store, flow, free={"slow": 2})) == ["s0", "s1", "root", "q"]
     assert names(await claim(store, flow, free={"slow": 0})) == []
     assert names(await claim(store, flow, free={"slow": 1})) == ["s2"]
+
+
+async def test_a_task_that_was_given_back_needs_a_free_slot_of_its_method(store: TaskStore) -> None:
+    slow = [{"name": f"s{number}", "schemas": {"method": "slow"}} for number in range(5)]
+    flow = await submit(store, "root", *slow)
+    for claimed in (await claim(store, flow, slots=4)).claimed:
+        await store.give_back(claimed.claim, now=NOON)
+
+    assert names(await claim(store, flow, free={"slow": 0})) == ["root"]
+    assert names(await claim(store, flow, free={"slow": 2})) == ["s0", "s1"]
+    assert names(await claim(store, flow, free={"slow": 2})) == ["s2", "s3"]
+    assert names(await claim(store, flow, slots=0)) == []
+    assert names(await claim(store, flow, free={"slow": 9})) == ["s4"]
 
 
 async def test_without_slots_nothing_is_claimed(store: TaskStore) -> None:
@@ -182,6 +233,18 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     assert types[-3:] == [EventType.TASK_FAILED, EventType.TASK_RETRIED, EventType.TASK_STARTED]
 
 
+async def test_changing_a_task_leaves_the_time_of_its_retry(store: TaskStore) -> None:
+    flow = await submit(store, "root")
+    (first,) = (await claim(store, flow)).claimed
+    await store.advance([Ending(first.claim, FAILED, NOON + SECOND)], NOTHING)
+
+    change = UpdateTask(task_id=flow.root.id, fields={"name": "new"}, now=NOON)
+    await store.operate(change, owner=EVERYONE)
+
+    assert (await claim(store, flow)).next_ready_at == NOON + SECOND
+    assert names(await claim(store, flow, now=NOON + SECOND)) == ["new"]
+
+
 async def test_a_task_that_was_given_back_is_claimed_again_before_others(store: TaskStore) -> None:
     flow = await submit(store, {"name": "root", "priority": 3}, {"name": "a", "priority": 0})
     _, root = (await claim(store, flow)).claimed
@@ -224,6 +287,23 @@ async def test_a_renewed_worker_lives_and_learns_what_it_still_holds(store: Task
     assert held == frozenset({first.task.id, second.task.id})
     assert await store.recover(now=NOON + 2 * SECOND) == 0
     assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == frozenset({first.task.id})
+
+
+async def test_what_an_unknown_worker_started_is_given_back_too(store: TaskStore) -> None:
+    flow = await submit(store, "root")
+    late = await store.start(flow.root.id, worker="unknown", now=NOON, owner=EVERYONE)
+
+    assert await store.recover(now=NOON) == 1
+    assert not await store.finish(late, DONE)
+
+
+async def test_a_worker_may_be_added_again(store: TaskStore) -> None:
+    flow = await submit(store, "root")
+    await claim(store, flow)
+
+    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+
+    assert await store.recover(now=NOON + 2 * SECOND) == 0
 
 
 async def test_a_worker_that_leaves_gives_back_what_it_holds(store: TaskStore) -> None:
@@ -298,6 +378,51 @@ async def test_a_copy_waits_for_copies_and_a_deleted_task_for_nobody(store: Task
     await end(store, a)
 
     assert names(await claim(store, flow)) == []
+
+
+async def test_an_archived_task_that_depends_on_another_does_not_hold_it_up(store: TaskStore) -> None:
+    source = await store.operate(SubmitFlow(completed(a_flow("source", prefix="b")), NOON), owner=EVERYONE)
+    kept = evolve(source.root, origin_type=Origin.ARCHIVE, original_task_id=source.root.id)
+    flow = a_flow("root", {"name": "kept", "dependencies": ["root"]})
+    old = named(flow, "kept")
+    frozen = evolve(
+        kept, id=old.id, parent_id=old.parent_id, task_tree_id=flow.root.id, dependencies=old.dependencies
+    )
+    flow = await store.operate(SubmitFlow(Flow([flow.root, frozen]), NOON, is_run=True), owner=EVERYONE)
+    await store.add_worker("w-a", lease_until=NOON + SECOND)
+
+    (root,) = (await claim(store, flow)).claimed
+    await end(store, root, FAILED)
+    await store.operate(MoveTask(flow.root.id, Retried(NOON)), owner=EVERYONE)
+    (root,) = (await claim(store, flow)).claimed
+
+    assert await end(store, root)
+    assert await store.get(old.id, owner=EVERYONE) == frozen
+
+
+@pytest.mark.parametrize("method", ["a\x00b", "".join(map(chr, range(32, 5000)))])
+async def test_a_method_of_any_name_can_be_stored_and_claimed(store: TaskStore, method: str) -> None:
+    flow = await submit(store, {"name": "root", "schemas": {"method": method}})
+
+    assert names(await claim(store, flow)) == ["root"]
+
+
+async def test_what_names_no_flow_or_worker_harms_nobody(store: TaskStore) -> None:
+    flow = await submit(store, "root")
+    nowhere = Wanted(flows=[TaskId("no\x00where")], worker="w-a", now=NOON, slots=5)
+
+    requests: list[Awaitable[Any]] = [
+        store.advance([], nowhere),
+        store.end_flow(nowhere.flows[0]),
+        store.renew_worker("nobody", lease_until=NOON),
+        store.remove_worker("nobody", now=NOON),
+        claim(store, flow),
+    ]
+    outcomes = await asyncio.gather(*requests)
+
+    assert outcomes[0] == ([], Outlook())
+    assert outcomes[1:4] == [True, None, 0]
+    assert names(outcomes[4]) == ["root"]
 
 
 async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: TaskStore) -> None:

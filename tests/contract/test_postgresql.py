@@ -1,8 +1,10 @@
 """What the PostgreSQL store does beyond the common contract: its server, its schema, its lock."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -26,7 +28,7 @@ from weft.store.errors import (
 )
 from weft.store.postgresql.connection import translated
 from weft.store.postgresql.store import PostgresqlStore
-from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter
+from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter, Wanted
 from weft.store.queries import load_queries
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -351,3 +353,56 @@ async def test_a_writer_that_waits_too_long_says_the_store_is_busy(
         assert isinstance(await submit(store, a_flow("root")), Flow)
     finally:
         await store.close()
+
+
+# The plans
+
+
+def rows_read(plan: dict[str, Any]) -> int:
+    """The most rows that any part of a plan has handled."""
+    own = int(plan["Actual Rows"] * plan["Actual Loops"] + plan.get("Rows Removed by Filter", 0))
+    return max([own, *map(rows_read, plan.get("Plans", []))])
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must(
+    store: PostgresqlStore, admin: asyncpg.Connection, is_analyzed: bool
+) -> None:
+    first = [f"a{number}" for number in range(1500)]
+    second = [{"name": f"b{number}", "dependencies": [f"a{number}"]} for number in range(1500)]
+    flow = await submit(store, a_flow(*first, *second))
+    if is_analyzed:
+        await admin.execute("ANALYZE")
+    root = flow.root.id
+    await store.run_flow(root, owner=EVERYONE)
+    await store.add_worker("w", lease_until=NOON)
+    wanted = Wanted(flows=[root], worker="w", now=NOON, slots=10)
+    _, outlook = await store.advance([], wanted)
+    ids = [claimed.task.id for claimed in outlook.claimed]
+    guard = (ids, [1] * 10, ["w"] * 10, [None] * 10, [NOON] * 10)
+    writer = store._writer._connection
+    statements: dict[str, tuple[Any, ...]] = {
+        "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1]),
+        "next_ready_at": ([root],),
+        "end_flow": (root,),
+        "finish_tasks": (*guard, ["completed"] * 10, ["{}"] * 10, [None] * 10, [1.0] * 10),
+        "retry_tasks": (*guard, [NOON] * 10),
+        "give_back": guard,
+        "report_progress": (*guard, [0.5] * 10),
+        "release_dependents": (ids, [True] * 10),
+        "delete_dependents_of": (ids,),
+        "recount_waiting": (ids,),
+        "recount_references": (ids,),
+        "give_back_all": (["w"], NOON),
+        "dead_workers": (NOON,),
+    }
+
+    for name, arguments in statements.items():
+        await writer.execute("BEGIN")
+        text = await writer.fetchval(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {load_queries('postgresql')[name]}", *arguments
+        )
+        await writer.execute("ROLLBACK")
+        (explained,) = json.loads(text)
+        assert "Seq Scan" not in text, name
+        assert rows_read(explained["Plan"]) <= 20, name

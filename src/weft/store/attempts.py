@@ -1,14 +1,15 @@
 """What starting, reporting and finishing an attempt means for the columns, whatever the dialect."""
 
-from datetime import datetime
 from typing import Any
 
 from weft.errors import InternalError, WeftError
 from weft.store.columns import json_text
+from weft.store.protocol import Claim, Ending
 from weft.store.requests import Start
+from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import JsonObject, Task
-from weft.tasks.states import Completed, Outcome, Started, error_text, transition
+from weft.tasks.states import Completed, Started, error_text, transition
 
 
 def within_bounds(progress: float) -> float:
@@ -16,17 +17,27 @@ def within_bounds(progress: float) -> float:
     return min(1.0, max(0.0, progress))
 
 
-def ending(outcome: Outcome) -> tuple[tuple[Any, ...], JsonObject]:
-    """The status, result, error and progress (None: as it is) after an outcome, and its event's own facts."""
+def claim_facts(claim: Claim) -> JsonObject:
+    """The facts of the events that tell who has an attempt, or had it."""
+    return {"attempt": claim.attempt, "worker": claim.worker}
+
+
+def ending(request: Ending) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
+    """The columns after an ending (status, result, error, progress; None: as it is), and its events' facts.
+
+    Before a retry they are those of the attempt, not of the task: that is pending again.
+    """
+    outcome = request.outcome
+    facts: JsonObject = {"attempt": request.claim.attempt}
     if isinstance(outcome, Completed):
-        return ("completed", json_text(outcome.result), None, 1.0), {}
-    error = error_text(outcome.error)
-    return (outcome.verb, None, error, None), {"error": error}
-
-
-def retry_facts(retry_at: datetime) -> JsonObject:
-    """The facts of the event that tells of a retry."""
-    return {"at": retry_at.isoformat()}
+        columns: tuple[Any, ...] = ("completed", json_text(outcome.result), None, 1.0)
+    else:
+        facts["error"] = error_text(outcome.error)
+        columns = (outcome.verb, None, facts["error"], None)
+    events = [(outcome.event_type, facts)]
+    if request.retry_at is not None:
+        events.append((EventType.TASK_RETRIED, {"at": request.retry_at.isoformat()}))
+    return columns, events
 
 
 def refusal(request: Start, task: Task | None) -> WeftError:

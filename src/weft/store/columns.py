@@ -1,6 +1,6 @@
 """Task records as columns: what rows of every dialect have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -60,3 +60,10 @@ def task_of_columns(values: list[Any]) -> Task:
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
     """How many dependencies do not let the task start yet, among tasks of these statuses."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
+
+
+def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:
+    """The dependencies of the tasks turned round: dependency, who waits for it, whether it is required."""
+    return (
+        (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
+    )

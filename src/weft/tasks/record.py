@@ -157,6 +157,11 @@ def evolve(task: Task, **changes: Any) -> Task:
     return msgspec.structs.replace(task, **changes)
 
 
+MAX_METHOD_CHARACTERS = 255
+"""As much of a method's name as every store can keep in an index; no executor has a longer one."""
+
+
 def method_of(task: Task) -> str:
-    """The executor the task names; an empty text when it names none."""
-    return str((task.schemas or {}).get("method", ""))
+    """The executor the task names, in a form that every store can index; empty when it names none."""
+    method = str((task.schemas or {}).get("method", ""))
+    return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")

@@ -12,15 +12,16 @@ from msgspec import Struct
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError, TaskExists
+from weft.store.postgresql.changes import write_changes
 from weft.store.postgresql.connection import is_of_one_request, reason
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.reading import read_flow, read_tasks
-from weft.store.postgresql.rows import EventRow, event_row, task_row
+from weft.store.postgresql.rows import EventRow, event_row
 from weft.store.protocol import Owner
 from weft.store.queries import load_queries
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.flow import Flow
-from weft.tasks.record import FIELD_NAMES, Task
+from weft.tasks.record import Task
 
 _SQL = load_queries("postgresql")
 
@@ -126,7 +127,7 @@ async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decid
     """Write all of the decisions or, when a value of theirs is refused, none; then the error is returned."""
     await connection.execute("SAVEPOINT operations")
     try:
-        await _write(connection, [own.changes for own in decided])
+        await write_changes(connection, [own.changes for own in decided])
     except Exception as error:
         if not is_of_one_request(error):
             raise
@@ -134,21 +135,6 @@ async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decid
         return error
     await connection.execute("RELEASE operations")
     return None
-
-
-async def _write(connection: asyncpg.Connection, changes: Sequence[Changes]) -> None:
-    if any(one.added for one in changes):
-        added = (task_row(task) for one in changes for task in one.added)
-        await connection.copy_records_to_table("tasks", columns=FIELD_NAMES, records=added)
-    updated = [task_row(task) for one in changes for task in one.updated]
-    if updated:
-        await connection.executemany(_SQL["update_task"], updated)
-    deleted = [task_id for one in changes for task_id in one.deleted]
-    if deleted:
-        await connection.execute(_SQL["delete_tasks"], deleted)
-    recounted = [task_id for one in changes for task_id in one.recounted]
-    if recounted:
-        await connection.execute(_SQL["recount_references"], recounted)
 
 
 async def _explained(connection: asyncpg.Connection, error: Exception, added: Sequence[Task]) -> WeftError:

@@ -1,7 +1,8 @@
 """Reading tasks and flows on a connection, for readers and write transactions alike."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -32,15 +33,17 @@ async def read_tasks(
     return {task.id: task for task in await tasks_of(found)}
 
 
-async def read_flow(connection: asyncpg.Connection | asyncpg.Pool, task_id: TaskId, owner: Owner) -> Flow:
-    """The flow a task is in; empty when there is no such task."""
+async def read_flow(
+    connection: asyncpg.Connection | asyncpg.Pool, task_id: TaskId, owner: Owner, limit: int | None = None
+) -> Flow:
+    """The flow a task is in, all of it or its first tasks; empty when there is no such task."""
     if not may_exist(task_id, owner):
         return Flow([])
-    rows = await connection.fetch(_SQL["get_flow"], task_id, owner.is_everyone, owner.user_id)
+    rows = await connection.fetch(_SQL["get_flow"], task_id, owner.is_everyone, owner.user_id, limit)
     return Flow(await tasks_of(rows))
 
 
-async def tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
+async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     """The records in the rows."""
     if len(rows) < MANY_ROWS:
         return [task_of(row) for row in rows]
@@ -48,5 +51,5 @@ async def tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
 
 
 @paused_collector()
-def _many_tasks_of(rows: Sequence[asyncpg.Record]) -> list[Task]:
+def _many_tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     return [task_of(row) for row in rows]

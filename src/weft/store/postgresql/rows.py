@@ -1,5 +1,6 @@
 """Task records and events as PostgreSQL rows, both ways."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,18 +43,20 @@ def may_exist(task_id: TaskId, owner: Owner) -> bool:
     return is_stored_form(task_id) and is_storable(owner.user_id)
 
 
-def task_of(row: asyncpg.Record) -> Task:
+def task_of(row: Iterable[Any]) -> Task:
     """The record in a row."""
     values: list[Any] = list(row)
     for index in _ID_FIELDS:
         if values[index] is not None:
             values[index] = str(values[index])
     for index in TIME_FIELDS:
-        at = values[index]
-        # The driver keeps the first and the last possible time as infinities, which have no zone.
-        if at is not None and at.tzinfo is None:
-            values[index] = at.replace(tzinfo=UTC)
+        values[index] = with_zone(values[index])
     return task_of_columns(values)
+
+
+def with_zone(at: datetime | None) -> datetime | None:
+    """The time with its zone: the driver keeps the first and the last possible one as infinities without."""
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def event_row(event: NewEvent) -> EventRow:

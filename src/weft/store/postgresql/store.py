@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, Self
 
 import asyncpg
@@ -12,7 +13,7 @@ from weft.store.errors import StoreError
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.postgresql.connection import connect_writer, pool_of_readers, translated_errors
 from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
-from weft.store.postgresql.rows import event_of, is_storable, is_stored_form
+from weft.store.postgresql.rows import event_of, is_storable, is_stored_form, may_exist
 from weft.store.postgresql.schema import prepare
 from weft.store.postgresql.writer import Writer
 from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
@@ -21,6 +22,7 @@ from weft.store.requests import Request
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
+from weft.tasks.summary import FlowSummary, summary_of
 
 _SQL = load_queries("postgresql")
 
@@ -59,12 +61,49 @@ class PostgresqlStore(GroupedWrites):
             found = await read_tasks(self._readers, [(task_id, owner) for task_id in dict.fromkeys(task_ids)])
         return {task_id: found[task_id] for task_id in task_ids if task_id in found}
 
-    async def flow_of(self, task_id: TaskId, *, owner: Owner) -> Flow:
+    async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
         with self._errors():
-            flow = await read_flow(self._readers, task_id, owner)
-        if task_id not in flow:
+            flow = await read_flow(self._readers, task_id, owner, limit)
+        if task_id not in flow and (limit is None or not len(flow)):
             raise TaskNotFound(task_id=task_id)
         return flow
+
+    async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
+        if not may_exist(root_id, owner):
+            raise TaskNotFound(task_id=root_id)
+        with self._errors():
+            async with (
+                self._readers.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                rows = await connection.fetch(
+                    _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
+                )
+                blocked = await connection.fetchval(_SQL["count_blocked"], root_id)
+        if not rows:
+            raise TaskNotFound(task_id=root_id)
+        return summary_of(root_id, {row["status"]: row["count"] for row in rows}, blocked)
+
+    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["due_schedules"], now, limit)
+        return [TaskId(str(row["id"])) for row in rows]
+
+    async def has_unfinished_run(self, task_id: TaskId) -> bool:
+        with self._errors():
+            return bool(await self._readers.fetchval(_SQL["has_unfinished_run"], task_id))
+
+    async def workers(self) -> Sequence[str]:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["list_workers"])
+        return [row["id"] for row in rows]
+
+    async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
+        if not _can_be_asked(owner):
+            return []
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
+        return [TaskId(str(row["id"])) for row in rows]
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
         if not _can_be_asked(owner, wanted.tree, text=wanted.name):

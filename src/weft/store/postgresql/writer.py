@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain, groupby
 from typing import Any
 
 import asyncpg
@@ -10,13 +9,11 @@ import asyncpg
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.settings import shown_location
 from weft.store.errors import StoreError
-from weft.store.postgresql.attempts import apply_attempts
 from weft.store.postgresql.connection import CLOSE_TIMEOUT_SECONDS, LOST, connect_writer, translated_errors
 from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.operations import apply_operations
-from weft.store.postgresql.rows import EVENT_COLUMNS
+from weft.store.postgresql.transaction import apply
 from weft.store.queries import load_queries
-from weft.store.requests import Operate, Request
+from weft.store.requests import Request
 
 _SQL = load_queries("postgresql")
 
@@ -40,7 +37,7 @@ class Writer:
             entries = [Entry(request) for request in requests]
             try:
                 reach(STORE_BEGAN)
-                await _apply(connection, entries)
+                await apply(connection, entries)
                 reach(STORE_APPLIED)
                 await _commit(connection)
             except BaseException:
@@ -74,17 +71,6 @@ async def _begun(connection: asyncpg.Connection) -> asyncpg.Connection:
         await _roll_back(connection)
         raise
     return connection
-
-
-async def _apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    for is_operation, run in groupby(entries, key=lambda entry: isinstance(entry.request, Operate)):
-        if is_operation:
-            await apply_operations(connection, list(run))
-        else:
-            await apply_attempts(connection, run)
-    events = list(chain.from_iterable(entry.events for entry in entries))
-    if events:
-        await connection.copy_records_to_table("events", columns=EVENT_COLUMNS, records=events)
 
 
 async def _commit(connection: asyncpg.Connection) -> None:

@@ -1,6 +1,6 @@
 """Starting, reporting, ending and giving back attempts: statements guarded by state, attempt and worker."""
 
-from weft.store.attempts import ending, refusal, retry_facts, within_bounds
+from weft.store.attempts import claim_facts, ending, refusal, within_bounds
 from weft.store.protocol import Claim, Ending
 from weft.store.requests import GiveBack, Report, Start
 from weft.store.sqlite.operations import read_task
@@ -21,7 +21,7 @@ def start(writing: Writing, request: Start) -> Claim:
     if row is None:
         raise refusal(request, read_task(writing, request.task_id, owner))
     claim = Claim(request.task_id, row[0], request.worker, row[1], row[2])
-    writing.tell(claim, EventType.TASK_STARTED, now, {"attempt": claim.attempt, "worker": claim.worker})
+    writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
     return claim
 
 
@@ -37,19 +37,18 @@ def report(writing: Writing, request: Report) -> bool:
 
 def end(writing: Writing, request: Ending) -> bool:
     """End an attempt: for good, or until its retry."""
-    claim, outcome, at = request.claim, request.outcome, micros(request.outcome.at)
-    columns, facts = ending(outcome)
-    facts = {"attempt": claim.attempt, **facts}
+    claim, at = request.claim, micros(request.outcome.at)
+    columns, events = ending(request)
     if request.retry_at is not None:
-        is_held = writing.execute(_RETRY, (micros(request.retry_at), at, *_guard(claim))).rowcount == 1
-        if is_held:
-            writing.tell(claim, outcome.event_type, at, facts)
-            writing.tell(claim, EventType.TASK_RETRIED, at, retry_facts(request.retry_at))
-        return is_held
-    is_held = writing.execute(_FINISH, (*columns, at, *_guard(claim))).rowcount == 1
+        done = writing.execute(_RETRY, (micros(request.retry_at), at, *_guard(claim)))
+    else:
+        done = writing.execute(_FINISH, (*columns, at, *_guard(claim)))
+    is_held = done.rowcount == 1
     if is_held:
-        writing.execute(_RELEASE, (claim.task_id, columns[0]))
-        writing.tell(claim, outcome.event_type, at, facts)
+        if request.retry_at is None:
+            writing.execute(_RELEASE, (claim.task_id, columns[0]))
+        for kind, facts in events:
+            writing.tell(claim, kind, at, facts)
     return is_held
 
 
@@ -58,9 +57,7 @@ def give_back(writing: Writing, request: GiveBack) -> bool:
     claim, now = request.claim, micros(request.now)
     is_held = writing.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
     if is_held:
-        writing.tell(
-            claim, EventType.TASK_GIVEN_BACK, now, {"attempt": claim.attempt, "worker": claim.worker}
-        )
+        writing.tell(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim))
     return is_held
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.ids import TaskId
+from weft.store.attempts import claim_facts
 from weft.store.protocol import Claim, Claimed, Outlook, Wanted
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
@@ -15,57 +16,60 @@ from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 _WIDTH = len(FIELD_NAMES)
 _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
-_METHOD = _WIDTH + 1
+_METHOD, _SEQ = _WIDTH + 1, _WIDTH + 2
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
-_IS_KNOWN, _GIVEN_BACK, _NEXT, _IS_RUNNING = (
-    SQL["is_known_worker"],
-    SQL["given_back_tasks"],
-    SQL["next_ready_at"],
-    SQL["is_running"],
-)
+_GIVEN_BACK, _NEXT, _IS_RUNNING = SQL["given_back_tasks"], SQL["next_ready_at"], SQL["is_running"]
 
 
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
-    if writing.execute(_IS_KNOWN, (wanted.worker,)).fetchone() is None:
+    if writing.execute(SQL["is_known_worker"], (wanted.worker,)).fetchone() is None:
         return Outlook()  # taken for dead: what it claimed now, nobody would ever give back
     flows = [flow for flow in wanted.flows if _is_running(writing, flow)]
-    rows = _given_back(writing, flows, wanted.slots)
+    free = dict(wanted.free)
+    rows = _within_limits(_given_back(writing, flows), free, wanted.slots)
     if len(rows) < wanted.slots:
-        rows += _ready(writing, flows, wanted, wanted.slots - len(rows))
+        slots = wanted.slots - len(rows)
+        rows += _within_limits(_ready(writing, flows, free, slots, micros(wanted.now)), free, slots)
     claimed = tuple(_claimed(writing, wanted, row) for row in rows)
     delayed = (writing.execute(_NEXT, (flow,)).fetchone()[0] for flow in flows)
     next_ready_at = min((at for at in delayed if at is not None), default=None)
     return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
 
-def _given_back(writing: Writing, flows: Sequence[TaskId], slots: int) -> list[Any]:
-    """The tasks that nobody works on any more; there are few, so they are looked at one by one."""
-    if slots <= 0:
-        return []
-    return [row for row in writing.execute(_GIVEN_BACK) if row[_TREE] in flows][:slots]
+def _given_back(writing: Writing, flows: Sequence[TaskId]) -> list[Any]:
+    """The tasks that nobody works on any more."""
+    found = [row for flow in flows for row in writing.execute(_GIVEN_BACK, (flow,))]
+    return sorted(found, key=_place) if len(flows) > 1 else found
 
 
-def _ready(writing: Writing, flows: Sequence[TaskId], wanted: Wanted, slots: int) -> list[Any]:
+def _ready(
+    writing: Writing, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int
+) -> list[Any]:
     """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
-    now = micros(wanted.now)
-    free = dict(wanted.free)
     found: list[Any] = []
+    questions = 0
     for flow in flows:
         for (method,) in writing.execute(_METHODS, (flow,)).fetchall():
             limit = min(slots, free.get(method, slots))
             if limit > 0:
                 found += writing.execute(_READY, (flow, method, now, limit)).fetchall()
-    found.sort(key=lambda row: (row[_PRIORITY], row[-1]))
-    return _within_limits(found, free)[:slots]
+                questions += 1
+    return sorted(found, key=_place) if questions > 1 else found
 
 
-def _within_limits(rows: list[Any], free: dict[str, int]) -> list[Any]:
-    """The rows whose method still has a slot, over all flows together."""
+def _place(row: Any) -> tuple[int, int]:
+    return row[_PRIORITY], row[_SEQ]
+
+
+def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[Any]:
+    """The first rows whose method still has a slot, over all flows together; `free` is used up with them."""
     if not free:
-        return rows
-    kept = []
+        return rows[: max(slots, 0)]
+    kept: list[Any] = []
     for row in rows:
+        if len(kept) >= slots:
+            break
         method = row[_METHOD]
         if free.get(method, 1) > 0:
             kept.append(row)
@@ -79,7 +83,7 @@ def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...]) -> Claimed:
     now = micros(wanted.now)
     writing.execute(_CLAIM, (now, wanted.worker, task.id))
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
-    writing.tell(claim, EventType.TASK_STARTED, now, {"attempt": attempt, "worker": wanted.worker})
+    writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
     return Claimed(claim, started(task, wanted))
 
 

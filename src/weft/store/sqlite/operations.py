@@ -1,11 +1,11 @@
 """Carrying operations out: read what they need, let them decide, write what they decided."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.columns import waiting_for
+from weft.store.columns import dependent_rows, waiting_for
 from weft.store.errors import TaskExists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
@@ -87,7 +87,7 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
         if not taken:
             raise
         raise TaskExists(task_ids=taken) from error
-    writing.executemany(SQL["insert_dependent"], _dependents(tasks))
+    writing.executemany(SQL["insert_dependent"], dependent_rows(tasks))
 
 
 def _update(writing: Writing, tasks: Sequence[Task]) -> None:
@@ -95,14 +95,8 @@ def _update(writing: Writing, tasks: Sequence[Task]) -> None:
     ids = [(task.id,) for task in tasks]
     writing.executemany(SQL["delete_dependents_of"], ids)
     writing.executemany(SQL["update_task"], ([*task_row(task), method_of(task)] for task in tasks))
-    writing.executemany(SQL["insert_dependent"], _dependents(tasks))
+    writing.executemany(SQL["insert_dependent"], dependent_rows(tasks))
     writing.executemany(SQL["recount_waiting"], ids)
-
-
-def _dependents(tasks: Sequence[Task]) -> Iterable[tuple[Any, ...]]:
-    return (
-        (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
-    )
 
 
 def _is_taken(writing: Writing, task_id: TaskId) -> bool:

@@ -1,6 +1,7 @@
 """Workers and their leases. Recovery does one thing: it gives tasks back; the next claim decides."""
 
 from weft.ids import TaskId
+from weft.store.attempts import claim_facts
 from weft.store.protocol import Claim
 from weft.store.requests import AddWorker, Recover, RemoveWorker, RenewWorker
 from weft.store.sqlite.rows import micros
@@ -36,7 +37,7 @@ def _give_back_all(writing: Writing, worker: str, now: int) -> int:
     held = writing.execute(SQL["tasks_of_worker"], (worker,)).fetchall()
     for task_id, tree, user_id, attempt in held:
         claim = Claim(task_id, attempt, worker, tree, user_id)
-        writing.tell(claim, EventType.TASK_GIVEN_BACK, now, {"attempt": attempt, "worker": worker})
+        writing.tell(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim))
     writing.execute(SQL["give_back_all"], (worker, now))
     writing.execute(SQL["remove_worker"], (worker,))
     return len(held)

@@ -1,52 +1,23 @@
 -- name: update_task
 -- The operation that decided on the new record read the old one in this same transaction.
-UPDATE tasks SET ({columns}) = (
+UPDATE tasks SET ({columns}, method) = (
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-        $25, $26, $27, $28, $29, $30, $31), -- $1 id, $5 status
-    lease_owner = CASE WHEN $5 = 'in_progress' THEN lease_owner END,
-    lease_until = CASE WHEN $5 = 'in_progress' THEN lease_until END
+        $25, $26, $27, $28, $29, $30, $31, $32), -- $1 id, $5 status
+    worker = CASE WHEN $5 = 'in_progress' THEN worker END,
+    ready_at = CASE WHEN $5 = status THEN ready_at END -- a retry goes on waiting, whatever else changes
 WHERE id = $1;
 
 -- name: delete_tasks
 DELETE FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: recount_references
+-- Not EXISTS: a plan for that may read all tasks into a hash table first.
 UPDATE tasks
-SET has_references = EXISTS (
-    SELECT FROM tasks AS made
-    WHERE made.original_task_id = tasks.id AND made.user_id IS NOT DISTINCT FROM tasks.user_id
-)
+SET has_references = coalesce((
+    SELECT true FROM tasks AS made
+    WHERE made.original_task_id = tasks.id AND made.user_id IS NOT DISTINCT FROM tasks.user_id LIMIT 1
+), false)
 WHERE id = ANY ($1::uuid[]);
-
--- name: start_tasks
-UPDATE tasks
-SET status = 'in_progress', started_at = wanted.now, updated_at = wanted.now,
-    attempt = tasks.attempt + 1, lease_owner = wanted.worker, lease_until = wanted.lease_until
-FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::text[])
-    AS wanted (id, worker, now, lease_until, everyone, user_id)
-WHERE tasks.id = wanted.id AND tasks.status = 'pending' AND tasks.origin_type IS DISTINCT FROM 'archive'
-  AND (wanted.everyone OR tasks.user_id IS NOT DISTINCT FROM wanted.user_id)
-RETURNING tasks.id, tasks.attempt, tasks.task_tree_id, tasks.user_id;
-
--- name: report_progress
-UPDATE tasks SET progress = wanted.progress, updated_at = wanted.now
-FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::double precision[], $6::timestamptz[])
-    AS wanted (id, attempt, worker, user_id, progress, now)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
-  AND tasks.lease_owner = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
-RETURNING tasks.id;
-
--- name: finish_tasks
-UPDATE tasks
-SET status = wanted.status, result = wanted.result, error = wanted.error,
-    progress = coalesce(wanted.progress, tasks.progress),
-    completed_at = wanted.at, updated_at = wanted.at, lease_owner = NULL, lease_until = NULL
-FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[],
-            $5::text[], $6::text[], $7::text[], $8::double precision[], $9::timestamptz[])
-    AS wanted (id, attempt, worker, user_id, status, result, error, progress, at)
-WHERE tasks.id = wanted.id AND tasks.status = 'in_progress' AND tasks.attempt = wanted.attempt
-  AND tasks.lease_owner = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
-RETURNING tasks.id;
 
 -- name: get_tasks
 -- Each of several tasks on behalf of its own owner. $1 ids, $2 everyone, $3 user_ids
@@ -55,11 +26,11 @@ JOIN unnest($1::uuid[], $2::boolean[], $3::text[]) AS wanted (wanted_id, everyon
   ON id = wanted_id AND (everyone OR user_id IS NOT DISTINCT FROM wanted_user_id);
 
 -- name: get_flow
--- $1 id of any of its tasks, $2 everyone, $3 user_id
+-- $1 id of any of its tasks, $2 everyone, $3 user_id, $4 limit
 SELECT {columns} FROM tasks
 WHERE task_tree_id = (SELECT task_tree_id FROM tasks WHERE id = $1)
   AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
-ORDER BY seq;
+ORDER BY seq LIMIT $4;
 
 -- name: list_tasks
 -- $1 everyone, $2 user_id, $3 status, $4 name, $5 tree, $6 only_roots, $7 only_scheduled, $8 limit, $9 offset
@@ -85,3 +56,28 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
 -- name: taken_ids
 -- Those of the ids that are stored, whoever owns them: ids are unique across owners.
 SELECT id FROM tasks WHERE id = ANY ($1::uuid[]);
+
+-- name: count_by_status
+-- $1 root, $2 everyone, $3 user_id
+SELECT status, count(*) FROM tasks
+WHERE task_tree_id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3) GROUP BY status;
+
+-- name: count_blocked
+-- Pending tasks that can never start: see `weft.tasks.summary.blocked`. $1 root
+WITH RECURSIVE blocked (id) AS (
+    SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
+    WHERE tasks.task_tree_id = $1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
+    UNION
+    SELECT dependents.task_id FROM blocked
+    JOIN tasks ON tasks.id = blocked.id AND tasks.status = 'pending'
+    JOIN dependents ON dependents.dependency_id = blocked.id
+)
+SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
+
+-- name: due_schedules
+-- $1 now, $2 limit
+SELECT id FROM tasks WHERE schedule_enabled AND next_run_at <= $1 ORDER BY next_run_at LIMIT $2;
+
+-- name: has_unfinished_run
+-- Whether a flow made from the task as its root is to be run still. $1 id
+SELECT EXISTS (SELECT FROM tasks WHERE original_task_id = $1 AND origin_type = 'copy' AND is_running);

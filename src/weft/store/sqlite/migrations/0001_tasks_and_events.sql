@@ -50,7 +50,7 @@ CREATE INDEX running_flows ON tasks (seq) WHERE is_running = 1;
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
     WHERE status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0;
 CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
-CREATE INDEX tasks_in_progress ON tasks (worker) WHERE status = 'in_progress';
+CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress';
 
 -- Who waits for a task: the dependencies of the records, turned round.
 CREATE TABLE dependents (

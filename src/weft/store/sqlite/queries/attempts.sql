@@ -38,7 +38,8 @@ WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND us
 -- An ended task lets its dependents go on: optional ones in any case, required ones when it completed.
 -- ?1 id, ?2 status
 UPDATE tasks SET waiting_for = waiting_for - 1
-WHERE id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1 AND (NOT is_required OR ?2 = 'completed'));
+WHERE id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1 AND (NOT is_required OR ?2 = 'completed'))
+  AND origin_type IS NOT 'archive';
 
 -- name: insert_dependent
 INSERT INTO dependents (dependency_id, task_id, is_required) VALUES (?, ?, ?);
@@ -60,4 +61,5 @@ SET waiting_for = (
     WHERE needed.status <> 'completed'
       AND NOT (needed.status IN ('failed', 'cancelled') AND NOT (dependency.value ->> 'required'))
 )
-WHERE id = ?1 OR id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1);
+WHERE (id = ?1 OR id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1))
+  AND origin_type IS NOT 'archive';

@@ -22,9 +22,10 @@ WHERE id = ?1 AND is_running = 1
 SELECT is_running FROM tasks WHERE id = ?1;
 
 -- name: given_back_tasks
--- In progress, but nobody works on them.
-SELECT {columns}, attempt, method FROM tasks
-WHERE status = 'in_progress' AND worker IS NULL ORDER BY priority, seq;
+-- In progress, but nobody works on them. ?1 root
+SELECT {columns}, attempt, method, seq FROM tasks
+WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1
+ORDER BY priority, seq;
 
 -- name: ready_methods
 -- The methods of the flow's ready tasks: one look-up in the index for each, however many tasks there are.
@@ -58,7 +59,9 @@ UPDATE workers SET lease_until = ?2 WHERE id = ?1;
 SELECT 1 FROM workers WHERE id = ?1;
 
 -- name: add_worker
-INSERT INTO workers (id, lease_until) VALUES (?1, ?2);
+-- Again, too: the answer to the first time may have been lost.
+INSERT INTO workers (id, lease_until) VALUES (?1, ?2)
+ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
 -- name: remove_worker
 DELETE FROM workers WHERE id = ?1;
@@ -67,7 +70,11 @@ DELETE FROM workers WHERE id = ?1;
 SELECT id FROM workers ORDER BY id;
 
 -- name: dead_workers
-SELECT id FROM workers WHERE lease_until < ?1;
+-- Also those that went on to claim tasks after they were taken for dead: no lease covers these claims.
+SELECT id FROM workers WHERE lease_until < ?1
+UNION
+SELECT worker FROM tasks
+WHERE status = 'in_progress' AND worker IS NOT NULL AND worker NOT IN (SELECT id FROM workers);
 
 -- name: tasks_of_worker
 SELECT id, task_tree_id, user_id, attempt FROM tasks WHERE status = 'in_progress' AND worker = ?1;

@@ -1,0 +1,74 @@
+"""Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from weft.ids import TaskId
+from weft.store.attempts import claim_facts
+from weft.store.postgresql.entry import Entry
+from weft.store.postgresql.reading import tasks_of
+from weft.store.postgresql.rows import attempt_event_row, is_stored_form, may_exist, with_zone
+from weft.store.protocol import Claim, Claimed, Outlook, Wanted
+from weft.store.queries import load_queries
+from weft.store.requests import EndFlow, RunFlow
+from weft.tasks.events import EventType
+from weft.tasks.flow import TaskNotFound
+from weft.tasks.record import FIELD_NAMES
+
+_SQL = load_queries("postgresql")
+_WIDTH = len(FIELD_NAMES)
+
+
+async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
+    """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
+    wanted: Wanted = entry.request
+    flows = [flow for flow in wanted.flows if is_stored_form(flow)]
+    if not flows:
+        return Outlook()
+    claimed = await _claim(connection, wanted, flows) if wanted.slots > 0 else ()
+    for one in claimed:
+        facts = claim_facts(one.claim)
+        entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, wanted.now, facts))
+    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows)
+    return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at))
+
+
+async def _claim(
+    connection: asyncpg.Connection, wanted: Wanted, flows: Sequence[TaskId]
+) -> tuple[Claimed, ...]:
+    rows = await connection.fetch(
+        _SQL["claim_tasks"],
+        flows,
+        wanted.worker,
+        wanted.now,
+        wanted.slots,
+        list(wanted.free.keys()),
+        list(wanted.free.values()),
+    )
+    tasks = await tasks_of([row[:_WIDTH] for row in rows])
+    return tuple(
+        Claimed(Claim(task.id, row[_WIDTH], wanted.worker, task.task_tree_id or task.id, task.user_id), task)
+        for task, row in zip(tasks, rows, strict=True)
+    )
+
+
+async def run_flow(connection: asyncpg.Connection, entry: Entry) -> None:
+    """Ask for a flow to be run, or take that back."""
+    request: RunFlow = entry.request
+    owner = request.owner
+    statement = _SQL["run_flow" if request.is_running else "stop_flow"]
+    if may_exist(request.root_id, owner) and await connection.fetch(
+        statement, request.root_id, owner.is_everyone, owner.user_id
+    ):
+        return
+    raise TaskNotFound(task_id=request.root_id)
+
+
+async def end_flow(connection: asyncpg.Connection, entry: Entry) -> bool:
+    """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
+    request: EndFlow = entry.request
+    if not is_stored_form(request.root_id):
+        return True
+    await connection.execute(_SQL["end_flow"], request.root_id)
+    return not await connection.fetchval(_SQL["is_running"], request.root_id)

@@ -1,0 +1,64 @@
+-- Guards say `status || ''` where the planner must not take the index of the tasks in progress instead of the
+-- one of the ids: it would go through all that a worker holds for each of them.
+
+-- name: start_tasks
+UPDATE tasks
+SET status = 'in_progress', started_at = wanted.now, updated_at = wanted.now,
+    attempt = tasks.attempt + 1, worker = wanted.worker, ready_at = NULL
+FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::boolean[], $5::text[])
+    AS wanted (id, worker, now, everyone, user_id)
+WHERE tasks.id = wanted.id AND tasks.status = 'pending' AND tasks.origin_type IS DISTINCT FROM 'archive'
+  AND (wanted.everyone OR tasks.user_id IS NOT DISTINCT FROM wanted.user_id)
+RETURNING tasks.id, tasks.attempt, tasks.task_tree_id, tasks.user_id;
+
+-- name: report_progress
+UPDATE tasks SET progress = wanted.progress, updated_at = wanted.now
+FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::double precision[])
+    AS wanted (id, attempt, worker, user_id, now, progress)
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
+  AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
+RETURNING tasks.id;
+
+-- name: finish_tasks
+UPDATE tasks
+SET status = wanted.status, result = wanted.result, error = wanted.error,
+    progress = coalesce(wanted.progress, tasks.progress),
+    completed_at = wanted.now, updated_at = wanted.now, worker = NULL
+FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[],
+            $6::text[], $7::text[], $8::text[], $9::double precision[])
+    AS wanted (id, attempt, worker, user_id, now, status, result, error, progress)
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
+  AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
+RETURNING tasks.id;
+
+-- name: retry_tasks
+-- A failed attempt and the next one's time in one write.
+UPDATE tasks
+SET status = 'pending', started_at = NULL, progress = 0, updated_at = wanted.now, worker = NULL,
+    ready_at = wanted.ready_at
+FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+    AS wanted (id, attempt, worker, user_id, now, ready_at)
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
+  AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
+RETURNING tasks.id;
+
+-- name: give_back
+UPDATE tasks SET worker = NULL, updated_at = wanted.now
+FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[])
+    AS wanted (id, attempt, worker, user_id, now)
+WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
+  AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
+RETURNING tasks.id;
+
+-- name: release_dependents
+-- Ended tasks let their dependents go on: optional ones in any case, required ones when they completed.
+-- Several of them may have one dependent: a row is written once in a statement, so they are counted first.
+-- $1 ids, $2 whether they completed
+UPDATE tasks SET waiting_for = waiting_for - released.dependencies
+FROM (
+    SELECT dependents.task_id, count(*) AS dependencies
+    FROM unnest($1::uuid[], $2::boolean[]) AS ended (id, is_completed)
+    JOIN dependents ON dependents.dependency_id = ended.id AND (ended.is_completed OR NOT dependents.is_required)
+    GROUP BY dependents.task_id
+) AS released
+WHERE tasks.id = released.task_id AND tasks.origin_type IS DISTINCT FROM 'archive';

@@ -1,0 +1,136 @@
+-- name: running_flows
+-- Roots of flows that somebody asked to be run, oldest first. $1 everyone, $2 user_id
+SELECT id FROM tasks WHERE is_running AND ($1::boolean OR user_id IS NOT DISTINCT FROM $2) ORDER BY seq;
+
+-- name: run_flow
+-- $1 root, $2 everyone, $3 user_id
+UPDATE tasks SET is_running = true
+WHERE id = $1 AND parent_id IS NULL AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
+RETURNING id;
+
+-- name: stop_flow
+UPDATE tasks SET is_running = false
+WHERE id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
+RETURNING id;
+
+-- name: end_flow
+-- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. $1 root
+UPDATE tasks SET is_running = false
+WHERE id = $1 AND is_running
+  AND NOT EXISTS (
+    SELECT FROM tasks AS task
+    WHERE task.task_tree_id = $1 AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
+  )
+  AND NOT EXISTS (SELECT FROM tasks AS task WHERE task.task_tree_id = $1 AND task.status = 'in_progress')
+RETURNING id;
+
+-- name: is_running
+SELECT is_running FROM tasks WHERE id = $1;
+
+-- name: claim_tasks
+-- First what is in progress but nobody works on, then what is ready; each by priority, then in creation order.
+-- The methods of the ready tasks are found by one look-up in the index each, however many tasks there are, and
+-- each is asked for its next tasks on its own, since each has its limit: nothing is sorted but what these give.
+-- A worker that is not known was taken for dead: what it claimed now, nobody would ever give back.
+-- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them
+WITH RECURSIVE flows (root) AS (
+    SELECT id FROM tasks
+    WHERE id = ANY ($1::uuid[]) AND is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2)
+),
+methods (root, method) AS (
+    SELECT flows.root, (
+        SELECT min(task.method) FROM tasks AS task
+        WHERE task.task_tree_id = flows.root
+          AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
+    ) FROM flows
+    UNION ALL
+    SELECT methods.root, (
+        SELECT min(task.method) FROM tasks AS task
+        WHERE task.task_tree_id = methods.root AND task.method > methods.method
+          AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
+    ) FROM methods WHERE methods.method IS NOT NULL
+),
+free (method, slots) AS (SELECT * FROM unnest($5::text[], $6::bigint[])),
+given_back AS (
+    SELECT found.id, found.method
+    FROM (
+        SELECT task.id, task.method, task.priority, task.seq,
+               row_number() OVER (PARTITION BY task.method ORDER BY task.priority, task.seq) AS place
+        FROM flows CROSS JOIN LATERAL (
+            SELECT id, method, priority, seq FROM tasks
+            WHERE task_tree_id = flows.root AND status = 'in_progress' AND worker IS NULL
+        ) AS task
+    ) AS found
+    LEFT JOIN free ON free.method = found.method
+    WHERE free.slots IS NULL OR found.place <= free.slots
+    ORDER BY found.priority, found.seq LIMIT $4
+),
+offered AS (
+    SELECT found.id, found.priority, found.seq, free.slots - coalesce(taken.slots, 0) AS slots,
+           row_number() OVER (PARTITION BY methods.method ORDER BY found.priority, found.seq) AS place
+    FROM methods
+    LEFT JOIN free ON free.method = methods.method
+    LEFT JOIN (SELECT method, count(*) AS slots FROM given_back GROUP BY method) AS taken
+        ON taken.method = methods.method
+    CROSS JOIN LATERAL (
+        SELECT task.id, task.priority, task.seq FROM tasks AS task
+        WHERE task.task_tree_id = methods.root AND task.method = methods.method
+          AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
+          AND (task.ready_at IS NULL OR task.ready_at <= $3)
+        ORDER BY task.priority, task.seq LIMIT greatest(0, least($4, free.slots - coalesce(taken.slots, 0)))
+    ) AS found
+),
+ready AS (
+    SELECT id FROM offered
+    WHERE slots IS NULL OR place <= slots
+    ORDER BY priority, seq LIMIT $4 - (SELECT count(*) FROM given_back)
+),
+chosen (chosen_id, turn) AS (SELECT id, 0 FROM given_back UNION ALL SELECT id, 1 FROM ready),
+claimed AS (
+    UPDATE tasks
+    SET status = 'in_progress', started_at = $3, updated_at = $3, attempt = attempt + 1, worker = $2, ready_at = NULL
+    FROM chosen WHERE id = chosen_id
+    RETURNING {columns}, attempt, turn, seq
+)
+SELECT * FROM claimed ORDER BY turn, priority, seq;
+
+-- name: next_ready_at
+-- $1 roots
+SELECT min(found.ready_at)
+FROM unnest($1::uuid[]) AS flows (root)
+CROSS JOIN LATERAL (
+    SELECT min(ready_at) AS ready_at FROM tasks
+    WHERE task_tree_id = flows.root AND status = 'pending' AND ready_at IS NOT NULL
+) AS found;
+
+-- name: add_worker
+-- Again, too: the answer to the first time may have been lost.
+INSERT INTO workers (id, lease_until) VALUES ($1, $2)
+ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
+
+-- name: renew_worker
+UPDATE workers SET lease_until = $2 WHERE id = $1 RETURNING id;
+
+-- name: remove_workers
+DELETE FROM workers WHERE id = ANY ($1::text[]);
+
+-- name: list_workers
+SELECT id FROM workers ORDER BY id;
+
+-- name: dead_workers
+-- Also those that went on to claim tasks after they were taken for dead: no lease covers these claims.
+SELECT id FROM workers WHERE lease_until < $1
+UNION
+SELECT worker FROM tasks
+WHERE status = 'in_progress' AND worker IS NOT NULL
+  AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
+
+-- name: tasks_of_worker
+SELECT id FROM tasks WHERE status = 'in_progress' AND worker = $1;
+
+-- name: give_back_all
+-- $1 workers, $2 now
+UPDATE tasks SET worker = NULL, updated_at = $2
+FROM unnest($1::text[]) AS gone (worker)
+WHERE tasks.status = 'in_progress' AND tasks.worker = gone.worker
+RETURNING tasks.id, tasks.attempt, gone.worker, tasks.task_tree_id, tasks.user_id, tasks.seq;

@@ -1,0 +1,69 @@
+"""What one write transaction does: a group of requests, applied as if in order, each with its own outcome."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+import asyncpg
+
+from weft.errors import WeftError
+from weft.store.errors import StoreError
+from weft.store.postgresql.attempts import apply_attempts
+from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
+from weft.store.postgresql.entry import Entry
+from weft.store.postgresql.operations import apply_operations
+from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
+from weft.store.postgresql.workers import add_worker, recover, remove_worker, renew_worker
+from weft.store.protocol import Wanted
+from weft.store.requests import (
+    AddWorker,
+    EndFlow,
+    Operate,
+    Recover,
+    RemoveWorker,
+    RenewWorker,
+    RunFlow,
+)
+
+_ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
+    Wanted: claim_ready,
+    RunFlow: run_flow,
+    EndFlow: end_flow,
+    AddWorker: add_worker,
+    RenewWorker: renew_worker,
+    RemoveWorker: remove_worker,
+    Recover: recover,
+}
+"""Requests that look at many tasks, and so must see what all before them did."""
+
+
+async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Give every entry its outcome, and append the events to the log."""
+    for way, run in groupby(entries, key=_way):
+        await way(connection, list(run))
+    events = list(chain.from_iterable(entry.events for entry in entries))
+    if events:
+        await connection.copy_records_to_table("events", columns=EVENT_COLUMNS, records=events)
+
+
+def _way(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]:
+    """How to apply a request and its neighbours of the same sort."""
+    if not is_storable(getattr(entry.request, "worker", None)):
+        return _refuse
+    if isinstance(entry.request, Operate):
+        return apply_operations
+    return _apply_in_turn if type(entry.request) in _ALONE else apply_attempts
+
+
+async def _apply_in_turn(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        try:
+            entry.outcome = await _ALONE[type(entry.request)](connection, entry)
+        except WeftError as error:
+            entry.outcome = error
+
+
+async def _refuse(_connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Refuse requests of a worker whose name PostgreSQL cannot hold; it would refuse their neighbours too."""
+    for entry in entries:
+        entry.outcome = StoreError(f"the store refuses it: {entry.request.worker!r} is no name for a worker")
