@@ -1,7 +1,7 @@
 """Group commit: while one commit is under way, further writes gather into the next."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -11,8 +11,15 @@ from weft.store.errors import StoreError
 MAX_GROUP = 2000
 """Most writes in one commit, so that no caller waits long behind others."""
 
-Commit = Callable[[Sequence[Any]], Awaitable[Sequence[Any]]]
-"""Writes requests in one transaction; gives back a value or an exception for each, in order."""
+Done = Callable[[Sequence[Any] | Exception], None]
+"""Takes the value or exception of each request, in order; or one exception when nothing was written."""
+
+Commit = Callable[[Sequence[Any], Done], None]
+"""Begins to write requests in one transaction, and calls `done` in the event loop when that has ended.
+
+A callback and not a coroutine: a chain of tasks is as fast as one commit after another, and each turn of the
+event loop between them costs as much as a statement.
+"""
 
 
 class _Batch(Struct, frozen=True):
@@ -28,8 +35,10 @@ class GroupCommit:
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
         self._waiting: list[_Batch] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._is_busy = False
         self._is_closed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def write(self, request: Any) -> Any:
         """The value of the request, once it is committed; raises its error.
@@ -48,24 +57,25 @@ class GroupCommit:
     async def close(self) -> None:
         """Wait until everything accepted is written; accept nothing more."""
         self._is_closed = True
-        if self._worker is not None:
-            await asyncio.shield(self._worker)
+        await self._idle.wait()
 
     def _accept(self, requests: Sequence[Any]) -> asyncio.Future[Sequence[Any]]:
         if self._is_closed:
             raise StoreError("the store is closed")
         answer: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Batch(requests, answer))
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
+        if not self._is_busy:
+            self._begin()
         return answer
 
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                await self._commit_group(self._next_group())
-        finally:
-            self._worker = None
+    def _begin(self) -> None:
+        self._is_busy = True
+        self._idle.clear()
+        group = self._next_group()
+        requests = (
+            group[0].requests if len(group) == 1 else [one for batch in group for one in batch.requests]
+        )
+        self._commit(requests, lambda outcomes: self._ended(group, outcomes))
 
     def _next_group(self) -> list[_Batch]:
         """The batches of the next commit: at least one, then as many as fit."""
@@ -80,17 +90,18 @@ class GroupCommit:
         del self._waiting[:count]
         return group
 
-    async def _commit_group(self, group: Sequence[_Batch]) -> None:
-        requests = [request for batch in group for request in batch.requests]
-        try:
-            outcomes = await self._commit(requests)
-        except Exception as error:
-            for batch in group:
-                if not batch.answer.done():
-                    batch.answer.set_exception(error)
-            return
+    def _ended(self, group: Sequence[_Batch], outcomes: Sequence[Any] | Exception) -> None:
+        # The next commit begins before this one's callers go on: the disk need not wait for them.
+        if self._waiting:
+            self._begin()
+        else:
+            self._is_busy = False
+            self._idle.set()
         first = 0
         for batch in group:
             if not batch.answer.done():
-                batch.answer.set_result(outcomes[first : first + len(batch.requests)])
+                if isinstance(outcomes, Exception):
+                    batch.answer.set_exception(outcomes)
+                else:
+                    batch.answer.set_result(outcomes[first : first + len(batch.requests)])
             first += len(batch.requests)

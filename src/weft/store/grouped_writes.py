@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.group_commit import GroupCommit
+from weft.store.group_commit import Done, GroupCommit
 from weft.store.protocol import Claim, Ending, Outlook, Owner, Wanted
 from weft.store.requests import (
     AddWorker,
@@ -80,6 +80,6 @@ class GroupedWrites:
     async def recover(self, *, now: datetime) -> int:
         return int(await self._group.write(Recover(now)))
 
-    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
-        """The value or error of each request, all committed together; raises when nothing was."""
+    def _commit(self, requests: Sequence[Request], done: Done) -> None:
+        """Commit the requests together, and call `done` with what became of each."""
         raise NotImplementedError

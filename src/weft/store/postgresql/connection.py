@@ -71,11 +71,12 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,  # the server's farewell came while a statement was on its way
     OSError,
 )
 """What the driver raises when the connection is gone. Time-outs are OSErrors too."""
 
-_TRANSLATED: tuple[type[Exception], ...] = (asyncpg.PostgresError, asyncpg.InternalClientError, *LOST)
+_TRANSLATED: tuple[type[Exception], ...] = (asyncpg.PostgresError, *LOST)
 
 
 @contextmanager

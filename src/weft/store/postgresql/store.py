@@ -1,5 +1,6 @@
 """The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -10,6 +11,7 @@ import asyncpg
 from weft.ids import TaskId
 from weft.settings import shown_location
 from weft.store.errors import StoreError
+from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.postgresql.connection import connect_writer, pool_of_readers, translated_errors
 from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
@@ -36,6 +38,7 @@ class PostgresqlStore(GroupedWrites):
         self._writer = writer
         self._readers = readers
         self._is_closed = False
+        self._committing: asyncio.Future[None] | None = None
 
     @classmethod
     async def open(cls, url: str) -> Self:
@@ -163,8 +166,16 @@ class PostgresqlStore(GroupedWrites):
             await self._writer.close()
             await self._readers.close()
 
-    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
-        return await self._writer.commit(requests)
+    def _commit(self, requests: Sequence[Request], done: Done) -> None:
+        # The loop itself holds tasks only weakly.
+        self._committing = asyncio.ensure_future(self._commit_and_tell(requests, done))
+
+    async def _commit_and_tell(self, requests: Sequence[Request], done: Done) -> None:
+        try:
+            outcomes: Sequence[Any] | Exception = await self._writer.commit(requests)
+        except Exception as error:
+            outcomes = error
+        done(outcomes)
 
     def _errors(self) -> AbstractContextManager[None]:
         """What every read runs in."""

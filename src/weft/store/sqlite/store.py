@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from weft.collector import paused_collector
 from weft.ids import TaskId
 from weft.store.errors import StoreUnreachable
+from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
@@ -19,7 +20,7 @@ from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import event_of, micros, task_of
-from weft.store.sqlite.transaction import commit_group
+from weft.store.sqlite.writer_thread import WriterThread
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
@@ -40,7 +41,7 @@ class SqliteStore(GroupedWrites):
         self._path = path
         self._writer = writer
         self._synchronous = synchronous
-        self._writing = ThreadPoolExecutor(1, thread_name_prefix="weft-writer")
+        self._writing = WriterThread(writer, path)
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -170,18 +171,13 @@ class SqliteStore(GroupedWrites):
         await asyncio.to_thread(self._close_connections)
 
     def _close_connections(self) -> None:
-        self._writing.shutdown()
+        self._writing.stop()
         self._reading.shutdown()
         for connection in [*self._readers, self._writer]:
             connection.close()
 
-    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writing, self._commit_in_thread, requests)
-
-    def _commit_in_thread(self, requests: Sequence[Request]) -> Sequence[Any]:
-        with translated_errors(self._path):
-            return commit_group(self._writer, requests)
+    def _commit(self, requests: Sequence[Request], done: Done) -> None:
+        self._writing.submit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         loop = asyncio.get_running_loop()
