@@ -18,7 +18,7 @@ def cli_page() -> str:
     """The page with every command's help."""
     parts = ["# The command line\n\nMade by `scripts/generate_docs.py` from the commands' own help.\n"]
     stack: list[tuple[click.Command, click.Context]] = [
-        (root_command, click.Context(root_command, info_name="weft"))
+        (root_command, click.Context(root_command, info_name="weft", **root_command.context_settings))
     ]
     while stack:
         command, context = stack.pop(0)

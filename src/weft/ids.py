@@ -12,6 +12,9 @@ NewTaskId = Callable[[], TaskId]
 
 UUID4_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
 
+ANY_ID = TaskId("00000000-0000-4000-8000-000000000000")
+"""Stands for an id that is wrong or missing while the rest of a task is looked at."""
+
 _UUID4 = re.compile(UUID4_PATTERN)
 
 

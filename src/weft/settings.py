@@ -1,6 +1,7 @@
 """Where things are and how weft behaves: from arguments, the environment, `weft.toml`, then defaults."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +15,8 @@ __all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load
 
 STORE_FOLDER = ".weft"
 STORE_FILE = "weft.db"
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|:memory:")
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 
@@ -41,17 +44,46 @@ def load_settings(
     folder: Path | None = None,
 ) -> Settings:
     """The settings in force: arguments win over `WEFT_*` variables, those over `weft.toml` and defaults."""
-    folder = folder or Path.cwd()
+    folder = folder or working_folder()
     synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
     if synchronous not in _SYNCHRONOUS:
         raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it can be normal or full")
     return Settings(
-        db=db or environment.get("WEFT_DB") or str(default_store(folder)),
-        user_id=user_id or environment.get("WEFT_USER") or None,
+        db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
+        user_id=_given(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
         lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=read_executor_settings(folder),
     )
+
+
+def working_folder() -> Path:
+    """The folder the process is in; raises InvalidSetting when it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise InvalidSetting("the working folder does not exist any more") from None
+
+
+def _given(value: str | None, option: str, variable: str, environment: Mapping[str, str]) -> str | None:
+    """What an option or a variable says; None when neither is there.
+
+    An empty value is refused: `--user "$UNSET"` must not make somebody the operator.
+    """
+    source = option if value is not None else variable
+    found = value if value is not None else environment.get(variable)
+    if found is not None and (not found.strip() or not found.isprintable()):
+        raise InvalidSetting(f"{source} is empty or has characters that cannot be printed")
+    return found
+
+
+def _location(given: str | None, folder: Path) -> str:
+    if given is None:
+        return str(default_store(folder))
+    if _URL.match(given) and not is_postgresql(given):
+        # Not repeated: it may hold a password.
+        raise InvalidSetting("--db or WEFT_DB is no path and no postgresql:// URL")
+    return given
 
 
 def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> float:
@@ -70,9 +102,18 @@ def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> fl
 def default_store(folder: Path) -> Path:
     """`.weft/weft.db` of the nearest folder upwards that has one, else of this folder."""
     for candidate in (folder, *folder.parents):
-        if (candidate / STORE_FOLDER / STORE_FILE).is_file():
-            return candidate / STORE_FOLDER / STORE_FILE
+        file = candidate / STORE_FOLDER / STORE_FILE
+        if _is_own(file):
+            return file
     return folder / STORE_FOLDER / STORE_FILE
+
+
+def _is_own(file: Path) -> bool:
+    """Whether the file is there and ours: a stranger's `/tmp/.weft` is nobody's project."""
+    try:
+        return file.stat().st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def is_postgresql(db: str) -> bool:
@@ -90,4 +131,6 @@ def shown_location(db: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "postgresql://"
+    if "@" in parts.path:  # a slash in the password: what looks like the path is the rest of it
+        return f"{parts.scheme}://"
     return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -53,9 +53,28 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 def test_a_folder_cannot_be_a_store(tmp_path: Path) -> None:
     ran = weft("tasks", "list", db=str(tmp_path))
 
-    assert ran.code == 1
-    assert ran.err.startswith("error: store-unreachable: ")
-    assert ran.err.count("\n") == 1
+    assert ran.code == 2
+    assert ran.err == f"error: not-a-store: {tmp_path} is a folder; a store is a file\n"
+
+
+def test_a_very_short_file_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("A")
+
+    assert weft("tasks", "list", db=str(tmp_path / "note")).code == 2
+    assert (tmp_path / "note").read_text() == "A"
+
+
+@pytest.mark.parametrize("db", ["mysql://u:secret@h/db", "PostgreSQL+x://u:secret@h/db", ":memory:", ""])
+def test_what_is_no_path_and_no_known_url_is_refused_without_repeating_it(tmp_path: Path, db: str) -> None:
+    ran = weft("tasks", "list", db=db)
+
+    assert ran.code == 2
+    assert ran.err.startswith("error: invalid-setting: ")
+    assert "secret" not in ran.err
+
+
+def test_an_empty_user_is_not_the_operator(tmp_path: Path) -> None:
+    assert weft("tasks", "list", "--user", "", db=str(tmp_path / "weft.db")).code == 2
 
 
 def test_a_path_below_a_file_cannot_be_a_store(tmp_path: Path) -> None:
@@ -145,6 +164,22 @@ def test_a_read_only_disk_is_said_to_be_read_only(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[1] == "exit 1"
     assert "release" in done.stdout, "what is there can still be read"
     assert done.stdout.splitlines()[-1] == "exit 0"
+
+
+def test_commits_in_a_log_on_a_read_only_disk_are_not_passed_over(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    done = in_small_disk(
+        f"$W flow submit {EXAMPLE} --db $DISK/weft.db || exit 1;"
+        f"WEFT_FAULT=store.committed $W flow submit {EXAMPLE} --db $DISK/weft.db; mount -o remount,ro {disk};"
+        "$W tasks list --db $DISK/weft.db; echo exit $?",
+        disk,
+    )
+
+    assert "error: store-read-only: " in done.stderr
+    assert "has commits in its log" in done.stderr
+    assert done.stdout.splitlines()[-1] == "exit 1"
 
 
 def test_an_unreachable_server_is_one_line_without_the_password() -> None:

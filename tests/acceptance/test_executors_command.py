@@ -15,7 +15,8 @@ def test_the_list_has_every_executor() -> None:
     assert ran.code == 0
     assert "command" in ran.out
     assert {"command", "http", "python", "noop", "sleep"} <= {entry["id"] for entry in found}
-    assert all(entry["input_schema"]["type"] == "object" for entry in found)
+    schemas = [entry["input_schema"] for entry in found if entry["id"] != "noop"]
+    assert all(schema["type"] == "object" for schema in schemas)
 
 
 def test_one_executor_is_shown_with_its_inputs_and_settings(tmp_path: Path) -> None:

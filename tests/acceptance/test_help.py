@@ -43,6 +43,7 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
 def test_help_is_quick_because_it_imports_little() -> None:
     ran = weft("--help", db="unused", PYTHONPROFILEIMPORTTIME="1")
 
+    assert " click\n" in ran.err, "the profile of imports is there"
     for heavy in ("asyncpg", "msgspec", "jsonschema_rs", "rich", "sqlite3", "zoneinfo", "weft.app"):
         assert f"| {heavy}\n" not in ran.err
         assert f" {heavy}\n" not in ran.err

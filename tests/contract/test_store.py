@@ -23,6 +23,7 @@ from weft.tasks.states import (
     Cancelled,
     Completed,
     Failed,
+    InvalidResult,
     InvalidTransition,
     Move,
     Retried,
@@ -304,7 +305,14 @@ async def test_what_cannot_be_stored_is_refused_without_harm_to_its_neighbours(s
         return_exceptions=True,
     )
 
-    assert [type(outcome) for outcome in outcomes] == [NotJson, NotJson, StoreError, StoreError, bool, Flow]
+    assert [type(outcome) for outcome in outcomes] == [
+        InvalidResult,
+        NotJson,
+        StoreError,
+        StoreError,
+        bool,
+        Flow,
+    ]
     assert (await store.get(bad.task_id, owner=EVERYONE)).status is Status.IN_PROGRESS
     assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
 

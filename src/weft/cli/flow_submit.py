@@ -22,11 +22,13 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
     """
     # Imported here: `weft flow submit --help` must not pay for them.
     from weft.app import read_document
+    from weft.settings import load_settings
     from weft.tasks.json_text import decode
 
     document = decode(read_input(file), source=file)
     if is_check:
-        print_flow(read_document(document, user_id=user), is_json=is_json, did="valid:")
+        user_id = load_settings(db=db, user_id=user).user_id
+        print_flow(read_document(document, user_id=user_id), is_json=is_json, did="valid:")
         return
     flow = with_app(db, user, lambda app: app.submit(document))
     print_flow(flow, is_json=is_json, did="stored")

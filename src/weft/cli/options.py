@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from weft.errors import EXIT_INVALID, RequestError
+from weft.errors import RequestError
 from weft.ids import TaskId, is_task_id
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +26,25 @@ def store_options(command: F) -> F:
     return click.option(
         "--db", metavar="FILE|URL", help="The store: a SQLite file or postgresql://... ; also WEFT_DB."
     )(command)
+
+
+COUNT = click.IntRange(0, 2**31 - 1)
+"""A number of rows on the command line."""
+
+
+class TextType(click.ParamType[str]):
+    """Text on the command line that can be compared and stored."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            self.fail("it has characters that are no text", param, ctx)
+        return text
+
+
+TEXT = TextType()
 
 
 class InvalidTaskId(RequestError):
@@ -52,14 +71,19 @@ class UnreadableFile(RequestError):
     """A file named on the command line cannot be read."""
 
     code = "unreadable-file"
-    exit_code = EXIT_INVALID
 
 
 def read_input(source: str) -> bytes:
-    """The bytes of a file, or of standard input for `-`."""
-    if source == "-":
-        return sys.stdin.buffer.read()
+    """The bytes of a file, or of standard input for `-`; one byte too many is enough to be refused."""
+    # Imported here: --help must not pay for it.
+    from weft.limits import MAX_JSON_BYTES
+
     try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{source}: {error.strerror}") from error
+        if source == "-":
+            if sys.stdin is None:
+                raise UnreadableFile("standard input is closed")
+            return sys.stdin.buffer.read(MAX_JSON_BYTES + 1)
+        with Path(source).open("rb") as file:
+            return file.read(MAX_JSON_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{source}: {getattr(error, 'strerror', None) or error}") from error

@@ -1,5 +1,6 @@
 """What commands print: one JSON document for machines, lines for people."""
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,12 @@ STATUS_COLOURS = {
 
 def print_json(value: Any) -> None:
     """Print a value as one JSON document."""
-    print_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from an argument that is no UTF-8: escaped, as only the slow encoder does.
+        text = json.dumps(msgspec.to_builtins(value)).encode()
+    print_bytes(msgspec.json.format(text, indent=2))
 
 
 def print_bytes(text: bytes) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,40 +46,51 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
     except WeftError as error:
-        _report(is_json, error.code, error.message, error.problems())
+        _report(is_json=is_json, code=error.code, message=error.message, problems=error.problems())
         return error.exit_code
     except click.ClickException as error:
         return _usage_error(is_json, error)
     except (KeyboardInterrupt, click.Abort):
-        _report(is_json, "interrupted", "interrupted", [])
+        _report(is_json=is_json, code="interrupted", message="interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
+        return EXIT_FAILED
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
             raise
         hint = "this is a bug in weft; set WEFT_DEBUG=1 to see where"
-        _report(is_json, "internal-error", f"{type(error).__name__}: {error} ({hint})", [])
+        message = f"{type(error).__name__}: {error} ({hint})"
+        _report(is_json=is_json, code="internal-error", message=message)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
 
 
 def _usage_error(is_json: bool, error: click.ClickException) -> int:
     if is_json:
-        _report(True, "usage", error.format_message(), [])
+        _report(is_json=True, code="usage", message=error.format_message())
     else:
         error.show()
     return EXIT_INVALID
 
 
-def _report(is_json: bool, code: str, message: str, problems: list[dict[str, Any]]) -> None:
-    if is_json:
-        from weft.cli.output import print_json
+def _report(*, is_json: bool, code: str, message: str, problems: Sequence[dict[str, Any]] = ()) -> None:
+    """Print an error; if even that cannot be written, the exit code must do."""
+    with suppress(OSError, ValueError):
+        if is_json:
+            from weft.cli.output import print_json
 
-        print_json({"error": {"code": code, "message": message, "problems": problems}})
-        return
+            print_json({"error": {"code": code, "message": message, "problems": list(problems)}})
+            sys.stdout.flush()
+        else:
+            _report_to_people(code, message, problems)
+
+
+def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:
     from weft.cli.text import printable
 
     click.echo(f"error: {code}: {printable(message)}", err=True)

@@ -2,14 +2,14 @@
 
 import click
 
-from weft.cli.options import store_options
+from weft.cli.options import COUNT, store_options
 from weft.cli.output import print_json, print_table
 from weft.cli.running import with_app
 from weft.cli.text import printable, when
 
 
 @click.command("list")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
 @store_options
 def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) -> None:
     """List tasks whose schedule is on, with the next and the last time."""

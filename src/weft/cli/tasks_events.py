@@ -1,20 +1,28 @@
 """`weft tasks events`."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
-from weft.cli.options import TASK_ID, store_options
+from weft.cli.options import COUNT, TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
 from weft.cli.text import printable, when
 from weft.ids import TaskId
 
+if TYPE_CHECKING:
+    from weft.app import App
+    from weft.store.protocol import EventFilter
+    from weft.tasks.events import Event
+
 
 @click.command()
 @click.argument("task_id", metavar="[ID]", type=TASK_ID, required=False)
 @click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Events of the whole flow with this root.")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only events with a higher number.")
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="How many at most.")
+@click.option("--after", type=COUNT, default=0, help="Only events with a higher number.")
+@click.option("--limit", type=COUNT, default=1000, show_default=True, help="How many at most.")
 @store_options
 def events(
     task_id: TaskId | None,
@@ -30,7 +38,7 @@ def events(
     from weft.store.protocol import EventFilter
 
     wanted = EventFilter(after=after, tree=tree, task=task_id, limit=limit)
-    found = with_app(db, user, lambda app: app.events(wanted))
+    found = with_app(db, user, lambda app: _events(app, wanted))
     if is_json:
         print_json({"events": list(found)})
         return
@@ -39,3 +47,11 @@ def events(
         click.echo(f"{event.seq:>6}  {when(event.at)}  {event.task_id}  {event.type:<16}  {facts}".rstrip())
     if not found:
         click.echo("no events")
+
+
+async def _events(app: "App", wanted: "EventFilter") -> "Sequence[Event]":
+    found = await app.events(wanted)
+    for task_id in (wanted.task, wanted.tree):
+        if task_id is not None and not found:
+            await app.get(task_id)  # raises when there is no such task; one that is gone still has its events
+    return found

@@ -1,13 +1,21 @@
 """`weft tasks export`."""
 
+import os
 from pathlib import Path
 
 import click
 
-from weft.cli.options import TASK_ID, UnreadableFile, store_options
-from weft.cli.output import print_bytes
+from weft.cli.options import TASK_ID, store_options
+from weft.cli.output import print_bytes, print_json
 from weft.cli.running import with_app
+from weft.errors import WeftError
 from weft.ids import TaskId
+
+
+class UnwritableFile(WeftError):
+    """A file named on the command line cannot be written."""
+
+    code = "unwritable-file"
 
 
 @click.command()
@@ -22,11 +30,22 @@ def export(task_id: TaskId, output: str | None, db: str | None, user: str | None
     # Imported here: `weft tasks export --help` must not pay for it.
     from weft.tasks.nested import nested_json
 
-    text = nested_json(with_app(db, user, lambda app: app.flow_of(task_id)))
+    flow = with_app(db, user, lambda app: app.flow_of(task_id))
+    text = nested_json(flow)
     if output is None:
         print_bytes(text)
         return
+    write_whole(Path(output), text + b"\n")
+    if is_json:
+        print_json({"root_id": flow.root.id, "file": output})
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file all or not at all: beside it first, then in its place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        Path(output).write_bytes(text + b"\n")
+        beside.write_bytes(content)
+        beside.replace(path)
     except OSError as error:
-        raise UnreadableFile(f"{output}: {error.strerror}") from error
+        beside.unlink(missing_ok=True)
+        raise UnwritableFile(f"{path}: {error.strerror}") from error

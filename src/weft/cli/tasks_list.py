@@ -2,7 +2,7 @@
 
 import click
 
-from weft.cli.options import TASK_ID, store_options
+from weft.cli.options import COUNT, TASK_ID, TEXT, store_options
 from weft.cli.output import print_json, print_table
 from weft.cli.running import with_app
 from weft.cli.text import plural, printable, when
@@ -15,12 +15,12 @@ from weft.ids import TaskId
     type=click.Choice(["pending", "in_progress", "completed", "failed", "cancelled"]),
     help="Only tasks in this status.",
 )
-@click.option("--name", metavar="TEXT", help="Only tasks whose name contains this, in any case.")
+@click.option("--name", type=TEXT, metavar="TEXT", help="Only tasks whose name contains this, in any case.")
 @click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Only tasks of the flow with this root.")
 @click.option("--roots", "only_roots", is_flag=True, help="Only roots: one line per flow.")
 @click.option("--scheduled", "only_scheduled", is_flag=True, help="Only tasks whose schedule is on.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most.")
-@click.option("--offset", type=click.IntRange(0), default=0, help="How many to pass over first.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
+@click.option("--offset", type=COUNT, default=0, help="How many to pass over first.")
 @store_options
 def list_tasks(
     status: str | None,
@@ -53,7 +53,7 @@ def list_tasks(
     if is_json:
         print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
         return
-    if not page.tasks:
+    if not page.total:
         click.echo("no tasks")
         return
     rows = [

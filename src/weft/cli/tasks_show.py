@@ -25,8 +25,13 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
         return
     width = max(map(len, record))
     for field, value in record.items():
-        if is_all or value not in (None, {}, [], False):
+        if is_all or not _is_empty(value):
             click.echo(f"{field:<{width}}  {_shown(value)}")
+
+
+def _is_empty(value: object) -> bool:
+    """Whether there is nothing to show; 0 is something, an urgent priority for one."""
+    return value is None or value is False or value == {} or value == []
 
 
 def _shown(value: object) -> str:

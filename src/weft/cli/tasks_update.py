@@ -1,11 +1,12 @@
 """`weft tasks update`."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
 import msgspec
 
-from weft.cli.options import TASK_ID, read_input, store_options
+from weft.cli.options import TASK_ID, UnreadableFile, read_input, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
 from weft.errors import RequestError
@@ -27,8 +28,8 @@ def update(
 ) -> None:
     """Set fields of a task. A value that is JSON is taken as JSON, @FILE reads a file, the rest is text.
 
-    parent_id and user_id never change; dependencies only while the task is pending; inputs and schemas while
-    it is pending or failed.
+    parent_id and user_id never change; dependencies (by id) only while the task is pending; inputs, params
+    and schemas while it is pending or failed.
 
     \b
     Examples:
@@ -39,12 +40,22 @@ def update(
     # Imported here: `weft tasks update --help` must not pay for it.
     from weft.tasks.json_text import task_object
 
-    fields = dict(parsed_assignment(assignment) for assignment in assignments)
+    fields = parsed_assignments(assignments)
     task = with_app(db, user, lambda app: app.update(task_id, fields))
     if is_json:
         print_json(task_object(task))
     else:
         click.echo(f"updated {task.id}: {', '.join(sorted(fields))}")
+
+
+def parsed_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """The fields and values of FIELD=VALUE arguments, each field once."""
+    fields: dict[str, Any] = {}
+    for field, value in map(parsed_assignment, assignments):
+        if field in fields:
+            raise InvalidAssignment(f"{field} is given twice")
+        fields[field] = value
+    return fields
 
 
 def parsed_assignment(assignment: str) -> tuple[str, Any]:
@@ -53,8 +64,15 @@ def parsed_assignment(assignment: str) -> tuple[str, Any]:
     if not field or not equals:
         raise InvalidAssignment(f"{assignment!r} is not of the form field=value")
     if text.startswith("@"):
-        return field, parsed_value(read_input(text[1:]).decode("utf-8", "replace"))
+        return field, parsed_value(_file_text(text[1:]))
     return field, parsed_value(text)
+
+
+def _file_text(name: str) -> str:
+    try:
+        return read_input(name).decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{name}: not UTF-8 text") from error
 
 
 def parsed_value(text: str) -> Any:

@@ -9,12 +9,7 @@ from weft.store.requests import Start
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import JsonObject, Task
-from weft.tasks.states import Completed, Started, error_text, transition
-
-
-def within_bounds(progress: float) -> float:
-    """The nearest progress that the record allows; in this order of arguments, NaN becomes 0."""
-    return min(1.0, max(0.0, progress))
+from weft.tasks.states import Completed, Started, error_text, require_object, transition
 
 
 def claim_facts(claim: Claim) -> JsonObject:
@@ -30,6 +25,7 @@ def ending(request: Ending) -> tuple[tuple[Any, ...], list[tuple[EventType, Json
     outcome = request.outcome
     facts: JsonObject = {"attempt": request.claim.attempt}
     if isinstance(outcome, Completed):
+        require_object(outcome.result)
         columns: tuple[Any, ...] = ("completed", json_text(outcome.result), None, 1.0)
     else:
         facts["error"] = error_text(outcome.error)

@@ -79,6 +79,10 @@ class GroupCommit:
 
     def _next_group(self) -> list[_Batch]:
         """The batches of the next commit: at least one, then as many as fit."""
+        # Who was cancelled before the write began is taken at its word.
+        self._waiting = [batch for batch in self._waiting if not batch.answer.cancelled()] or self._waiting[
+            :1
+        ]
         size = 0
         for count, batch in enumerate(self._waiting):
             size += len(batch.requests)

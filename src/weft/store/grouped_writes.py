@@ -1,11 +1,13 @@
 """The writing half of a store: every write becomes a request that is committed with others."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 
 from weft.errors import WeftError
 from weft.ids import TaskId
+from weft.store.errors import StoreError
 from weft.store.group_commit import Done, GroupCommit
 from weft.store.protocol import Claim, Ending, Outlook, Owner, Wanted
 from weft.store.requests import (
@@ -27,6 +29,14 @@ from weft.tasks.states import Outcome
 T = TypeVar("T")
 
 
+def require_storable(worker: str, at: datetime) -> None:
+    """Raise unless every store can hold the worker's name and the time."""
+    if "\x00" in worker or not worker.isprintable():
+        raise StoreError(f"{worker!r} cannot be the name of a worker")
+    if at.utcoffset() is None:
+        raise StoreError(f"{at.isoformat()} has no offset from UTC")
+
+
 class GroupedWrites:
     """The writes of the `TaskStore` protocol, over one `_commit` that a dialect provides."""
 
@@ -34,10 +44,15 @@ class GroupedWrites:
         self._group = GroupCommit(self._commit)
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
+        # Ctrl-C during the work before: then nothing is begun that would be done after "interrupted".
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
         value: T = await self._group.write(Operate(operation, owner))
         return value
 
     async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
+        require_storable(worker, now)
         claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
         return claim
 
@@ -68,6 +83,7 @@ class GroupedWrites:
         return bool(await self._group.write(EndFlow(root_id)))
 
     async def add_worker(self, worker: str, *, lease_until: datetime) -> None:
+        require_storable(worker, lease_until)
         await self._group.write(AddWorker(worker, lease_until))
 
     async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from weft.ids import TaskId, is_task_id
+from weft.ids import ANY_ID, TaskId, is_task_id
 from weft.tasks.json_schema import task_schema
 from weft.tasks.json_text import is_json
 from weft.tasks.kinds import JSON_FIELDS, TIME_FIELDS
@@ -18,9 +18,8 @@ from weft.tasks.record import FIELD_NAMES, Dependency, JsonObject, Task, evolve
 _TIMES = tuple(FIELD_NAMES[index] for index in TIME_FIELDS)
 _JSON = tuple(FIELD_NAMES[index] for index in JSON_FIELDS)
 _TEXTS = ("user_id", "name", "error", "schedule_expression")
-_NOBODY = "00000000-0000-4000-8000-000000000000"
 _IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
-_KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": Dependency.__struct_fields__}
+_KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": ("id", "name", "required")}
 _SCHEMA_LEVELS = 4
 """How deep the record's schema looks: task, `dependencies`, one dependency, its `id`."""
 
@@ -50,7 +49,7 @@ def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
     left_out = {*wrong, "params"} if "dependencies" in wrong else wrong
     part = {name: raw[name] for name in FIELD_NAMES if name in raw and name not in left_out}
     try:
-        return msgspec.convert({"id": _NOBODY, "name": "?", **part}, Task)
+        return msgspec.convert({"id": ANY_ID, "name": "?", **part}, Task)
     except (msgspec.ValidationError, UnicodeEncodeError):
         return None
 

@@ -85,7 +85,7 @@ def _tree_problems(nodes: Sequence[Node], by_id: dict[TaskId, Node]) -> Iterator
 
 
 def _cycle(cycle: Sequence[TaskId], by_id: dict[TaskId, Node], field: str, what: str) -> Problem:
-    names = [by_id[task_id].name for task_id in cycle]
+    names = [str(shown(by_id[task_id].name)) for task_id in cycle]
     labels = names if len(set(names)) == len(names) else [str(task_id) for task_id in cycle]
     labels.append(labels[0])
     if len(labels) > 20:

@@ -11,6 +11,7 @@ from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH
 from weft.tasks.record import JsonObject, Task
 
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class MalformedJson(RequestError):
@@ -41,20 +42,31 @@ def decode(text: bytes, *, source: str = "input") -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        found = _BYTE_OFFSET.search(str(error))
-        offset = int(found[1]) if found else len(text)
-        before = text[:offset]
-        last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
-        reason = _BYTE_OFFSET.sub("", str(error)).strip()
-        raise MalformedJson(
-            reason, source=source, line=before.count(b"\n") + 1, column=len(last_line) + 1
-        ) from None
+        raise _malformed(str(error), text, source) from None
     except UnicodeDecodeError as error:
         raise MalformedJson(f"not UTF-8: {error.reason}", source=source) from None
     except RecursionError:
         raise MalformedJson(
             "nested too deeply; a flat list of tasks with parent_id has no such limit", source=source
         ) from None
+
+
+def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
+    """The error with its place, where the decoder tells it."""
+    found = _BYTE_OFFSET.search(reason)
+    if found is None and "truncated" not in reason:
+        return MalformedJson(reason.partition(" - at ")[0], source=source)
+    if found is None and _HALF_PAIR.search(text):
+        # The decoder takes the missing second half for the end of the text.
+        return MalformedJson("a string has half of a surrogate pair (\\ud800 to \\udfff)", source=source)
+    before = text[: int(found[1])] if found else text
+    last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
+    return MalformedJson(
+        _BYTE_OFFSET.sub("", reason).strip(),
+        source=source,
+        line=before.count(b"\n") + 1,
+        column=len(last_line) + 1,
+    )
 
 
 def task_object(task: Task) -> JsonObject:

@@ -26,18 +26,28 @@ class Problem(Struct, frozen=True):
         return f"{self.path or self.field}: {self.reason}"
 
 
-class InvalidTasks(RequestError):
-    """One or more tasks break the rules of the record protocol."""
+class SeveralProblems(RequestError):
+    """One or more rules are broken."""
 
-    code = "invalid-tasks"
+    code = "several-problems"
 
     def __init__(self, found: Sequence[Problem]) -> None:
         self.found = tuple(found)
         more = f" (and {len(self.found) - 1} more)" if len(self.found) > 1 else ""
-        super().__init__(f"{self.found[0]}{more}")
+        super().__init__(f"{self.headline(self.found[0])}{more}")
+
+    def headline(self, problem: Problem) -> str:
+        """The first problem, in the words of the message."""
+        return str(problem)
 
     def problems(self) -> list[dict[str, Any]]:
         return [msgspec.to_builtins(problem) for problem in self.found]
+
+
+class InvalidTasks(SeveralProblems):
+    """One or more tasks break the rules of the record protocol."""
+
+    code = "invalid-tasks"
 
 
 def shown(value: Any) -> Any:

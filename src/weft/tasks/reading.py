@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from weft.collector import paused_collector
-from weft.ids import NewTaskId, TaskId, is_task_id
+from weft.ids import ANY_ID, NewTaskId, TaskId, is_task_id
 from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import Node, flow_problems
@@ -18,7 +18,6 @@ from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.schedules import planned
 from weft.tasks.task_checks import checked_task
 
-_SOMEBODY = "00000000-0000-4000-8000-000000000000"
 """Stands for a reference that was reported already, so that it is not reported again."""
 
 
@@ -212,7 +211,7 @@ class _Reader:
                 continue
             target = self._resolve(draft, "dependencies", reference, index)
             resolved.append(target)
-            rewritten.append({"id": target or _SOMEBODY, **rest})
+            rewritten.append({"id": target or ANY_ID, **rest})
         draft.raw["dependencies"] = rewritten
         return resolved
 

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.tasks.events import EventType
+from weft.tasks.json_text import is_json
+from weft.tasks.problems import shown
 from weft.tasks.record import JsonObject, Status, Task, evolve
 
 
@@ -31,6 +33,15 @@ class InvalidTransition(RequestError):
         self.task_id = task_id
         self.status = status
         self.move = move
+
+
+class InvalidResult(RequestError):
+    """A result is not a JSON object."""
+
+    code = "invalid-result"
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(f"a result must be a JSON object, not {shown(result)!r}")
 
 
 _WHY = {
@@ -107,6 +118,7 @@ def _progress(task: Task, move: Progressed) -> Task:
 
 
 def _complete(task: Task, move: Completed) -> Task:
+    require_object(move.result)
     return evolve(
         task,
         status=Status.COMPLETED,
@@ -160,6 +172,12 @@ def transition(task: Task, move: Move) -> Task:
     if apply is None:
         raise InvalidTransition(task_id=task.id, status=task.status, move=move.verb)
     return apply(task, move)
+
+
+def require_object(result: Any) -> None:
+    """Raise unless a result is a JSON object, which is all that the record can hold."""
+    if not isinstance(result, dict) or not is_json(result):
+        raise InvalidResult(result)
 
 
 def fraction(progress: float) -> float:

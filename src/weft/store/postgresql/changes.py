@@ -33,6 +33,7 @@ async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
         statuses = {task.id: task.status for task in tasks}
         rows = ([*task_row(task), method_of(task), waiting_for(task, statuses)] for task in tasks)
         await connection.copy_records_to_table("tasks", columns=_ADDED_COLUMNS, records=rows)
+        await connection.execute(_SQL["mark_referenced"], list({task.task_tree_id for task in tasks}))
         await _add_dependents(connection, tasks)
 
 

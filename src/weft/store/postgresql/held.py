@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from weft.errors import WeftError
-from weft.store.attempts import claim_facts, ending, within_bounds
+from weft.store.attempts import claim_facts, ending
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import EventRow, attempt_event_row, is_storable, is_stored_form
 from weft.store.protocol import Claim, Ending
@@ -14,6 +14,7 @@ from weft.store.queries import load_queries
 from weft.store.requests import GiveBack, Report
 from weft.tasks.events import EventType
 from weft.tasks.record import Status
+from weft.tasks.states import fraction
 
 _SQL = load_queries("postgresql")
 
@@ -44,7 +45,7 @@ def _statement(request: Report | Ending | GiveBack) -> str:
 
 
 def _report(request: Report) -> Write:
-    claim, progress = request.claim, within_bounds(request.progress)
+    claim, progress = request.claim, fraction(request.progress)
     event = attempt_event_row(claim, EventType.TASK_PROGRESSED, request.now, {"progress": progress})
     return (*_guard(claim), request.now, progress), [event]
 

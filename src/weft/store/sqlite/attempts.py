@@ -1,12 +1,13 @@
 """Starting, reporting, ending and giving back attempts: statements guarded by state, attempt and worker."""
 
-from weft.store.attempts import claim_facts, ending, refusal, within_bounds
+from weft.store.attempts import claim_facts, ending, refusal
 from weft.store.protocol import Claim, Ending
 from weft.store.requests import GiveBack, Report, Start
 from weft.store.sqlite.operations import read_task
 from weft.store.sqlite.rows import micros
 from weft.store.sqlite.writing import SQL, Writing
 from weft.tasks.events import EventType
+from weft.tasks.states import fraction
 
 _START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finish_task"]
 _RETRY, _GIVE_BACK, _RELEASE = SQL["retry_task"], SQL["give_back"], SQL["release_dependents"]
@@ -28,7 +29,7 @@ def start(writing: Writing, request: Start) -> Claim:
 def report(writing: Writing, request: Report) -> bool:
     """Store an attempt's progress."""
     claim, now = request.claim, micros(request.now)
-    progress = within_bounds(request.progress)
+    progress = fraction(request.progress)
     is_held = writing.execute(_REPORT, (progress, now, *_guard(claim))).rowcount == 1
     if is_held:
         writing.tell(claim, EventType.TASK_PROGRESSED, now, {"progress": progress})

@@ -22,6 +22,8 @@ from weft.store.queries import load_migrations
 APPLICATION_ID = 0x77656674
 """The letters "weft": how we know a file of ours from another program's."""
 
+_HEADER = b"SQLite format 3\x00"
+
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
 
@@ -62,8 +64,8 @@ def translated(error: sqlite3.Error, path: Path) -> WeftError:
 
 def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
     """An open connection in autocommit mode: transactions are begun and ended in so many words."""
-    # On a read-only disk nobody writes, so the file can be read without the log SQLite cannot make there.
-    is_immutable = path.is_file() and os.statvfs(path).f_flag & os.ST_RDONLY
+    is_immutable = _is_immutable(path)
+    _require_sqlite_file(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}{'?immutable=1' if is_immutable else ''}",
         uri=True,
@@ -72,6 +74,7 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
         check_same_thread=False,
         cached_statements=256,
     )
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA temp_store = MEMORY")
     if is_reader:
@@ -79,6 +82,48 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
     else:
         connection.execute(f"PRAGMA synchronous = {synchronous}")
     return connection
+
+
+def _casefold(text: str | None) -> str | None:
+    """The text for a search in any case; SQLite's own `lower` knows ASCII only."""
+    return None if text is None else text.casefold()
+
+
+def _require_sqlite_file(path: Path) -> None:
+    """Raise when the file holds something else; SQLite itself would overwrite a very short one."""
+    if path.is_dir():
+        raise NotAStore(f"{path} is a folder; a store is a file")
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_HEADER))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnreachable(f"{path}: {error.strerror}") from error
+    if head and head != _HEADER:
+        raise NotAStore(f"{path}: file is not a database")
+
+
+def _is_immutable(path: Path) -> bool:
+    """Whether the file must be read without the log that SQLite would make beside it.
+
+    So it is on a read-only disk and in a folder where we may not write: there SQLite cannot even read
+    otherwise. It is safe only when there is no log with commits in it, which then would not be seen.
+    """
+    try:
+        if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            return False
+        log = path.with_name(f"{path.name}-wal")
+        if not log.exists() or log.stat().st_size == 0:
+            return True
+        is_read_only_disk = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError as error:
+        raise StoreUnreachable(f"{path}: {error.strerror}") from error
+    if is_read_only_disk:
+        raise StoreReadOnly(
+            f"{path} has commits in its log, which cannot be read on a read-only disk; copy both files"
+        )
+    return False
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:

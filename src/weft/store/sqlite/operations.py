@@ -87,6 +87,8 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
         if not taken:
             raise
         raise TaskExists(task_ids=taken) from error
+    for root_id in {task.task_tree_id for task in tasks}:
+        writing.execute(SQL["mark_referenced"], (root_id,))
     writing.executemany(SQL["insert_dependent"], dependent_rows(tasks))
 
 

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from weft.collector import paused_collector
 from weft.ids import TaskId
-from weft.store.errors import StoreUnreachable
+from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
@@ -45,6 +45,7 @@ class SqliteStore(GroupedWrites):
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
+        self._is_closed = False
 
     @classmethod
     async def open(cls, path: Path, *, synchronous: str = "NORMAL") -> Self:
@@ -168,6 +169,7 @@ class SqliteStore(GroupedWrites):
 
     async def close(self) -> None:
         await self._group.close()
+        self._is_closed = True
         await asyncio.to_thread(self._close_connections)
 
     def _close_connections(self) -> None:
@@ -180,6 +182,8 @@ class SqliteStore(GroupedWrites):
         self._writing.submit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        if self._is_closed:
+            raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading, self._read_in_thread, read)
 

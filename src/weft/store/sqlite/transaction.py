@@ -44,6 +44,18 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
 }
 
 
+_OF_ONE_REQUEST = (
+    OverflowError,
+    TypeError,
+    ValueError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+"""What a value that SQLite cannot hold, or a broken constraint, is told with: the fault of one request."""
+
+
 @paused_collector()
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
@@ -69,5 +81,5 @@ def _apply(writing: Writing, request: Request) -> Any:
         return _APPLY[type(request)](writing, request)
     except WeftError as error:
         return error
-    except (OverflowError, ValueError) as error:  # a number or text that SQLite cannot hold
+    except _OF_ONE_REQUEST as error:
         return StoreError(f"the store refuses it: {error}")

@@ -5,29 +5,21 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
-from weft.tasks.problems import Problem, shown
+from weft.tasks.problems import Problem, SeveralProblems, shown
 from weft.tasks.record import Status, evolve
 
 
-class CannotDelete(RequestError):
+class CannotDelete(SeveralProblems):
     """A rule keeps the tasks: they have run, or something else needs them."""
 
     code = "cannot-delete"
 
-    def __init__(self, found: list[Problem]) -> None:
-        self.found = tuple(found)
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        super().__init__(f"{found[0].reason}{more}")
-
-    def problems(self) -> list[dict[str, object]]:
-        return [
-            {name: getattr(problem, name) for name in problem.__struct_fields__} for problem in self.found
-        ]
+    def headline(self, problem: Problem) -> str:
+        return problem.reason  # it names the task itself
 
 
 class DeleteTasks(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from weft.ids import NewTaskId, TaskId
 from weft.tasks.changes import Changes, Decision
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
+from weft.tasks.input_mappings import mapping_problems
 from weft.tasks.operations.submit import created_event
-from weft.tasks.problems import shown
+from weft.tasks.problems import InvalidTasks, shown
 from weft.tasks.record import Dependency, Origin, Status, Task, evolve
 
 NewIds = Mapping[TaskId, TaskId]
@@ -66,6 +67,12 @@ def derive(
 
 
 def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
+    # A link or an archive of a part of a tree has let its dependencies go; a copy of it could not be run.
+    dangling = [
+        problem for task in derived if task.status is Status.PENDING for problem in mapping_problems(task)
+    ]
+    if dangling:
+        raise InvalidTasks(dangling)
     sources = frozenset(task.original_task_id for task in derived if task.original_task_id is not None)
     told = NewEvent(
         EventType.TASK_REFERENCED,

@@ -28,6 +28,7 @@ class SubmitFlow(Struct, frozen=True):
 
     def decide(self, found: Found) -> Decision[Flow]:
         problems = [problem for task in self.flow for problem in self._source_problems(task, found)]
+        problems += self._mixture_problems()
         if problems:
             raise InvalidTasks(problems)
         # What another owner has, or nobody, is no source here: counting it would keep them from deleting it.
@@ -56,6 +57,22 @@ class SubmitFlow(Struct, frozen=True):
         reason = f"the source to {task.origin_type} must be completed, but {task.original_task_id} {state}"
         return [
             Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)
+        ]
+
+    def _mixture_problems(self) -> list[Problem]:
+        """An archive is frozen as a whole: no task of it may be of another kind."""
+        if not any(task.is_frozen for task in self.flow):
+            return []
+        return [
+            Problem(
+                "origin_type",
+                "a flow is archived as a whole or not at all",
+                "archive",
+                None if task.origin_type is None else task.origin_type.value,
+                task.id,
+            )
+            for task in self.flow
+            if not task.is_frozen
         ]
 
 

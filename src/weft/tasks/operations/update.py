@@ -40,6 +40,7 @@ _NEVER = {
 _ONLY_IN = {
     "dependencies": frozenset({Status.PENDING}),
     "inputs": frozenset({Status.PENDING, Status.FAILED}),
+    "params": frozenset({Status.PENDING, Status.FAILED}),
     "schemas": frozenset({Status.PENDING, Status.FAILED}),
 }
 _MOVES_THE_SCHEDULE = frozenset(

@@ -21,6 +21,7 @@ from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, MixedCopy, OutsideDependencies
 from weft.tasks.operations.copy import NotInCopy
 from weft.tasks.operations.derive import SourceNotCompleted
+from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import Origin, Status, evolve
 
 
@@ -157,20 +158,28 @@ def test_a_task_that_depends_on_its_own_ancestors_takes_them_along_below_itself(
 
 
 def test_input_mappings_point_at_the_copies() -> None:
-    flow = a_flow("root", "a")
+    flow = a_flow({"name": "root", "dependencies": ["a"]}, "a")
     source = named(flow, "a").id
-    mappings = {"x": f"{source}.path.to", "y": source.upper(), "z": "elsewhere.a.b", "n": 5}
+    mappings = {"x": f"{source}.path.to", "y": source.upper()}
     flow = with_task(flow, evolve(flow.root, params={"input_mappings": mappings, "other": source}))
 
     copy = copy_of(flow, "root")
 
     new = named(copy, "a").id
     assert copy.root.params == {
-        "input_mappings": {"x": f"{new}.path.to", "y": new, "z": "elsewhere.a.b", "n": 5},
+        "input_mappings": {"x": f"{new}.path.to", "y": new},
         "other": source,
     }
     assert flow.root.params is not None
     assert flow.root.params["input_mappings"] == mappings
+
+
+def test_a_copy_whose_mapping_leads_nowhere_is_refused() -> None:
+    flow = a_flow("root", {"name": "a", "params": {"input_mappings": {}}})
+    linked = evolve(named(flow, "a"), params={"input_mappings": {"x": f"{flow.root.id}.v"}})
+
+    with pytest.raises(InvalidTasks, match="starts with no dependency's id"):
+        copy_of(with_task(flow, linked), "a")
 
 
 @pytest.mark.parametrize("params", [None, {}, {"input_mappings": None}, {"p": "all"}])

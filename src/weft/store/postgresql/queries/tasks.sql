@@ -19,6 +19,13 @@ SET has_references = coalesce((
 ), false)
 WHERE id = ANY ($1::uuid[]);
 
+-- name: mark_referenced
+-- Of flows that have just been added: what was made from their tasks may have been stored before. $1 roots
+UPDATE tasks SET has_references = true
+FROM tasks AS made
+WHERE tasks.task_tree_id = ANY ($1::uuid[]) AND made.original_task_id = tasks.id
+  AND made.user_id IS NOT DISTINCT FROM tasks.user_id;
+
 -- name: get_tasks
 -- Each of several tasks on behalf of its own owner. $1 ids, $2 everyone, $3 user_ids
 SELECT {columns} FROM tasks

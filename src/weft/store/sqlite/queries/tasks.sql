@@ -21,6 +21,14 @@ SET has_references = EXISTS (
 )
 WHERE id = ?;
 
+-- name: mark_referenced
+-- Of a flow that has just been added: what was made from its tasks may have been stored before. ?1 root
+UPDATE tasks SET has_references = 1
+WHERE task_tree_id = ?1
+  AND EXISTS (
+    SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id AND made.user_id IS tasks.user_id
+  );
+
 -- name: get_task
 SELECT {columns} FROM tasks WHERE id = :id AND (:everyone OR user_id IS :user_id);
 
@@ -33,7 +41,7 @@ ORDER BY seq LIMIT :limit;
 SELECT {columns} FROM tasks
 WHERE (:everyone OR user_id IS :user_id)
   AND (:status IS NULL OR status = :status)
-  AND (:name IS NULL OR instr(lower(name), lower(:name)) > 0)
+  AND (:name IS NULL OR instr(casefold(name), casefold(:name)) > 0)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1)
@@ -43,7 +51,7 @@ ORDER BY seq DESC LIMIT :limit OFFSET :offset;
 SELECT count(*) FROM tasks
 WHERE (:everyone OR user_id IS :user_id)
   AND (:status IS NULL OR status = :status)
-  AND (:name IS NULL OR instr(lower(name), lower(:name)) > 0)
+  AND (:name IS NULL OR instr(casefold(name), casefold(:name)) > 0)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1);
