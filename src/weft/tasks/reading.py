@@ -20,6 +20,8 @@ from weft.tasks.task_checks import checked_task
 
 """Stands for a reference that was reported already, so that it is not reported again."""
 
+_NODE_KEYS = ("task", "children")
+
 
 class Draft(msgspec.Struct):
     """A task on its way from JSON to a record."""
@@ -81,13 +83,13 @@ def _flatten_nested(document: JsonObject) -> tuple[list[Draft], list[Problem]]:
         problems += [
             Problem(
                 shown(key),
-                f"unknown field '{shown(key)}' in a node of a task tree",
+                f"unknown field '{shown(key)}' in a node of a task tree{nearest(str(key), _NODE_KEYS)}",
                 "task, children",
                 shown(key),
                 joined(path, shown(key)),
             )
             for key in node
-            if key not in {"task", "children"}
+            if key not in _NODE_KEYS
         ]
         draft = Draft(joined(path, "task"), raw.copy(), parent, is_nested=True)
         drafts.append(draft)

@@ -22,9 +22,8 @@ from weft.tasks.json_text import MalformedJson, decode, is_json, task_object
         (b"\xef\xbb\xbf[x", 1, 2, "invalid character"),
         (b"[1] [2]", 1, 6, "trailing"),
         (b"NaN", 1, 1, "invalid"),
-        (b"1" * 5000, None, None, "out of range"),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_malformed_text_is_refused_with_line_and_column(
     text: bytes, line: int, column: int, reason: str
@@ -34,6 +33,21 @@ def test_malformed_text_is_refused_with_line_and_column(
 
     assert (caught.value.line, caught.value.column) == (line, column)
     assert caught.value.message.startswith(f"flow.json:{line}:{column}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"1" * 5000, "flow.json: Integer value out of range"),
+        (b'[1, {"a": 1e999}]', "flow.json: Number out of range"),
+        (b'["\\ud800"]', "flow.json: a string has half of a surrogate pair"),
+    ],
+)
+def test_no_place_is_made_up_where_the_decoder_tells_none(text: bytes, reason: str) -> None:
+    with pytest.raises(MalformedJson) as caught:
+        decode(text, source="flow.json")
+
+    assert caught.value.message.startswith(reason)
 
 
 @pytest.mark.parametrize("text", [b"", b" \n\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf \n"])
