@@ -14,7 +14,7 @@ from weft.store.sqlite.connection import connect, prepare
         ("given_back_tasks", "tasks_in_progress (task_tree_id=? AND worker=?)"),
         ("ready_methods", "ready_tasks (task_tree_id=? AND method>?)"),
         ("ready_tasks", "ready_tasks (task_tree_id=? AND method=?)"),
-        ("next_ready_at", "delayed_tasks (task_tree_id=? AND ready_at>?)"),
+        ("outlook", "delayed_tasks (task_tree_id=? AND ready_at>?)"),
         ("end_flow", "tasks_in_progress (task_tree_id=?)"),
         ("tasks_of_worker", "tasks_in_progress"),
         ("give_back_all", "tasks_in_progress"),

@@ -64,9 +64,10 @@ class Attempts:
             return {}  # a task without an executor only holds others together
         executor = self._executors.get(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
-        problems = input_problems(evolve(task, inputs=work.inputs))
-        if problems:
-            raise InvalidTasks(problems)
+        if (task.schemas or {}).get("input_schema") is not None:
+            problems = input_problems(evolve(task, inputs=work.inputs))
+            if problems:
+                raise InvalidTasks(problems)
         limit = timeout_seconds(task)
         if limit is None:
             return await perform(executor, work)

@@ -18,8 +18,6 @@ from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.schedules import planned
 from weft.tasks.task_checks import checked_task
 
-"""Stands for a reference that was reported already, so that it is not reported again."""
-
 _NODE_KEYS = ("task", "children")
 
 

@@ -18,22 +18,25 @@ _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
 _METHOD, _SEQ = _WIDTH + 1, _WIDTH + 2
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
-_GIVEN_BACK, _NEXT, _IS_RUNNING = SQL["given_back_tasks"], SQL["next_ready_at"], SQL["is_running"]
+_GIVEN_BACK, _OUTLOOK = SQL["given_back_tasks"], SQL["outlook"]
 
 
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
-    """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
-    if writing.execute(SQL["is_known_worker"], (wanted.worker,)).fetchone() is None:
-        return Outlook()  # taken for dead: what it claimed now, nobody would ever give back
-    flows = [flow for flow in wanted.flows if _is_running(writing, flow)]
+    """Claim as many tasks as there are slots: given-back ones first, then by priority and age.
+
+    A worker that is not known was taken for dead: what it claimed now, nobody would ever give back.
+    """
+    now = micros(wanted.now)
+    seen = {flow: writing.execute(_OUTLOOK, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
+    flows = [flow for flow, row in seen.items() if row is not None and row[0]]
     free = dict(wanted.free)
-    rows = _within_limits(_given_back(writing, flows), free, wanted.slots)
+    given_back = _given_back(writing, [flow for flow in flows if seen[flow][1]])
+    rows = _within_limits(given_back, free, wanted.slots)
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
-        rows += _within_limits(_ready(writing, flows, free, slots, micros(wanted.now)), free, slots)
+        rows += _within_limits(_ready(writing, flows, free, slots, now), free, slots)
     claimed = tuple(_claimed(writing, wanted, row) for row in rows)
-    delayed = (writing.execute(_NEXT, (flow,)).fetchone()[0] for flow in flows)
-    next_ready_at = min((at for at in delayed if at is not None), default=None)
+    next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
     return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
 
@@ -107,5 +110,5 @@ def end_flow(writing: Writing, request: EndFlow) -> bool:
 
 
 def _is_running(writing: Writing, root_id: TaskId) -> bool:
-    row = writing.execute(_IS_RUNNING, (root_id,)).fetchone()
+    row = writing.execute(SQL["is_running"], (root_id,)).fetchone()
     return row is not None and bool(row[0])

@@ -27,6 +27,10 @@ _HEADER = b"SQLite format 3\x00"
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
 
+WAL_PAGES = 10_000
+"""How long the log grows before it is copied into the file: 40 MB. A small step changes a dozen pages, and
+with the default of 1,000 pages the copying would take as long as the work."""
+
 CACHE_KIB = 64 * 1024
 """Enough to hold the indexes of a million tasks; with the 2 MB default, inserts slow down as a flow grows."""
 
@@ -81,6 +85,7 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
         connection.execute("PRAGMA query_only = ON")
     else:
         connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     return connection
 
 

@@ -21,6 +21,15 @@ WHERE id = ?1 AND is_running = 1
 -- name: is_running
 SELECT is_running FROM tasks WHERE id = ?1;
 
+-- name: outlook
+-- What a claim must know of a flow, in one look: whether the worker is known and the flow is to be run, whether
+-- something was given back, and when the next delayed task may start. ?1 root, ?2 worker, ?3 now
+SELECT
+    is_running AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?2),
+    EXISTS (SELECT 1 FROM tasks WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1),
+    (SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at > ?3)
+FROM tasks WHERE id = ?1;
+
 -- name: given_back_tasks
 -- In progress, but nobody works on them. ?1 root
 SELECT {columns}, attempt, method, seq FROM tasks
@@ -48,15 +57,9 @@ WHERE task_tree_id = ?1 AND method = ?2 AND status = 'pending' AND waiting_for =
   AND (ready_at IS NULL OR ready_at <= ?3)
 ORDER BY priority, seq LIMIT ?4;
 
--- name: next_ready_at
-SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at IS NOT NULL;
-
 -- name: renew_worker
 -- ?1 id, ?2 lease_until
 UPDATE workers SET lease_until = ?2 WHERE id = ?1;
-
--- name: is_known_worker
-SELECT 1 FROM workers WHERE id = ?1;
 
 -- name: add_worker
 -- Again, too: the answer to the first time may have been lost.
