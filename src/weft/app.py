@@ -123,9 +123,12 @@ class App:
         """Ask for a flow to be run, as `run` does, and return its root's id without waiting."""
         if isinstance(flow, Flow):
             flow = flow.root.id
-        if not isinstance(flow, str):
-            return (await self._submit(flow, is_run=True)).root.id
-        root = await self.get((await self.get(TaskId(flow))).task_tree_id or TaskId(flow))
+        if isinstance(flow, str):
+            root = await self.get((await self.get(TaskId(flow))).task_tree_id or TaskId(flow))
+        else:
+            root = (await self._submit(flow, is_run=True)).root
+            if not root.schedule_enabled:
+                return root.id
         if root.schedule_enabled:
             root = (await self.copy(root.id)).root
         await self.store.run_flow(root.id, owner=self.owner)

@@ -60,6 +60,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._pump: asyncio.Task[None] | None = None
+        self._end: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._worker.start()
@@ -105,17 +106,25 @@ class Engine:
         self._lose([claim for claim in self._running if claim.task_id in task_ids])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Claim no more, let attempts end within the grace time, give back the rest."""
+        """Claim no more, let attempts end within the grace time, give back the rest.
+
+        Called again while it is under way, it waits for the same end: a signal and the leaving of the context
+        both stop the engine.
+        """
+        if self._end is None:
+            grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
+            self._end = asyncio.create_task(self._stop(grace), name="weft-engine-stop")
+        await asyncio.shield(self._end)
+
+    async def _stop(self, grace: float) -> None:
         self._is_stopping = True
         self._wake.set()
         if self._pump is None:
             return
-        grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
         if self._running:
             await asyncio.wait(self._running.values(), timeout=grace)
         self._lose(tuple(self._running))
         await asyncio.wait([self._pump])
-        self._pump = None
         await self._worker.stop()
 
     async def _work(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,8 @@ from weft.store.queries import load_migrations
 APPLICATION_ID = 0x77656674
 """The letters "weft": how we know a file of ours from another program's."""
 
-_HEADER = b"SQLite format 3\x00"
+SHORTEST_DATABASE = 512
+"""Bytes of the smallest page that SQLite has."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
@@ -95,17 +97,20 @@ def _casefold(text: str | None) -> str | None:
 
 
 def _require_sqlite_file(path: Path) -> None:
-    """Raise when the file holds something else; SQLite itself would overwrite a very short one."""
-    if path.is_dir():
-        raise NotAStore(f"{path} is a folder; a store is a file")
+    """Raise when the path is a folder, or a file too short for a database: SQLite would overwrite that.
+
+    The file is not opened to look: closing it would drop the locks that other connections of this process
+    hold on it (that is how POSIX locks work), and another process could then remove their log.
+    """
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_HEADER))
+        found = path.stat()
     except FileNotFoundError:
         return
     except OSError as error:
         raise StoreUnreachable(f"{path}: {error.strerror}") from error
-    if head and head != _HEADER:
+    if stat.S_ISDIR(found.st_mode):
+        raise NotAStore(f"{path} is a folder; a store is a file")
+    if 0 < found.st_size < SHORTEST_DATABASE:
         raise NotAStore(f"{path}: file is not a database")
 
 

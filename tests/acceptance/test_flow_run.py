@@ -1,0 +1,228 @@
+"""`weft flow run` and what steers it, as a person uses them."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import weft
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "release.json"
+
+
+def command(name: str, code: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
+    """A task that runs a line of Python."""
+    argv = [sys.executable, "-c", code]
+    return {
+        "name": name,
+        "schemas": {"method": "command"},
+        "inputs": {"argv": argv},
+        "dependencies": list(dependencies),
+        **fields,
+    }
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return str(tmp_path / "weft.db")
+
+
+def run(db: str, document: object, *arguments: str) -> Any:
+    return weft("flow", "run", "-", *arguments, db=db, stdin=json.dumps(document))
+
+
+def test_the_example_runs_to_its_end_and_its_tree_is_shown(store_url: str) -> None:
+    ran = weft("flow", "run", EXAMPLE, db=store_url)
+
+    assert ran.code == 0, ran.err
+    assert "✔ publish" in ran.out
+    assert ran.out.splitlines()[-1].endswith("5 tasks: 5 completed")
+    assert "completed  tests" in ran.err
+
+
+def test_a_result_flows_into_the_next_tasks_input(db: str) -> None:
+    upper = command("upper", "import sys; print(sys.stdin.read().upper())", "say")
+    upper["params"] = {"input_mappings": {"stdin": "say.stdout"}}
+    ran = run(db, [command("say", "print('hello')"), upper], "--json")
+
+    (last,) = weft("tasks", "list", "--name", "upper", "--json", db=db).json["tasks"]
+    assert ran.json["counts"] == {"completed": 2}
+    assert last["result"]["stdout"].strip() == "HELLO"
+
+
+def test_a_failure_is_told_and_what_needs_it_is_blocked(db: str) -> None:
+    ran = run(db, [{"name": "root"}, command("bad", "raise SystemExit(3)"), command("next", "", "bad")])
+
+    assert ran.code == 1
+    assert "✘ bad" in ran.out
+    assert "[blocked]" in ran.out
+    assert ran.out.splitlines()[-1].endswith("3 tasks: 1 pending, 1 completed, 1 failed, 1 blocked")
+
+
+def test_a_failed_flow_is_mended_retried_and_goes_on(db: str) -> None:
+    ran = run(
+        db, [{"name": "root"}, command("bad", "raise SystemExit(3)"), command("next", "", "bad")], "--json"
+    )
+    root_id = ran.json["root_id"]
+    (bad,) = weft("tasks", "list", "--name", "bad", "--json", db=db).json["tasks"]
+
+    fixed = json.dumps({"argv": [sys.executable, "-c", "print('fixed')"]})
+    assert weft("tasks", "update", bad["id"], f"inputs={fixed}", db=db).code == 0
+    retried = weft("tasks", "retry", root_id, db=db)
+    again = weft("flow", "run", root_id, "--json", db=db)
+
+    assert retried.out == f"1 task pending again; go on with: weft flow run {root_id}\n"
+    assert again.json["counts"] == {"completed": 3}
+    assert weft("tasks", "retry", root_id, db=db).code == 2, "nothing has failed any more"
+
+
+def test_going_on_with_a_finished_flow_changes_nothing(db: str) -> None:
+    root_id = run(db, [{"name": "a"}], "--json").json["root_id"]
+    before = weft("tasks", "show", root_id, "--json", db=db).json
+
+    again = weft("flow", "run", root_id, "--json", db=db)
+
+    assert (again.code, again.json["counts"]) == (0, {"completed": 1})
+    assert weft("tasks", "show", root_id, "--json", db=db).json == before
+
+
+def test_a_running_flow_is_watched_and_cancelled_from_another_process(db: str, tmp_path: Path) -> None:
+    marker = tmp_path / "started"
+    code = f"import time, pathlib; pathlib.Path({str(marker)!r}).touch(); time.sleep(600)"
+    document = [command("long", code), command("after", "", "long")]
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"]
+    running = started(db, "flow", "run", root_id)
+    wait_for(marker.exists)
+    watching = started(db, "tasks", "watch", root_id)
+
+    cancelled = weft("tasks", "cancel", root_id, "--reason", "enough", "--json", db=db)
+    out, err = running.communicate(timeout=60)
+    watched, _ = watching.communicate(timeout=60)
+
+    assert len(cancelled.json["cancelled"]) == 2
+    assert running.returncode == 1, err
+    assert "enough" in out.decode()
+    assert "2 tasks: 2 cancelled" in watched.decode()
+    assert weft("tasks", "cancel", root_id, db=db).code == 2, "it is over"
+
+
+def test_limits_are_read_and_wrong_ones_refused(db: str) -> None:
+    assert run(db, [{"name": "a"}], "--concurrency", "1", "--limit", "command=1").code == 0
+    for wrong in ("command", "command=", "command=0", "=3", "command=x"):
+        assert run(db, [{"name": "a"}], "--limit", wrong).code == 2
+
+
+def test_a_missing_flow_and_broken_input_are_told_as_everywhere(db: str) -> None:
+    assert weft("flow", "run", "00000000-0000-4000-8000-000000000000", db=db).code == 3
+    assert weft("flow", "run", "nowhere.json", db=db).code == 2
+    assert run(db, [{"nam": "a"}]).code == 2
+
+
+def test_on_a_terminal_the_tree_lives_and_is_then_replaced_by_the_last_one(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps([{"name": "root"}, command("slow", "import time; time.sleep(0.7)")]))
+
+    shown = on_terminal(db, "flow", "run", str(file))
+
+    assert "▶ slow" in shown, "the live view"
+    assert "✔ slow" in shown, "the end"
+    assert "2 tasks: 2 completed" in shown
+
+
+def test_schedules_are_listed_foretold_and_switched(db: str) -> None:
+    daily = {"schedule_type": "daily", "schedule_expression": "09:00", "schedule_enabled": True}
+    document = [{"name": "report", **daily, "params": {"timezone": "Europe/Berlin"}}]
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"]
+
+    listed = weft("schedule", "list", db=db)
+    foretold = weft("schedule", "next", root_id, "-n", "3", "--json", db=db).json
+    off = weft("schedule", "disable", root_id, db=db)
+
+    assert "daily 09:00" in listed.out
+    assert len(foretold["next"]) == 3
+    assert off.out == "off\n"
+    assert weft("schedule", "list", db=db).out == "no schedules\n"
+    assert weft("schedule", "enable", root_id, "--json", db=db).json["next_run_at"] == foretold["next"][0]
+    plain = run(db, [{"name": "a"}], "--json").json["root_id"]
+    assert weft("schedule", "next", plain, db=db).err.startswith("error: no-schedule: ")
+
+
+def test_running_a_scheduled_definition_runs_a_copy(db: str) -> None:
+    hourly = {"schedule_type": "interval", "schedule_expression": "3600", "schedule_enabled": True}
+    ran = run(db, [{"name": "report", **hourly}], "--json")
+
+    tasks = weft("tasks", "list", "--json", db=db).json["tasks"]
+    assert ran.json["counts"] == {"completed": 1}
+    assert sorted(task["status"] for task in tasks) == ["completed", "pending"]
+
+
+def test_a_server_fires_schedules_and_stops_on_sigterm(store_url: str) -> None:
+    every = {"schedule_type": "interval", "schedule_expression": "1", "schedule_enabled": True, "max_runs": 2}
+    document = json.dumps([{"name": "tick", **every}])
+    weft("flow", "submit", "-", db=store_url, stdin=document)
+    server = started(store_url, "serve", "--no-http")
+
+    def runs() -> int:
+        tasks = weft("tasks", "list", "--status", "completed", "--json", db=store_url).json["tasks"]
+        return len(tasks)
+
+    wait_for(lambda: runs() == 2)
+    server.terminate()
+    _, err = server.communicate(timeout=30)
+
+    assert server.returncode == 0, err
+    events = weft("tasks", "events", "--json", db=store_url).json["events"]
+    assert [event["type"] for event in events].count("schedule.fired") == 2
+    assert weft("serve", db=store_url).code == 2
+
+
+def started(db: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "WEFT_DB": db}
+    return subprocess.Popen(
+        [sys.executable, "-m", "weft", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+
+
+def wait_for(condition: Any, *, seconds: float = 60.0) -> None:
+    """Wait until a condition holds in another process, which has no other way to tell us."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+def on_terminal(db: str, *arguments: str) -> str:
+    """Everything a command shows on a terminal of its own."""
+    master, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "WEFT_DB": db, "TERM": "xterm-256color", "COLUMNS": "120"},
+    )
+    os.close(terminal)
+    shown = b""
+    while True:
+        ready, _, _ = select.select([master], [], [], 60)
+        try:
+            piece = os.read(master, 65536) if ready else b""
+        except OSError:  # the terminal is gone with its process
+            piece = b""
+        if not piece:
+            break
+        shown += piece
+    os.close(master)
+    assert process.wait(timeout=30) == 0
+    return shown.decode("utf-8", "replace")
