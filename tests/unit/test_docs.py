@@ -49,7 +49,7 @@ def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
     )
 
-    assert done.stdout == "a pending\n  b pending\n"
+    assert done.stdout == "a completed\n  b completed\n"
 
 
 def test_the_python_example_of_the_executors_page_runs() -> None:
@@ -65,3 +65,13 @@ def test_every_executor_and_every_setting_of_executors_is_documented() -> None:
     assert {name for name in BUILT_IN_IDS if f"`{name}`" not in executors} == set()
     for kind in (CommandSettings, HttpSettings, PythonSettings):
         assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
+
+
+def test_the_python_example_of_the_engine_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "engine.md").read_text(), re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "{'text': 'Hello, Ada!'}\n"
