@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.engine.shapes import SHAPES, a_flow
+from bench.engine.graphs import SHAPES
+from bench.engine.shapes import a_flow
 from bench.measure import machine
 from bench.store.sqlite import bare
 from weft.app import App

@@ -1,0 +1,1 @@
+"""Other engines beside weft, each in an environment of its own."""
