@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.engine.graphs import SHAPES
 from bench.engine.shapes import a_flow
-from bench.measure import machine
+from bench.measure import NOW, machine
 from bench.store.sqlite import bare
 from weft.app import App
 from weft.engine.limits import EngineLimits
@@ -31,15 +31,19 @@ CONCURRENCY = 500
 async def run_flow(shape: str, size: int) -> tuple[float, float]:
     """Seconds to store and run, and KB of resident memory for each task that waited."""
     flow = a_flow(shape, size)
+    root_id, now = flow.root.id, flow.root.created_at or NOW
+    submit = SubmitFlow(flow, now, is_run=True)
+    del flow  # the engine does not hold it either
     with tempfile.TemporaryDirectory() as folder:
         async with await App.open(f"{folder}/weft.db", limits=EngineLimits(concurrency=CONCURRENCY)) as app:
             await app.engine()
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             began = time.perf_counter()
-            await app.store.operate(SubmitFlow(flow, flow.root.created_at, True), owner=EVERYONE)  # type: ignore[arg-type]
-            await app.wait(flow.root.id)
+            await app.store.operate(submit, owner=EVERYONE)
+            del submit
+            await app.wait(root_id)
             took = time.perf_counter() - began
-            summary = await app.summary(flow.root.id)
+            summary = await app.summary(root_id)
             assert summary.counts == {"completed": size}, summary
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return took, grown / size

@@ -11,7 +11,7 @@ import time
 
 import msgspec
 
-from bench.engine.shapes import layers
+from bench.engine.graphs import layers
 from bench.measure import machine
 
 SIZE = 100_000

@@ -53,18 +53,20 @@ class Engine:
         )
         self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
-        self._running: dict[Claim, asyncio.Task[Ending]] = {}
+        self._running: dict[Claim, asyncio.Task[None]] = {}
         self._worker = Worker(store, self._clock, self._limits, running=self._running, on_lost=self._lose)
         self._flows: dict[TaskId, _FlowRun] = {}
         self._endings: list[Ending] = []
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._pump: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._worker.start()
         self._pump = asyncio.create_task(self._work(), name="weft-engine")
+        self._looking = asyncio.create_task(self._keep_looking(), name="weft-engine-poll")
         return self
 
     async def __aexit__(
@@ -125,6 +127,8 @@ class Engine:
             await asyncio.wait(self._running.values(), timeout=grace)
         self._lose(tuple(self._running))
         await asyncio.wait([self._pump])
+        if self._looking is not None:
+            self._looking.cancel()
         await self._worker.stop()
 
     async def _work(self) -> None:
@@ -189,18 +193,25 @@ class Engine:
         claim, method = claimed.claim, method_of(claimed.task)
         self._slots.take(method)
         self._flows[claim.task_tree_id].running += 1
-        work = asyncio.create_task(self._attempts.perform(claimed, self._reports.of(claim)))
+        work = asyncio.create_task(self._attempt(claimed, method))
         self._running[claim] = work
-        # A callback and not a `finally` in the work: a task cancelled before its first step runs no code.
-        work.add_done_callback(partial(self._ended, claim, method))
+        # A task that is cancelled before its first step runs no code of its own.
+        work.add_done_callback(partial(self._let_go, claim, method))
 
-    def _ended(self, claim: Claim, method: str, work: asyncio.Task[Ending]) -> None:
-        del self._running[claim]
-        self._slots.give(method)
-        self._flows[claim.task_tree_id].running -= 1
-        if not work.cancelled():
-            self._endings.append(work.result())
-        self._wake.set()
+    async def _attempt(self, claimed: Claimed, method: str) -> None:
+        claim = claimed.claim
+        try:
+            self._endings.append(await self._attempts.perform(claimed, self._reports.of(claim)))
+        finally:
+            # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
+            self._let_go(claim, method)
+
+    def _let_go(self, claim: Claim, method: str, _work: asyncio.Task[None] | None = None) -> None:
+        """Forget an attempt, however it ended; the second time does nothing."""
+        if self._running.pop(claim, None) is not None:
+            self._slots.give(method)
+            self._flows[claim.task_tree_id].running -= 1
+            self._wake.set()
 
     def _lose(self, claims: Collection[Claim]) -> None:
         for claim in claims:
@@ -214,11 +225,19 @@ class Engine:
                 flow.ended.set()
 
     async def _sleep(self, outlook: Outlook) -> None:
-        seconds = self._limits.poll_seconds
-        if outlook.next_ready_at is not None:
-            seconds = min(seconds, (outlook.next_ready_at - self._clock.now()).total_seconds())
+        """Wait for something to do: an attempt that ended, a delayed task, the next look at the store."""
+        if outlook.next_ready_at is None:
+            await self._wake.wait()
+            return
+        seconds = (outlook.next_ready_at - self._clock.now()).total_seconds()
         alarm = asyncio.get_running_loop().call_later(max(seconds, 0.001), self._wake.set)
         try:
             await self._wake.wait()
         finally:
             alarm.cancel()
+
+    async def _keep_looking(self) -> None:
+        """Wake the pump now and then: other processes make tasks ready, and end flows."""
+        while True:
+            await asyncio.sleep(self._limits.poll_seconds)
+            self._wake.set()

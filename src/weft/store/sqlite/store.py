@@ -1,4 +1,4 @@
-"""The SQLite store: one writing thread with group commit, readers on their own connections."""
+"""The SQLite store: one writer with group commit, readers on their own connections."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import event_of, micros, task_of
-from weft.store.sqlite.writer_thread import WriterThread
+from weft.store.sqlite.writer import Writer
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import Task
@@ -41,7 +41,7 @@ class SqliteStore(GroupedWrites):
         self._path = path
         self._writer = writer
         self._synchronous = synchronous
-        self._writing = WriterThread(writer, path)
+        self._writing = Writer(writer, path, waits_for_disk=synchronous == "FULL")
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -179,7 +179,7 @@ class SqliteStore(GroupedWrites):
             connection.close()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        self._writing.submit(requests, done)
+        self._writing.commit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         if self._is_closed:
@@ -217,6 +217,8 @@ def _open_writer(path: Path, synchronous: str) -> sqlite3.Connection:
         connection = connect(path, is_reader=False, synchronous=synchronous)
         try:
             prepare(connection, path)
+            # From here on the writer waits in its own way: never in the event loop.
+            connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             connection.close()
             raise

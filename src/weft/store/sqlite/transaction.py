@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.collector import paused_collector
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.store.errors import StoreError
@@ -56,7 +55,6 @@ _OF_ONE_REQUEST = (
 """What a value that SQLite cannot hold, or a broken constraint, is told with: the fault of one request."""
 
 
-@paused_collector()
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     connection.execute("BEGIN IMMEDIATE")

@@ -1,0 +1,107 @@
+"""The one that writes to a SQLite file: small groups at once, in the event loop; others in a thread."""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.collector import paused_collector
+from weft.store.group_commit import Done
+from weft.store.protocol import Outlook
+from weft.store.requests import Operate, Request
+from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
+from weft.store.sqlite.transaction import commit_group
+
+SMALL_GROUP = 8
+"""Requests, and claimed tasks, that take a fraction of a millisecond to write. Handing so little to a thread
+and back takes as long as the work, on an idle machine, and a chain of tasks does nothing else."""
+
+FIRST_PAUSE_SECONDS = 0.001
+LONGEST_PAUSE_SECONDS = 0.02
+"""How long to wait between looks whether another process has let go of the file."""
+
+
+class Writer:
+    """Commits groups of requests, one at a time, on a connection that does not wait for locks by itself."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, waits_for_disk: bool) -> None:
+        self._connection = connection
+        self._path = path
+        self._waits_for_disk = waits_for_disk
+        self._last_claimed = 0
+        self._queue: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Request], Done] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._work, name="weft-writer", daemon=True)
+        self._thread.start()
+
+    def commit(self, requests: Sequence[Request], done: Done) -> None:
+        """Commit the requests and call `done` in the running event loop; nothing else may be under way."""
+        if self._is_small(requests):
+            outcomes = self._outcomes(requests)
+            if not _is_busy(outcomes):
+                done(outcomes)
+                return
+        self._queue.put((asyncio.get_running_loop(), requests, done))
+
+    def stop(self) -> None:
+        """End the thread; nothing may be under way."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _is_small(self, requests: Sequence[Request]) -> bool:
+        """Whether the group is written in a moment; a claim is taken to bring as much as the last one did."""
+        return (
+            len(requests) <= SMALL_GROUP
+            and self._last_claimed <= SMALL_GROUP
+            and not self._waits_for_disk
+            and not any(isinstance(request, Operate) for request in requests)
+        )
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            loop, requests, done = item
+            with paused_collector():
+                outcomes = self._outcomes_patiently(requests)
+            try:
+                loop.call_soon_threadsafe(done, outcomes)
+            except RuntimeError:  # the loop was closed meanwhile; nobody waits for the answer
+                return
+
+    def _outcomes_patiently(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
+        """The outcomes, once no other process holds the file, or after the longest reasonable wait."""
+        deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+        pause = FIRST_PAUSE_SECONDS
+        outcomes = self._outcomes(requests)
+        while _is_busy(outcomes) and time.monotonic() < deadline:
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            outcomes = self._outcomes(requests)
+        return translated(outcomes, self._path) if isinstance(outcomes, sqlite3.Error) else outcomes
+
+    def _outcomes(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
+        try:
+            outcomes = commit_group(self._connection, requests)
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return error
+            translation = translated(error, self._path)
+            translation.__cause__ = error
+            return translation
+        except Exception as error:
+            return error
+        last = outcomes[-1] if outcomes else None
+        self._last_claimed = len(last.claimed) if isinstance(last, Outlook) else self._last_claimed
+        return outcomes
+
+
+def _is_busy(outcomes: Sequence[Any] | Exception) -> bool:
+    """Whether nothing was begun because another process is writing."""
+    return (
+        isinstance(outcomes, sqlite3.OperationalError)
+        and getattr(outcomes, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+    )
