@@ -201,7 +201,8 @@ class Engine:
     async def _attempt(self, claimed: Claimed, method: str) -> None:
         claim = claimed.claim
         try:
-            self._endings.append(await self._attempts.perform(claimed, self._reports.of(claim)))
+            ending = await self._attempts.perform(claimed, self._reports.of(claim))
+            self._endings.append(ending)  # a statement of its own: the list is another one after the wait
         finally:
             # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
             self._let_go(claim, method)
