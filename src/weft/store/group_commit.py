@@ -45,32 +45,40 @@ class GroupCommit:
 
         A caller that is cancelled while waiting does not take its write back: it may be committed already.
         """
-        (outcome,) = await self._accept([request])
+        (outcome,) = await self._accept([request], begins_at_once=False)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
     async def write_together(self, requests: Sequence[Any]) -> Sequence[Any]:
-        """The value or error of each request, all committed in one transaction."""
-        return await self._accept(requests)
+        """The value or error of each request, all committed in one transaction.
+
+        Its caller has gathered what there is to write, so a group begins at once; a single write waits a turn
+        of the event loop for others that come with it.
+        """
+        return await self._accept(requests, begins_at_once=True)
 
     async def close(self) -> None:
         """Wait until everything accepted is written; accept nothing more."""
         self._is_closed = True
         await self._idle.wait()
 
-    def _accept(self, requests: Sequence[Any]) -> asyncio.Future[Sequence[Any]]:
+    def _accept(self, requests: Sequence[Any], *, begins_at_once: bool) -> asyncio.Future[Sequence[Any]]:
         if self._is_closed:
             raise StoreError("the store is closed")
-        answer: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Sequence[Any]] = loop.create_future()
         self._waiting.append(_Batch(requests, answer))
         if not self._is_busy:
-            self._begin()
+            self._is_busy = True
+            self._idle.clear()
+            if begins_at_once:
+                self._begin()
+            else:
+                loop.call_soon(self._begin)
         return answer
 
     def _begin(self) -> None:
-        self._is_busy = True
-        self._idle.clear()
         group = self._next_group()
         requests = (
             group[0].requests if len(group) == 1 else [one for batch in group for one in batch.requests]
