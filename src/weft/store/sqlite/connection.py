@@ -33,8 +33,11 @@ WAL_PAGES = 10_000
 """How long the log grows before it is copied into the file: 40 MB. A small step changes a dozen pages, and
 with the default of 1,000 pages the copying would take as long as the work."""
 
-CACHE_KIB = 64 * 1024
-"""Enough to hold the indexes of a million tasks; with the 2 MB default, inserts slow down as a flow grows."""
+WRITER_CACHE_KIB = 256 * 1024
+"""Enough for the indexes of a million tasks; with the 2 MB default, inserts slow down as a flow grows."""
+
+READER_CACHE_KIB = 16 * 1024
+"""Readers look here and there, and there are several of them."""
 
 _BY_CODE: dict[int, type[WeftError]] = {
     sqlite3.SQLITE_BUSY: StoreBusy,
@@ -81,7 +84,7 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
         cached_statements=256,
     )
     connection.create_function("casefold", 1, _casefold, deterministic=True)
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB if is_reader else WRITER_CACHE_KIB}")
     connection.execute("PRAGMA temp_store = MEMORY")
     if is_reader:
         connection.execute("PRAGMA query_only = ON")
