@@ -25,3 +25,9 @@ MAX_SUGGESTIONS = 20
 
 MAX_COUNT = 2**63 - 1
 """Largest count of runs: what a store keeps in an integer column."""
+
+MAX_PROGRAM_CHARACTERS = 16 * 1024 * 1024
+"""Longest program text that is read: a library of a thousand templates fits many times."""
+
+MAX_PROGRAM_DEPTH = 1_000
+"""Deepest nesting of a program: far beyond what a person writes, and safe for every walk over the tree."""

@@ -1,0 +1,1 @@
+"""Syntax tree to value. Everything that touches the world goes through `Effects`."""

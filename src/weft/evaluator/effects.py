@@ -1,0 +1,166 @@
+"""The one door to the world: what the evaluator asks for, and who answers.
+
+The evaluator is deterministic; a step's key says where in the evaluation it was asked for, and is the same
+whenever the same program is evaluated with the same answers, whatever ran concurrently.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from weft.evaluator.results import TaskResult
+from weft.language.spans import NOWHERE, Span
+from weft.language.task_fields import (
+    ContextAssembly,
+    ContextManagement,
+    HistorySettings,
+    OutputFormat,
+)
+
+
+class ContextPayload(Struct, frozen=True):
+    """What of the surroundings reaches a task, and what is to be fetched for it."""
+
+    settings: ContextManagement
+    inherited: dict[str, Any] = field(default_factory=dict)
+    """Bindings of the parent that are handed down: all, none, or the relevant inputs."""
+    previous_outputs: str | None = None
+    """What earlier steps gave, as `accumulation_format` says; None when nothing is accumulated."""
+    wants_fresh: bool = False
+    """Whether memory is to be asked for what is relevant."""
+    relevant_inputs: tuple[str, ...] = ()
+    """The inputs that take part in the query of memory."""
+    assembly: ContextAssembly | None = None
+
+
+class Files(Struct, frozen=True):
+    """`file_paths` with its placeholders filled."""
+
+    source: str
+    paths: tuple[str, ...] = ()
+    text: str | None = None
+
+
+class Repair(Struct, frozen=True):
+    """The second ask: what came back the first time, and what was wrong with it."""
+
+    content: str
+    error: str
+
+
+class ModelCall(Struct, frozen=True, kw_only=True):
+    """An atomic task, ready to be sent: every placeholder is filled."""
+
+    prompt: str
+    system: str | None = None
+    description: str | None = None
+    template: str | None = None
+    subtype: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    criteria: str | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+    output_format: OutputFormat | None = None
+    output_schema: dict[str, Any] | bool | None = None
+    """The JSON Schema of the output format."""
+    context: ContextPayload
+    files: Files | None = None
+    tools: tuple[str, ...] = ()
+    history: HistorySettings | None = None
+    timeout_seconds: float | None = None
+    reuse: bool | None = None
+    repair: Repair | None = None
+
+
+class ScriptRun(Struct, frozen=True, kw_only=True):
+    """A program to run: values reach it as argv, stdin and environment."""
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    stdin: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    template: str | None = None
+    subtype: str | None = None
+    description: str | None = None
+    reuse: bool | None = None
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A tool called by name: `system:read_files`."""
+
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    positional: tuple[Any, ...] = ()
+
+
+class ContextQuery(Struct, frozen=True, kw_only=True):
+    """`ContextGenerationInput`: what memory is asked; it answers with an AssociativeMatchResult."""
+
+    query: str | None = None
+    template_description: str | None = None
+    template_type: str | None = None
+    template_subtype: str | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+    inherited_context: str | None = None
+    previous_outputs: str | None = None
+    matching_strategy: str = "content"
+
+
+class Composite(Struct, frozen=True, kw_only=True):
+    """A task made of others: sequential, reduce, a loop, a template call. It has no effect of its own."""
+
+    kind: str
+    name: str | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+
+class Step(Struct, frozen=True):
+    """A request, and where in the evaluation it was made."""
+
+    key: str
+    """Numbers from the root, `/` between levels: `3/1/2`. Concurrent branches have levels of their own."""
+    request: ModelCall | ScriptRun | ToolCall | ContextQuery | Composite
+    span: Span = NOWHERE
+
+
+class ScriptOutcome(Struct, frozen=True):
+    """How a program ended."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    is_timed_out: bool = False
+
+
+class Effects(Protocol):
+    """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
+
+    async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
+        """The model's answer; the evaluator parses it."""
+        ...
+
+    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+        """How the program ended, whatever its exit code."""
+        ...
+
+    async def call_tool(self, step: Step, call: ToolCall) -> Any:
+        """What the tool returns, as JSON."""
+        ...
+
+    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+        """The AssociativeMatchResult, as JSON."""
+        ...
+
+    async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        """The result of a composite: of `body`, or one that is known already."""
+        ...
+
+    def log(self, message: str) -> None:
+        """Keep a message of `log-message`; not a step."""
+        ...
+
+    def tools(self) -> frozenset[str] | None:
+        """The names of the tools there are; None when that cannot be said."""
+        ...

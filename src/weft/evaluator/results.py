@@ -1,0 +1,90 @@
+"""What a task gives: TaskResult, and the TaskError union of the specification."""
+
+from typing import Any, Literal, get_args
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+ReturnStatus = Literal["COMPLETE", "CONTINUATION", "FAILED"]
+
+TaskFailureReason = Literal[
+    "context_retrieval_failure",
+    "context_matching_failure",
+    "context_parsing_failure",
+    "xml_validation_failure",
+    "output_format_failure",
+    "execution_timeout",
+    "execution_halted",
+    "subtask_failure",
+    "input_validation_failure",
+    "template_not_found",
+    "tool_execution_error",
+    "llm_error",
+    "dependency_error",
+    "connection_error",
+    "protocol_error",
+    "configuration_error",
+    "unexpected_error",
+]
+FAILURE_REASONS: tuple[str, ...] = get_args(TaskFailureReason)
+
+
+class ResourceExhaustion(
+    Struct, frozen=True, tag="RESOURCE_EXHAUSTION", tag_field="type", omit_defaults=True
+):
+    """A budget or window is used up."""
+
+    resource: str
+    """turns, context, output (specification); steps, calls, depth, size, tokens, cost (ours)."""
+    message: str
+    metrics: dict[str, float] | None = None
+    content: str | None = None
+
+
+class TaskFailure(Struct, frozen=True, tag="TASK_FAILURE", tag_field="type", omit_defaults=True):
+    """A task could not do its work."""
+
+    reason: TaskFailureReason
+    message: str
+    content: str | None = None
+    notes: dict[str, Any] | None = None
+    details: dict[str, Any] | None = None
+    """`TaskFailureDetails`: failing_expression, script_stdout, failedStep, totalSteps, partialResults ..."""
+
+
+class InvalidOutput(Struct, frozen=True, tag="INVALID_OUTPUT", tag_field="type", omit_defaults=True):
+    """A result breaks what was promised of it (a template's return type)."""
+
+    message: str
+    content: str | None = None
+    violations: list[str] | None = None
+
+
+class ValidationFailure(Struct, frozen=True, tag="VALIDATION_ERROR", tag_field="type", omit_defaults=True):
+    """A program, template or argument is wrong."""
+
+    message: str
+    path: str | None = None
+    invalid_model: bool | None = field(default=None, name="invalidModel")
+    content: str | None = None
+
+
+class XmlParseFailure(Struct, frozen=True, tag="XML_PARSE_ERROR", tag_field="type", omit_defaults=True):
+    """A text is no XML."""
+
+    message: str
+    location: str | None = None
+    content: str | None = None
+
+
+TaskError = ResourceExhaustion | TaskFailure | InvalidOutput | ValidationFailure | XmlParseFailure
+
+
+class TaskResult(Struct, frozen=True, omit_defaults=True):
+    """What a task gives; snake_case here, the specification's names in JSON."""
+
+    content: str
+    status: ReturnStatus
+    criteria: str | None = None
+    parsed_content: Any | UnsetType = field(default=UNSET, name="parsedContent")
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Free; `error` holds the TaskError of a failed task, as JSON."""

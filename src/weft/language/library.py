@@ -1,0 +1,78 @@
+"""The task library: templates by name."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.language.spans import Span
+from weft.language.suggestions import nearest
+from weft.language.task_fields import Parameter
+from weft.language.tree import Node, Template
+
+
+class DuplicateTask(RequestError):
+    """A template's name is taken."""
+
+    code = "duplicate-task"
+
+    def __init__(self, *, name: str, first: Span | None) -> None:
+        place = f" (first at {first})" if first is not None else ""
+        super().__init__(f"task '{name}' is already registered{place}")
+        self.name = name
+
+
+class UnknownTask(RequestError, KeyError):
+    """The library has no template of that name."""
+
+    code = "unknown-task"
+
+    def __init__(self, *, name: str, known: Iterator[str]) -> None:
+        super().__init__(f"task '{name}' is not in the library{nearest(name, known)}")
+        self.name = name
+
+
+class TaskDefinition(Struct, frozen=True):
+    """A template as the library keeps it."""
+
+    name: str
+    type: str
+    """atomic, sequential, reduce, script, director_evaluator_loop; `composite` for any other body."""
+    subtype: str | None
+    metadata: dict[str, Any]
+    """`parameters`: their names in order; `returns`: the shape, or None; `description`."""
+    ast_node: Node
+    """The body."""
+    parameters: tuple[Parameter, ...]
+    template: Template
+
+
+class TaskLibrary:
+    """Templates by name; a name is registered once."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, TaskDefinition] = {}
+
+    def register_task(self, task_def: TaskDefinition) -> None:
+        """Add a definition; raises DuplicateTask when the name is taken."""
+        taken = self.tasks.get(task_def.name)
+        if taken is not None:
+            raise DuplicateTask(name=task_def.name, first=taken.template.span)
+        self.tasks[task_def.name] = task_def
+
+    def get_task(self, name: str) -> TaskDefinition:
+        """The definition of that name; raises UnknownTask, which is a KeyError too."""
+        found = self.tasks.get(name)
+        if found is None:
+            raise UnknownTask(name=name, known=iter(self.tasks))
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tasks
+
+    def __iter__(self) -> Iterator[TaskDefinition]:
+        return iter(self.tasks.values())
+
+    def __len__(self) -> int:
+        return len(self.tasks)

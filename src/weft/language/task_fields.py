@@ -1,0 +1,73 @@
+"""What task nodes are made of besides nodes: context settings, output format, files, parameters."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+if TYPE_CHECKING:  # tree.py is made of these
+    from weft.language.tree import Text
+
+InheritContext = Literal["full", "none", "subset"]
+AccumulationFormat = Literal["full_output", "notes_only"]
+FreshContext = Literal["enabled", "disabled"]
+
+
+class ContextOverrides(Struct, frozen=True):
+    """The part of `context_management` that an author wrote; None: left out."""
+
+    inherit_context: InheritContext | None = None
+    accumulate_data: bool | None = None
+    accumulation_format: AccumulationFormat | None = None
+    fresh_context: FreshContext | None = None
+
+
+class ContextManagement(Struct, frozen=True):
+    """Settings in force: defaults of the operator with the author's overrides (`merged_context`)."""
+
+    inherit_context: InheritContext
+    accumulate_data: bool
+    accumulation_format: AccumulationFormat
+    fresh_context: FreshContext
+
+
+class OutputFormat(Struct, frozen=True):
+    """`output_format`. The schema is a name (`string[]`), a path of a JSON Schema file, or a JSON Schema."""
+
+    type: Literal["json", "text"]
+    schema: str | None = None
+    """As written: a name, a path, or a JSON Schema as JSON text (normalised: sorted keys, no spaces)."""
+
+
+class FilePaths(Struct, frozen=True):
+    """`file_paths`: which files belong to the context."""
+
+    source: Literal["literal", "command", "description", "context_description"] = "literal"
+    paths: tuple["Text", ...] = ()
+    text: "Text | None" = None
+    """The command, or the description to match."""
+
+
+class ContextAssembly(Struct, frozen=True):
+    """`context_assembly`: guidance for what comes first; free text, as written."""
+
+    primary_elements: str | None = None
+    secondary_elements: str | None = None
+    excluded_elements: str | None = None
+
+
+class HistorySettings(Struct, frozen=True):
+    """`HistoryConfigSettings` of the specification."""
+
+    use_session_history: bool = True
+    history_turns_to_include: int | None = None
+    record_in_session_history: bool = True
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of a template."""
+
+    name: str
+    type: str | None = None
+    """A shape as of `schema`; None: any value."""
+    default: Any | UnsetType = UNSET
+    """JSON; UNSET: the argument is required."""
