@@ -35,7 +35,8 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
         rows += _within_limits(_ready(writing, flows, free, slots, now), free, slots)
-    claimed = tuple(_claimed(writing, wanted, row) for row in rows)
+    writing.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
+    claimed = tuple(_claimed(writing, wanted, row, now) for row in rows)
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
     return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
@@ -81,10 +82,8 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
     return kept
 
 
-def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...]) -> Claimed:
+def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...], now: int) -> Claimed:
     task, attempt = task_of(row[:_WIDTH]), row[_WIDTH] + 1
-    now = micros(wanted.now)
-    writing.execute(_CLAIM, (now, wanted.worker, task.id))
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
     return Claimed(claim, started(task, wanted))

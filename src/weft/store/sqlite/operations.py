@@ -89,7 +89,15 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
         raise TaskExists(task_ids=taken) from error
     for root_id in {task.task_tree_id for task in tasks}:
         writing.execute(SQL["mark_referenced"], (root_id,))
-    writing.executemany(SQL["insert_dependent"], dependent_rows(tasks))
+    (last,) = writing.execute(SQL["last_seq"]).fetchone()
+    seqs = {task.id: seq for seq, task in enumerate(tasks, last + 1 - len(tasks))}
+    writing.executemany(
+        SQL["insert_dependent_of_seq"],
+        (
+            (seqs[dependency], seqs[dependent], is_required)
+            for dependency, dependent, is_required in dependent_rows(tasks)
+        ),
+    )
 
 
 def _update(writing: Writing, tasks: Sequence[Task]) -> None:

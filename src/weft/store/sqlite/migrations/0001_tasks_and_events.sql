@@ -53,12 +53,13 @@ CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
 CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
 CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress';
 
--- Who waits for a task: the dependencies of the records, turned round.
+-- Who waits for a task: the dependencies of the records, turned round. By `seq`, not by id: tasks mostly end in
+-- the order of their creation, so what is looked up together lies together, and an ending needs no index of ids.
 CREATE TABLE dependents (
-    dependency_id TEXT NOT NULL,
-    task_id TEXT NOT NULL,
+    dependency INTEGER NOT NULL,
+    dependent INTEGER NOT NULL,
     is_required INTEGER NOT NULL,
-    PRIMARY KEY (dependency_id, task_id)
+    PRIMARY KEY (dependency, dependent)
 ) STRICT, WITHOUT ROWID;
 
 -- Processes that run tasks; one whose lease has run out is taken for dead.

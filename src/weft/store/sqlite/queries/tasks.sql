@@ -25,6 +25,7 @@ WHERE id = ?;
 -- Of a flow that has just been added: what was made from its tasks may have been stored before. ?1 root
 UPDATE tasks SET has_references = 1
 WHERE task_tree_id = ?1
+  AND EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id IS NOT NULL) -- asked once
   AND EXISTS (
     SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id AND made.user_id IS tasks.user_id
   );
@@ -56,6 +57,9 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1);
 
+-- name: last_seq
+SELECT max(seq) FROM tasks;
+
 -- name: task_exists
 SELECT 1 FROM tasks WHERE id = ?;
 
@@ -65,15 +69,15 @@ WHERE task_tree_id = :root AND (:everyone OR user_id IS :user_id) GROUP BY statu
 
 -- name: count_blocked
 -- Pending tasks that can never start: see `weft.tasks.summary.blocked`.
-WITH RECURSIVE blocked (id) AS (
-    SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
+WITH RECURSIVE blocked (seq) AS (
+    SELECT dependents.dependent FROM tasks JOIN dependents ON dependents.dependency = tasks.seq
     WHERE tasks.task_tree_id = ?1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
     UNION
-    SELECT dependents.task_id FROM blocked
-    JOIN tasks ON tasks.id = blocked.id AND tasks.status = 'pending'
-    JOIN dependents ON dependents.dependency_id = blocked.id
+    SELECT dependents.dependent FROM blocked
+    JOIN tasks ON tasks.seq = blocked.seq AND tasks.status = 'pending'
+    JOIN dependents ON dependents.dependency = blocked.seq
 )
-SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
+SELECT count(*) FROM blocked JOIN tasks ON tasks.seq = blocked.seq WHERE tasks.status = 'pending';
 
 -- name: due_schedules
 -- ?1 now, ?2 limit
