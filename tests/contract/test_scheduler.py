@@ -12,7 +12,7 @@ from weft.clock import ManualClock
 from weft.engine.scheduler import MAX_CAUGHT_UP, Scheduler
 from weft.ids import TaskId, new_task_id
 from weft.settings import Settings
-from weft.store.protocol import EVERYONE, DueSchedule, EventFilter, TaskStore
+from weft.store.protocol import EVERYONE, DueSchedule, EventFilter, Owner, TaskStore
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.operations import FireSchedule
 from weft.tasks.record import Origin, Status, Task
@@ -325,6 +325,7 @@ async def test_an_operation_learns_which_tasks_have_an_unfinished_run(
     assert await store.operate(Look(needs), owner=EVERYONE) == frozenset()
     (firing,) = await scheduler.fire_due()
     assert await store.operate(Look(needs), owner=EVERYONE) == {fired.root.id}
+    assert await store.operate(Look(needs), owner=Owner("somebody else")) == frozenset()
     assert firing.run is not None
     await store.stop_flow(firing.run.root.id, owner=EVERYONE)
     assert await store.operate(Look(needs), owner=EVERYONE) == frozenset()

@@ -93,7 +93,7 @@ def due_between(schedule: Schedule, *, after: datetime, until: datetime, limit: 
     plan = _plan(schedule)
     runs_left = _runs_left(schedule)
     wanted = limit if runs_left is None else min(limit, runs_left)
-    return tuple(islice(_times(plan, _utc(after), _utc(until)), wanted))
+    return tuple(islice(_times(plan, _utc(after), _utc(until)), max(0, wanted)))
 
 
 def count_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> int:
