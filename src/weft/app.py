@@ -139,17 +139,24 @@ class App:
         await (await self.engine()).follow(root_id)
 
     async def serve(self) -> None:
-        """Run every flow that is to be run, and fire schedules, until the engine is stopped."""
+        """Run every flow that is to be run, and fire schedules, until the engine is stopped.
+
+        Raises what ended the engine or the scheduler: one without the other would serve nobody well.
+        """
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.scheduler import Scheduler
 
         engine = await self.engine()
-        scheduler = asyncio.create_task(Scheduler(self.store, self._clock, new_id=self._new_id).run())
+        scheduler = Scheduler(self.store, self._clock, new_id=self._new_id)
+        parts = [asyncio.create_task(engine.serve()), asyncio.create_task(scheduler.run())]
         try:
-            await engine.serve()
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            scheduler.cancel()
-            await asyncio.wait([scheduler])
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+        for part in ended:
+            await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
         """Stop running tasks here; what is unfinished after the grace time is given back."""

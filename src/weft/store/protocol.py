@@ -11,7 +11,7 @@ from weft.ids import TaskId
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
-from weft.tasks.record import Status, Task
+from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.states import Outcome
 from weft.tasks.summary import FlowSummary
 
@@ -72,6 +72,16 @@ class Outlook(Struct, frozen=True, kw_only=True):
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
     """When the next delayed task of the flows may start."""
+
+
+class DueSchedule(Struct, frozen=True):
+    """A schedule that is on and whose time has come, as somebody who only looks sees it."""
+
+    task_id: TaskId
+    next_run_at: datetime
+    params: JsonObject | None
+    has_unfinished_run: bool
+    """Whether a flow that was made from the task is still to be run."""
 
 
 class TaskFilter(Struct, frozen=True, kw_only=True):
@@ -200,12 +210,10 @@ class TaskStore(Protocol):
         """How a flow stands, without reading its tasks; raises TaskNotFound."""
         ...
 
-    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        """The tasks whose schedule is on and due, the longest overdue first."""
-        ...
-
-    async def has_unfinished_run(self, task_id: TaskId) -> bool:
-        """Whether a flow that a schedule's definition made is still to be run."""
+    async def due_schedules(
+        self, *, now: datetime, limit: int, after: DueSchedule | None = None
+    ) -> Sequence[DueSchedule]:
+        """The schedules that are on and due, the longest overdue first; those after one that is known."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

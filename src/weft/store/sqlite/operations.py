@@ -53,7 +53,10 @@ def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
         flow = known or _flow(writing, task_id, owner)
         if task_id in flow:
             flows[task_id] = flow
-    return Found(tasks, flows)
+    running = frozenset(
+        task_id for task_id in needs.unfinished_runs_of if _has_unfinished_run(writing, task_id, owner)
+    )
+    return Found(tasks, flows, running)
 
 
 def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
@@ -62,6 +65,11 @@ def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
             task_of, writing.execute(SQL["get_flow"], {"id": task_id, "limit": -1, **owner_parameters(owner)})
         )
     )
+
+
+def _has_unfinished_run(writing: Writing, task_id: TaskId, owner: Owner) -> bool:
+    parameters = {"id": task_id, **owner_parameters(owner)}
+    return bool(writing.execute(SQL["has_unfinished_run"], parameters).fetchone()[0])
 
 
 def _write(writing: Writing, changes: Changes) -> None:

@@ -14,12 +14,12 @@ from weft.ids import TaskId
 from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
-from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
-from weft.store.sqlite.rows import event_of, micros, task_of
+from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
 from weft.store.sqlite.writer import Writer
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
@@ -31,6 +31,9 @@ T = TypeVar("T")
 _SQL = load_queries("sqlite")
 _READERS = 4
 """Enough that a long listing does not hold up a short look-up; each has its own connection."""
+
+_FIRST_TIME = -(2**63)
+"""Earlier than every time in the store."""
 
 
 class SqliteStore(GroupedWrites):
@@ -95,15 +98,14 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
-    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
-            return [row[0] for row in connection.execute(_SQL["due_schedules"], (micros(now), limit))]
+    async def due_schedules(
+        self, *, now: datetime, limit: int, after: DueSchedule | None = None
+    ) -> Sequence[DueSchedule]:
+        last = (_FIRST_TIME, "") if after is None else (micros(after.next_run_at), after.task_id)
 
-        return await self._read(read)
-
-    async def has_unfinished_run(self, task_id: TaskId) -> bool:
-        def read(connection: sqlite3.Connection) -> bool:
-            return bool(connection.execute(_SQL["has_unfinished_run"], (task_id,)).fetchone()[0])
+        def read(connection: sqlite3.Connection) -> Sequence[DueSchedule]:
+            rows = connection.execute(_SQL["due_schedules"], (micros(now), limit, *last))
+            return list(map(due_schedule_of, rows))
 
         return await self._read(read)
 

@@ -45,8 +45,10 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id);
 CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
-CREATE INDEX schedules_by_due_time ON tasks (next_run_at) WHERE schedule_enabled = 1;
+CREATE INDEX schedules_by_due_time ON tasks (next_run_at, id) WHERE schedule_enabled = 1;
 CREATE INDEX running_flows ON tasks (seq) WHERE is_running = 1;
+-- A schedule may have made a million runs; whether one of them is unfinished is asked at every firing.
+CREATE INDEX unfinished_runs ON tasks (original_task_id) WHERE is_running = 1;
 -- The definition of a schedule stays pending; only its copies run.
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
     WHERE status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0;

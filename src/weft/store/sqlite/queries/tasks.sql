@@ -80,12 +80,19 @@ WITH RECURSIVE blocked (seq) AS (
 SELECT count(*) FROM blocked JOIN tasks ON tasks.seq = blocked.seq WHERE tasks.status = 'pending';
 
 -- name: due_schedules
--- ?1 now, ?2 limit
-SELECT id FROM tasks WHERE schedule_enabled = 1 AND next_run_at <= ?1 ORDER BY next_run_at LIMIT ?2;
+-- Those that come after a due time and id. ?1 now, ?2 limit, ?3 due time, ?4 id
+SELECT id, next_run_at, params, EXISTS (
+    SELECT 1 FROM tasks AS runs
+    WHERE runs.original_task_id = tasks.id AND runs.origin_type = 'copy' AND runs.is_running = 1
+)
+FROM tasks
+WHERE schedule_enabled = 1 AND next_run_at <= ?1 AND (next_run_at, id) > (?3, ?4)
+ORDER BY next_run_at, id LIMIT ?2;
 
 -- name: has_unfinished_run
--- Whether a flow made from the task as its root is to be run still. ?1 id
+-- Whether a flow made from the task as its root is to be run still. :id, :everyone, :user_id
 SELECT EXISTS (
     SELECT 1 FROM tasks
-    WHERE original_task_id = ?1 AND origin_type = 'copy' AND is_running = 1
+    WHERE original_task_id = :id AND origin_type = 'copy' AND is_running = 1
+      AND (:everyone OR user_id IS :user_id)
 );
