@@ -32,8 +32,8 @@ class Writer:
         Raises when nothing was committed, or when the connection was lost in the commit and nobody knows. A
         second try spoils nothing, but only conditional writes notice it: a copy may be made twice.
 
-        When one comes upon a record that cannot be read, which somebody else must have written, nothing of the
-        group is kept and each is tried alone: the others must not fail with it.
+        When one comes upon a record that cannot be read, which somebody else must have written, nothing of
+        the group is kept and each is tried alone: the others must not fail with it.
         """
         try:
             return await self._commit_group(requests)
