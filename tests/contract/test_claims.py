@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -515,6 +516,6 @@ async def spoil(store_url: str, task_id: TaskId) -> None:
         await connection.execute(statement)
         await connection.close()
     else:
-        with sqlite3.connect(store_url) as connection:
-            connection.execute(statement)
-        connection.close()
+        with closing(sqlite3.connect(store_url)) as file:
+            file.execute(statement)
+            file.commit()
