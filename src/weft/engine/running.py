@@ -28,6 +28,19 @@ class RunningAttempt:
     not the end of the asyncio task: after the time that the executor has to let go, the attempt ends without.
     """
 
+    __slots__ = (
+        "_alarm",
+        "_attempts",
+        "_claimed",
+        "_is_called_off",
+        "_is_over",
+        "_on_end",
+        "_reason",
+        "_work",
+        "claim",
+        "method",
+    )
+
     def __init__(self, claimed: Claimed, attempts: Attempts, report: Report, on_end: OnEnd) -> None:
         self.claim = claimed.claim
         self.method = method_of(claimed.task)
@@ -39,8 +52,6 @@ class RunningAttempt:
         self._reason: Exception | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._work = asyncio.create_task(self._run(report))
-        # A task that is cancelled before its first step runs no code of its own.
-        self._work.add_done_callback(lambda _: self._end(None))
 
     def call_off(self, reason: Exception | None = None) -> None:
         """Cancel the executor: the attempt fails for the reason or, without one, has no ending of its own."""
@@ -48,6 +59,8 @@ class RunningAttempt:
             return
         self._is_called_off, self._reason = True, reason
         self._work.cancel()
+        # One that is cancelled before its first step runs no code of its own.
+        self._work.add_done_callback(lambda _: self._end(None))
         self._set_alarm(self._attempts.let_go_seconds(self._claimed.task), self._abandon)
 
     async def _run(self, report: Report) -> None:
