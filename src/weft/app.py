@@ -99,10 +99,9 @@ class App:
     ) -> None:
         await self.close()
 
-    async def close(self) -> None:
+    async def close(self, *, grace_seconds: float | None = None) -> None:
         """Stop the engine, if there is one, finish the writes under way and close the store."""
-        if self._engine is not None:
-            await self._engine.stop()
+        await self.stop(grace_seconds=grace_seconds)
         await self.store.close()
 
     async def submit(self, document: Any) -> Flow:
@@ -164,9 +163,9 @@ class App:
             await self._engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
-        """The engine of this process, which is started when it is first needed."""
+        """The engine of this process, which is started when it is first needed, and anew after it ended."""
         async with self._opening_engine:
-            if self._engine is None:
+            if self._engine is None or not self._engine.is_running:
                 # Imported here: who only reads tasks must not pay for it.
                 from weft.engine.engine import Engine
                 from weft.engine.limits import EngineLimits

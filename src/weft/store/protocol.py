@@ -1,6 +1,6 @@
 """What a store of task records does, whatever keeps them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -40,10 +40,16 @@ class Claim(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """A task that was claimed, as it is now."""
+    """A task that was claimed, as it is now, and what became of earlier attempts at it."""
 
     claim: Claim
     task: Task
+    failures: int = 0
+    """Attempts that failed, since the task was made or retried by hand."""
+    losses: int = 0
+    """Attempts lost in a row: their process died, or its lease ran out."""
+    last_error: str | None = None
+    """Of the last attempt that failed."""
 
 
 class Ending(Struct, frozen=True):
@@ -155,7 +161,7 @@ class TaskStore(Protocol):
         ...
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
-        """Let another worker take the task over; False when the claim no longer holds."""
+        """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
@@ -178,20 +184,23 @@ class TaskStore(Protocol):
         """Make a worker known; its claims hold until its lease runs out."""
         ...
 
-    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:
-        """Prolong the worker's lease and return the tasks it holds; None: it was taken for dead."""
+    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[Claim] | None:
+        """Prolong the worker's lease and return the claims it holds; None: it was taken for dead."""
         ...
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
-        """Forget a worker and give back what it held; how many tasks that were."""
+        """Forget a worker that leaves in good order and give back what it held; how many tasks that were."""
         ...
 
     async def workers(self) -> Sequence[str]:
         """The workers that are known."""
         ...
 
-    async def recover(self, *, now: datetime) -> int:
-        """Give back the tasks of workers whose lease has run out; how many tasks that were."""
+    async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
+        """Give back the tasks of workers whose lease has run out or that are known to be dead; how many.
+
+        Their attempts are lost: `Claimed.losses` counts them until one ends.
+        """
         ...
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:

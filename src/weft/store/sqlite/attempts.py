@@ -41,7 +41,8 @@ def end(writing: Writing, request: Ending) -> bool:
     claim, at = request.claim, micros(request.outcome.at)
     columns, events = ending(request)
     if request.retry_at is not None:
-        is_held = writing.execute(_RETRY, (micros(request.retry_at), at, *_guard(claim))).rowcount == 1
+        done = writing.execute(_RETRY, (columns[2], micros(request.retry_at), at, *_guard(claim)))
+        is_held = done.rowcount == 1
     else:
         row = writing.execute(_FINISH, (*columns, at, *_guard(claim))).fetchone()
         is_held = row is not None

@@ -4,7 +4,11 @@ UPDATE tasks SET ({columns}, method) = (
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
         $25, $26, $27, $28, $29, $30, $31, $32), -- $1 id, $5 status
     worker = CASE WHEN $5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN $5 = status THEN ready_at END -- a retry goes on waiting, whatever else changes
+    ready_at = CASE WHEN $5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
+    -- A retry that a person asks for begins to count anew.
+    failures = CASE WHEN $5 = status THEN failures ELSE 0 END,
+    losses = CASE WHEN $5 = status THEN losses ELSE 0 END,
+    last_error = CASE WHEN $5 = status THEN last_error END
 WHERE id = $1;
 
 -- name: delete_tasks

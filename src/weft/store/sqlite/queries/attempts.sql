@@ -25,10 +25,12 @@ WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND us
 RETURNING seq;
 
 -- name: retry_task
--- A failed attempt and the next one's time in one write. ?1 ready_at, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+-- A failed attempt and the next one's time in one write.
+-- ?1 error, ?2 ready_at, ?3 now, ?4 id, ?5 attempt, ?6 worker, ?7 user_id
 UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?2, worker = NULL, ready_at = ?1
-WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, worker = NULL, ready_at = ?2,
+    failures = failures + 1, losses = 0, last_error = ?1
+WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
 
 -- name: give_back
 -- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id

@@ -8,7 +8,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 UPDATE tasks SET ({columns}, method) =
     (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), -- ?1 id, ?5 status
     worker = CASE WHEN ?5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN ?5 = status THEN ready_at END -- a retry goes on waiting, whatever else changes
+    ready_at = CASE WHEN ?5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
+    -- A retry that a person asks for begins to count anew.
+    failures = CASE WHEN ?5 = status THEN failures ELSE 0 END,
+    losses = CASE WHEN ?5 = status THEN losses ELSE 0 END,
+    last_error = CASE WHEN ?5 = status THEN last_error END
 WHERE id = ?1;
 
 -- name: delete_task
