@@ -1,18 +1,13 @@
 """`weft flow run` and what steers it, as a person uses them."""
 
 import json
-import os
-import pty
-import select
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import weft
+from tests.command_line import on_terminal, shown_on, started, wait_for, weft
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.json"
 
@@ -98,13 +93,12 @@ def test_a_running_flow_is_watched_and_cancelled_from_another_process(db: str, t
     code = f"import time, pathlib; pathlib.Path({str(marker)!r}).touch(); time.sleep(600)"
     document = [command("long", code), command("after", "", "long")]
     root_id = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"]
-    running = started(db, "flow", "run", root_id)
-    wait_for(marker.exists)
-    watching = started(db, "tasks", "watch", root_id)
-
-    cancelled = weft("tasks", "cancel", root_id, "--reason", "enough", "--json", db=db)
-    out, err = running.communicate(timeout=60)
-    watched, _ = watching.communicate(timeout=60)
+    with started("flow", "run", root_id, db=db) as running:
+        wait_for(marker.exists)
+        with started("tasks", "watch", root_id, db=db) as watching:
+            cancelled = weft("tasks", "cancel", root_id, "--reason", "enough", "--json", db=db)
+            out, err = running.communicate(timeout=60)
+            watched, _ = watching.communicate(timeout=60)
 
     assert len(cancelled.json["cancelled"]) == 2
     assert running.returncode == 1, err
@@ -129,8 +123,11 @@ def test_on_a_terminal_the_tree_lives_and_is_then_replaced_by_the_last_one(db: s
     file = tmp_path / "flow.json"
     file.write_text(json.dumps([{"name": "root"}, command("slow", "import time; time.sleep(0.7)")]))
 
-    shown = on_terminal(db, "flow", "run", str(file))
+    with on_terminal("flow", "run", file, db=db) as (process, terminal):
+        shown = shown_on(terminal)
+        process.wait(timeout=30)
 
+    assert process.returncode == 0
     assert "▶ slow" in shown, "the live view"
     assert "✔ slow" in shown, "the end"
     assert "2 tasks: 2 completed" in shown
@@ -167,62 +164,17 @@ def test_a_server_fires_schedules_and_stops_on_sigterm(store_url: str) -> None:
     every = {"schedule_type": "interval", "schedule_expression": "1", "schedule_enabled": True, "max_runs": 2}
     document = json.dumps([{"name": "tick", **every}])
     weft("flow", "submit", "-", db=store_url, stdin=document)
-    server = started(store_url, "serve", "--no-http")
 
     def runs() -> int:
         tasks = weft("tasks", "list", "--status", "completed", "--json", db=store_url).json["tasks"]
         return len(tasks)
 
-    wait_for(lambda: runs() == 2)
-    server.terminate()
-    _, err = server.communicate(timeout=30)
+    with started("serve", "--no-http", db=store_url) as server:
+        wait_for(lambda: runs() == 2)
+        server.terminate()
+        _, err = server.communicate(timeout=30)
 
     assert server.returncode == 0, err
     events = weft("tasks", "events", "--json", db=store_url).json["events"]
     assert [event["type"] for event in events].count("schedule.fired") == 2
     assert weft("serve", db=store_url).code == 2
-
-
-def started(db: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    environment = {**os.environ, "WEFT_DB": db}
-    return subprocess.Popen(
-        [sys.executable, "-m", "weft", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-    )
-
-
-def wait_for(condition: Any, *, seconds: float = 60.0) -> None:
-    """Wait until a condition holds in another process, which has no other way to tell us."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
-
-
-def on_terminal(db: str, *arguments: str) -> str:
-    """Everything a command shows on a terminal of its own."""
-    master, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "weft", *arguments],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env={**os.environ, "WEFT_DB": db, "TERM": "xterm-256color", "COLUMNS": "120"},
-    )
-    os.close(terminal)
-    shown = b""
-    while True:
-        ready, _, _ = select.select([master], [], [], 60)
-        try:
-            piece = os.read(master, 65536) if ready else b""
-        except OSError:  # the terminal is gone with its process
-            piece = b""
-        if not piece:
-            break
-        shown += piece
-    os.close(master)
-    assert process.wait(timeout=30) == 0
-    return shown.decode("utf-8", "replace")
