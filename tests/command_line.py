@@ -42,6 +42,7 @@ def started(
     stdin: str | None = "",
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
+    cwd: Path | None = None,
     **environment: str,
 ) -> Iterator[Process]:
     """`weft` on a store, running; it is gone when the block is left, however the test ends.
@@ -53,6 +54,7 @@ def started(
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,
+        cwd=cwd,
         env=environment_of(db, **environment),
         start_new_session=True,
     )
