@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -99,6 +100,18 @@ def test_a_process_that_leaves_at_once_takes_its_programs_with_it(db: str, tmp_p
 
         assert process.wait(timeout=10) == 130
         wait_for(lambda: all(map(is_gone, family)), seconds=10)
+
+
+def test_a_deaf_program_holds_up_stopping_by_little(db: str, tmp_path: Path) -> None:
+    with started("flow", "run", "-", db=db, stdin=a_family(tmp_path)) as process:
+        family = pids_in(tmp_path)
+        process.send_signal(signal.SIGINT)
+        read_until(process.stderr, "stopping")
+        before = time.monotonic()
+        process.wait(timeout=60)
+
+        assert time.monotonic() - before < 6, "two seconds for tasks to end, two from SIGTERM to SIGKILL"
+        assert all(map(is_gone, family))
 
 
 def test_a_killed_watchdog_is_replaced_by_the_next_command(db: str, tmp_path: Path) -> None:
