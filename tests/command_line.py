@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,7 +30,7 @@ class Ran(NamedTuple):
 
 def weft(*arguments: str | Path, db: str, stdin: str | bytes = b"", **environment: str) -> Ran:
     """Run `weft` on a store."""
-    with started(*arguments, db=db, stdin=None, **environment) as process:
+    with _process(arguments, environment_of(db, **environment)) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return Ran(process.returncode, out.decode(), err.decode())
 
@@ -39,31 +39,41 @@ def weft(*arguments: str | Path, db: str, stdin: str | bytes = b"", **environmen
 def started(
     *arguments: str | Path,
     db: str,
-    stdin: str | None = "",
+    stdin: str = "",
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
     cwd: Path | None = None,
     **environment: str,
 ) -> Iterator[Process]:
-    """`weft` on a store, running; it is gone when the block is left, however the test ends.
+    """`weft` on a store, running; it is gone when the block is left. `stdin` is as short as a pipe is."""
+    variables = environment_of(db, **environment)
+    with _process(arguments, variables, stdout=stdout, stderr=stderr, cwd=cwd) as process:
+        assert process.stdin is not None
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+        process.stdin = None
+        yield process
 
-    `stdin` is a text short enough for a pipe to hold; with None the pipe stays open for the block to write.
-    """
+
+@contextmanager
+def _process(
+    arguments: Sequence[str | Path],
+    environment: dict[str, str],
+    *,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    cwd: Path | None = None,
+) -> Iterator[Process]:
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,
         cwd=cwd,
-        env=environment_of(db, **environment),
+        env=environment,
         start_new_session=True,
     )
     with ended(process):
-        if stdin is not None:
-            assert process.stdin is not None
-            process.stdin.write(stdin.encode())
-            process.stdin.close()
-            process.stdin = None
         yield process
 
 

@@ -70,6 +70,7 @@ class App:
         self._limits = limits
         self._executors = executors
         self._engine: Engine | None = None
+        self._is_stopped = False
         self._opening_engine = asyncio.Lock()
 
     @classmethod
@@ -135,8 +136,10 @@ class App:
         return root.id
 
     async def wait(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends."""
-        await (await self.engine()).follow(root_id)
+        """Take part in a flow that is to be run, until it ends or `stop` is called."""
+        engine = await self.engine()
+        if not self._is_stopped:
+            await engine.follow(root_id)
 
     async def serve(self) -> None:
         """Run every flow that is to be run, and fire schedules, until the engine is stopped."""
@@ -144,6 +147,8 @@ class App:
         from weft.engine.scheduler import Scheduler
 
         engine = await self.engine()
+        if self._is_stopped:
+            return
         scheduler = asyncio.create_task(Scheduler(self.store, self._clock, new_id=self._new_id).run())
         try:
             await engine.serve()
@@ -152,9 +157,12 @@ class App:
             await asyncio.wait([scheduler])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here; what is unfinished after the grace time is given back."""
-        if self._engine is not None:
-            await self._engine.stop(grace_seconds=grace_seconds)
+        """Stop running tasks here, for good; what is unfinished after the grace time is given back."""
+        self._is_stopped = True
+        async with self._opening_engine:
+            engine = self._engine
+        if engine is not None:
+            await engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
         """The engine of this process, which is started when it is first needed."""
@@ -184,17 +192,29 @@ class App:
         return await self.store.operate(RetryTasks(task_id=task_id, now=self._now()), owner=self.owner)
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
-        """The events of a flow as they come, until nobody runs it any more."""
+        """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
+        is_over, has_news = False, True
         while True:
-            is_over = root_id not in await self.store.running_flows(owner=self.owner)
+            is_over = is_over or root_id not in await self.store.running_flows(owner=self.owner)
             events = await self.events(EventFilter(tree=root_id, after=after))
             for event in events:
                 after = event.seq
                 yield event
-            if not events:
-                if is_over:
-                    return
+            if events:
+                has_news = True
+            elif is_over:
+                return
+            elif has_news:
+                # A process that dies at the end of a flow leaves it marked as one to be run.
+                is_over, has_news = (await self.summary(root_id)).is_over, False
+            else:
                 await asyncio.sleep(WATCH_SECONDS)
+
+    async def has_workers(self) -> bool:
+        """Whether some process runs flows of this store, as far as can be seen from here."""
+        from weft.engine.identity import is_dead_here
+
+        return any(not is_dead_here(worker) for worker in await self.store.workers())
 
     async def get(self, task_id: TaskId) -> Task:
         """One task."""

@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 DEFAULT_GRACE_SECONDS = 2.0
-"""Between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for. It comes on top
-of the time that tasks get to end by themselves when weft stops."""
+"""Between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for. When weft
+stops, it comes on top of the time that tasks get to end by themselves."""
 
 
 class CommandSettings(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """`weft flow run`."""
 
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, RequestError
-from weft.ids import is_task_id
+from weft.ids import TaskId, is_task_id
 
 if TYPE_CHECKING:
     from weft.app import App
@@ -88,29 +89,43 @@ def run(
 
 async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
     from weft.cli.live import watching
-    from weft.cli.stopping import Stopping
+    from weft.cli.saying import read_or_not, say
+    from weft.cli.stopping import Stopping, leave_with
 
-    root_id = await app.begin(flow)
     stopping = Stopping()
-
-    async def stop(received: signal.Signals) -> None:
-        if received is signal.SIGINT:
-            # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
-            await app.store.stop_flow(root_id, owner=app.owner)
-            await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
-        else:
-            await app.stop()
-
-    with stopping.on_signals(stop):
+    with stopping.on_signals():
+        root_id = await app.begin(flow)
+        say(f"running {root_id}")
         async with watching(app, root_id):
-            await app.wait(root_id)
-    summary = await app.summary(root_id)
-    if is_json:
-        print_json(summary)
-    else:
-        await _print_outcome(app, summary)
-    if stopping.signal is not None:
-        click.echo(f"stopped; go on with: weft flow run {root_id}", err=True)
+            await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
+        summary = await app.summary(root_id)
+        if summary.is_over and stopping.signal is not None:
+            await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
+        code = _exit_code(summary, is_stopped=stopping.signal is not None)
+    leave_with(code)
+    with read_or_not():
+        if is_json:
+            print_json(summary)
+        else:
+            await _print_outcome(app, summary)
+    if code == EXIT_INTERRUPTED:
+        say(f"stopped; go on with: weft flow run {root_id}")
+    return code
+
+
+async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
+    if received is not signal.SIGINT:
+        await app.stop()
+        return
+    try:
+        # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
+        await app.store.stop_flow(root_id, owner=app.owner)
+    finally:
+        await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
+
+
+def _exit_code(summary: "FlowSummary", *, is_stopped: bool) -> int:
+    if is_stopped and not summary.is_over:
         return EXIT_INTERRUPTED
     return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from weft.cli.saying import mute
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def with_app(
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run the command; the result is its exit code."""
     is_json = "--json" in arguments
+    code: Any = None
     try:
         code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
@@ -55,8 +57,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        mute(sys.stdout)
     except OSError as error:
         _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
         return EXIT_FAILED

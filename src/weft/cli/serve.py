@@ -40,6 +40,7 @@ def serve(
 
 async def _serve(app: "App", *, is_json: bool) -> None:
     from weft.cli.output import print_json
+    from weft.cli.saying import say
     from weft.cli.stopping import Stopping
     from weft.settings import shown_location
 
@@ -47,8 +48,9 @@ async def _serve(app: "App", *, is_json: bool) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    with Stopping().on_signals(stop):
-        click.echo(f"serving {where}; Ctrl-C stops", err=True)
-        await app.serve()
+    stopping = Stopping()
+    with stopping.on_signals():
+        say(f"serving {where}; Ctrl-C stops")
+        await stopping.or_stop(app.serve(), stop)
     if is_json:
         print_json({"served": where})
