@@ -1,6 +1,8 @@
 """What is said to people beside the output, on standard error: never worth failing for."""
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,7 +32,11 @@ def read_or_not() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        # A terminal that is gone gives EIO, and says no more that it is one.
+        is_terminal_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode)
+        if not isinstance(error, BrokenPipeError) and not is_terminal_gone:
+            raise
         mute(sys.stdout)
 
 
