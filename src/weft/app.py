@@ -79,13 +79,17 @@ class App:
         db: str | Path | None = None,
         *,
         user_id: str | None = None,
+        must_exist: bool = False,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
     ) -> Self:
-        """The app on a store: a path, a `postgresql://` URL, or by default the project's own file."""
+        """The app on a store: a path, a `postgresql://` URL, or by default the project's own file.
+
+        A store that is not there is made, or raises StoreNotFound if it must exist.
+        """
         settings = load_settings(db=None if db is None else str(db), user_id=user_id)
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
-        store = await open_store(settings)
+        store = await open_store(settings, must_exist=must_exist)
         if limits is not None:
             limits = msgspec.structs.replace(
                 limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
@@ -301,8 +305,8 @@ def read_document(document: Any, *, user_id: str | None = None) -> Flow:
     return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
-async def open_store(settings: Settings) -> TaskStore:
-    """The store the settings name, ready to use."""
+async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
+    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an extra, and costs every other command its import time.
         try:
@@ -312,7 +316,9 @@ async def open_store(settings: Settings) -> TaskStore:
                 raise
             raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
-        return await PostgresqlStore.open(settings.db)
+        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
     from weft.store.sqlite.store import SqliteStore
 
-    return await SqliteStore.open(Path(settings.db), synchronous=settings.sqlite_synchronous)
+    return await SqliteStore.open(
+        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
+    )

@@ -1,5 +1,6 @@
 """`weft flow run` and what steers it, as a person uses them."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -7,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import on_terminal, shown_on, started, wait_for, weft
+from tests.command_line import on_terminal, read_until, shown_on, started, wait_for, weft
+from weft.app import App
+from weft.ids import TaskId
+from weft.store.protocol import EVERYONE
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.json"
 
@@ -113,6 +117,21 @@ def test_limits_are_read_and_wrong_ones_refused(db: str) -> None:
         assert run(db, [{"name": "a"}], "--limit", wrong).code == 2
 
 
+@pytest.mark.parametrize("arguments", [["flow", "run", "-"], ["serve", "--no-http"]])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("comand", "did you mean 'command'?"), ("zzz", "there are: aggregate_results, command")],
+)
+def test_a_limit_of_an_executor_that_is_not_there_is_refused(
+    db: str, arguments: list[str], name: str, hint: str
+) -> None:
+    ran = weft(*arguments, "--limit", f"{name}=2", db=db, stdin='[{"name": "a"}]')
+
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: invalid-limit: '{name}=2': no executor is called '{name}'; {hint}")
+    assert not Path(db).exists()
+
+
 def test_a_missing_flow_and_broken_input_are_told_as_everywhere(db: str) -> None:
     assert weft("flow", "run", "00000000-0000-4000-8000-000000000000", db=db).code == 3
     assert weft("flow", "run", "nowhere.json", db=db).code == 2
@@ -178,3 +197,44 @@ def test_a_server_fires_schedules_and_stops_on_sigterm(store_url: str) -> None:
     events = weft("tasks", "events", "--json", db=store_url).json["events"]
     assert [event["type"] for event in events].count("schedule.fired") == 2
     assert weft("serve", db=store_url).code == 2
+
+
+def test_watching_ends_with_the_last_task_also_when_the_flow_is_left_marked(store_url: str) -> None:
+    root_id = run(store_url, [{"name": "a"}], "--json").json["root_id"]
+    marked(store_url, root_id)
+
+    watched = weft("tasks", "watch", root_id, db=store_url)
+
+    assert (watched.code, "nobody" in watched.err) == (0, False)
+    assert "1 task: 1 completed" in watched.out
+
+
+def test_watching_a_flow_that_nobody_was_asked_to_run_says_so(db: str) -> None:
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin='[{"name": "a"}]').json["root_id"]
+
+    watched = weft("tasks", "watch", root_id, db=db)
+
+    assert watched.code == 0
+    assert watched.err == f"nobody runs it; go on with: weft flow run {root_id}\n"
+
+
+def test_watching_a_flow_whose_process_is_gone_says_so_and_waits(db: str) -> None:
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin='[{"name": "a"}]').json["root_id"]
+    marked(db, root_id)
+    with started("tasks", "watch", root_id, db=db) as watching:
+        read_until(watching.stderr, f"nobody runs it; go on with: weft flow run {root_id}\n")
+        assert weft("flow", "run", root_id, db=db).code == 0
+        out, _ = watching.communicate(timeout=60)
+
+    assert watching.returncode == 0
+    assert "1 task: 1 completed" in out.decode()
+
+
+def marked(db: str, root_id: str) -> None:
+    """Leave the flow as a process leaves it that was killed: marked as one to be run."""
+
+    async def mark() -> None:
+        async with await App.open(db) as app:
+            await app.store.run_flow(TaskId(root_id), owner=EVERYONE)
+
+    asyncio.run(mark())

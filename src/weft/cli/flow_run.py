@@ -15,6 +15,7 @@ from weft.ids import TaskId, is_task_id
 if TYPE_CHECKING:
     from weft.app import App
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
@@ -25,22 +26,37 @@ INTERRUPT_GRACE_SECONDS = 2.0
 
 
 class InvalidLimit(RequestError):
-    """A limit is not of the form executor=number."""
+    """A limit is not of the form executor=number, or there is no such executor."""
 
     code = "invalid-limit"
 
 
-def limits_of(concurrency: int, per_executor: tuple[str, ...]) -> "EngineLimits":
+def limits_of(
+    concurrency: int, per_executor: tuple[str, ...], executors: "ExecutorRegistry"
+) -> "EngineLimits":
     """The limits that options describe."""
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import UnknownExecutor
 
     limits: dict[str, int] = {}
     for text in per_executor:
         name, _, number = text.rpartition("=")
         if not name or not number.isascii() or not number.isdigit() or int(number) < 1:
             raise InvalidLimit(f"{text!r} is not of the form executor=number, such as command=4")
+        try:
+            executors.get(name)
+        except UnknownExecutor as error:
+            raise InvalidLimit(f"{text!r}: no executor is called {name!r}{error.hint}") from error
         limits[name] = int(number)
     return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
+    """The executors that flows are run with."""
+    from weft.executors.built_in import default_registry
+    from weft.settings import load_settings
+
+    return default_registry(load_settings(db=db, user_id=user).executors)
 
 
 concurrency_option = click.option(
@@ -82,9 +98,17 @@ def run(
     # Imported here: `weft flow run --help` must not pay for it.
     from weft.tasks.json_text import decode
 
-    flow = what if is_task_id(what) else decode(read_input(what), source=what)
-    limits = limits_of(concurrency, per_executor)
-    return with_app(db, user, lambda app: _run(app, flow, is_json=is_json), limits=limits)
+    is_stored = is_task_id(what)
+    flow = what if is_stored else decode(read_input(what), source=what)
+    executors = known_executors(db, user)
+    return with_app(
+        db,
+        user,
+        lambda app: _run(app, flow, is_json=is_json),
+        must_exist=is_stored,
+        limits=limits_of(concurrency, per_executor, executors),
+        executors=executors,
+    )
 
 
 async def _run(app: "App", flow: Any, *, is_json: bool) -> int:

@@ -15,6 +15,7 @@ from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
 if TYPE_CHECKING:
     from weft.app import App
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
 
 T = TypeVar("T")
 
@@ -27,14 +28,17 @@ def with_app(
     user: str | None,
     act: "Callable[[App], Awaitable[T]]",
     *,
+    must_exist: bool = True,
     limits: "EngineLimits | None" = None,
+    executors: "ExecutorRegistry | None" = None,
 ) -> T:
-    """Open the store, act on it, close it."""
+    """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
     # Imported here: `weft --help` must not pay for it.
     from weft.app import App
 
     async def run() -> T:
-        async with await App.open(db, user_id=user, limits=limits) as app:
+        app = await App.open(db, user_id=user, must_exist=must_exist, limits=limits, executors=executors)
+        async with app:
             return await act(app)
 
     return asyncio.run(run())
