@@ -86,8 +86,9 @@ def run(
 ) -> int:
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
-    It ends when nothing can go on by itself: exit 0 when every task completed, else 1. Kill it at any moment
-    and run it again by its id: finished tasks are not run again. Several processes may run the same flow.
+    It ends when nothing can go on by itself: exit 0 when every task completed, else 1; or 130 when a signal
+    stopped it before that. Kill it at any moment and run it again by its id, which it says first: finished
+    tasks are not run again. Several processes may run the same flow.
 
     \b
     Examples:

@@ -47,7 +47,7 @@ def register_plugins(registry: ExecutorRegistry) -> None:
 
 @contextmanager
 def _interrupts_noted() -> Iterator[list[int]]:
-    """The SIGINTs that come inside the block, handled as ever; a KeyboardInterrupt without one is the code's."""
+    """The SIGINTs that come inside the block; without one, a KeyboardInterrupt is the doing of the code."""
     noted: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
