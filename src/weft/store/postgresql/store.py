@@ -41,12 +41,12 @@ class PostgresqlStore(GroupedWrites):
         self._committing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def open(cls, url: str) -> Self:
-        """The store in the first schema of the search path, which is given its tables when it has none."""
+    async def open(cls, url: str, *, must_exist: bool = False) -> Self:
+        """The store in the first schema of the search path; it gets its tables if it need not have them."""
         connection = await connect_writer(url)
         try:
             with translated_errors(shown_location(url)):
-                await prepare(connection, shown_location(url))
+                await prepare(connection, shown_location(url), must_exist=must_exist)
                 readers = await pool_of_readers(url)
         except BaseException:
             connection.terminate()

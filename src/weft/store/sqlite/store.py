@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from weft.collector import paused_collector
 from weft.ids import TaskId
-from weft.store.errors import StoreError, StoreUnreachable
+from weft.store.errors import StoreError, StoreNotFound, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
@@ -51,9 +51,9 @@ class SqliteStore(GroupedWrites):
         self._is_closed = False
 
     @classmethod
-    async def open(cls, path: Path, *, synchronous: str = "NORMAL") -> Self:
-        """The store in a file, which is created with its folder when it is not there."""
-        writer = await asyncio.to_thread(_open_writer, path, synchronous)
+    async def open(cls, path: Path, *, synchronous: str = "NORMAL", must_exist: bool = False) -> Self:
+        """The store in a file, which is created with its folder when it is not there and need not be."""
+        writer = await asyncio.to_thread(_open_writer, path, synchronous, must_exist=must_exist)
         return cls(path, writer, synchronous=synchronous)
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
@@ -210,15 +210,19 @@ class SqliteStore(GroupedWrites):
         return connection
 
 
-def _open_writer(path: Path, synchronous: str) -> sqlite3.Connection:
+def _open_writer(path: Path, synchronous: str, *, must_exist: bool) -> sqlite3.Connection:
     try:
+        if must_exist:
+            path.stat()
         path.parent.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:
+        raise StoreNotFound(location=str(path)) from None
     except OSError as error:
         raise StoreUnreachable(f"{path}: {error.strerror}") from error
     with translated_errors(path):
         connection = connect(path, is_reader=False, synchronous=synchronous)
         try:
-            prepare(connection, path)
+            prepare(connection, path, must_exist=must_exist)
             # From here on the writer waits in its own way: never in the event loop.
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
