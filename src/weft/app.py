@@ -119,6 +119,7 @@ class App:
         The flow is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
         which goes on where it was. The definition of a schedule is not run itself, but a copy of it.
         """
+        self._is_stopped = False
         root_id = await self.begin(flow)
         await self.wait(root_id)
         return await self.summary(root_id)
@@ -167,7 +168,7 @@ class App:
             await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here, for good; what is unfinished after the grace time is given back."""
+        """Stop running tasks here, until `run` is called; what is unfinished after the grace time is given back."""
         self._is_stopped = True
         async with self._opening_engine:
             engine = self._engine
@@ -175,7 +176,7 @@ class App:
             await engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
-        """The engine of this process, started when it is first needed, and anew after an error ended it."""
+        """The engine of this process, started when it is first needed, and anew after it ended."""
         async with self._opening_engine:
             if self._engine is None or not (self._engine.is_running or self._is_stopped):
                 # Imported here: who only reads tasks must not pay for it.
