@@ -2,10 +2,18 @@
 
 import json
 import os
+import pty
+import select
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+Process = subprocess.Popen[bytes]
 
 
 class Ran(NamedTuple):
@@ -22,13 +30,125 @@ class Ran(NamedTuple):
 
 def weft(*arguments: str | Path, db: str, stdin: str | bytes = b"", **environment: str) -> Ran:
     """Run `weft` on a store."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
-    done = subprocess.run(
+    with _process(arguments, environment_of(db, **environment)) as process:
+        out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
+        return Ran(process.returncode, out.decode(), err.decode())
+
+
+@contextmanager
+def started(
+    *arguments: str | Path,
+    db: str,
+    stdin: str = "",
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    cwd: Path | None = None,
+    **environment: str,
+) -> Iterator[Process]:
+    """`weft` on a store, running; it is gone when the block is left. `stdin` is as short as a pipe is."""
+    variables = environment_of(db, **environment)
+    with _process(arguments, variables, stdout=stdout, stderr=stderr, cwd=cwd) as process:
+        assert process.stdin is not None
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+        process.stdin = None
+        yield process
+
+
+@contextmanager
+def _process(
+    arguments: Sequence[str | Path],
+    environment: dict[str, str],
+    *,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.PIPE,
+    cwd: Path | None = None,
+) -> Iterator[Process]:
+    process = subprocess.Popen(
         [sys.executable, "-m", "weft", *map(str, arguments)],
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
-        env={**clean, "WEFT_DB": db, **environment},
-        check=False,
-        timeout=120,
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        env=environment,
+        start_new_session=True,
     )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+    with ended(process):
+        yield process
+
+
+@contextmanager
+def ended(process: Process) -> Iterator[None]:
+    """End the process, which leads a group, and all of its group when the block is left."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def environment_of(db: str, **added: str) -> dict[str, str]:
+    """Our environment with no other setting of weft's than these."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    return {**clean, "WEFT_DB": db, **added}
+
+
+def wait_for(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
+    """Wait until a condition holds in another process, which has no other way to tell us."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+def read_until(pipe: IO[bytes] | None, text: str) -> str:
+    """What a process says up to the line that has the text in it."""
+    assert pipe is not None
+    said = ""
+    while text not in said:
+        line = pipe.readline()
+        assert line, f"it ended without saying {text!r}, but: {said}"
+        said += line.decode()
+    return said
+
+
+@contextmanager
+def on_terminal(*arguments: str | Path, db: str) -> Iterator[tuple[Process, int]]:
+    """`weft` on a terminal of its own, and our end of that terminal."""
+    ours, terminal = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "weft", *map(str, arguments)],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environment_of(db, TERM="xterm-256color", COLUMNS="120"),
+            start_new_session=True,
+        )
+    finally:
+        os.close(terminal)
+    with ended(process):
+        try:
+            yield process, ours
+        finally:
+            with suppress(OSError):  # the test has closed it
+                os.close(ours)
+
+
+def shown_on(terminal: int) -> str:
+    """Everything that is shown on a terminal until its process ends."""
+    shown = b""
+    while True:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        try:
+            piece = os.read(terminal, 65536) if ready else b""
+        except OSError:  # the terminal is gone with its process
+            piece = b""
+        if not piece:
+            return shown.decode("utf-8", "replace")
+        shown += piece

@@ -70,6 +70,7 @@ class App:
         self._limits = limits
         self._executors = executors
         self._engine: Engine | None = None
+        self._is_stopped = False
         self._opening_engine = asyncio.Lock()
 
     @classmethod
@@ -78,13 +79,17 @@ class App:
         db: str | Path | None = None,
         *,
         user_id: str | None = None,
+        must_exist: bool = False,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
     ) -> Self:
-        """The app on a store: a path, a `postgresql://` URL, or by default the project's own file."""
+        """The app on a store: a path, a `postgresql://` URL, or by default the project's own file.
+
+        A store that is not there is made, or raises StoreNotFound if it must exist.
+        """
         settings = load_settings(db=None if db is None else str(db), user_id=user_id)
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
-        store = await open_store(settings)
+        store = await open_store(settings, must_exist=must_exist)
         if limits is not None:
             limits = msgspec.structs.replace(
                 limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
@@ -99,10 +104,9 @@ class App:
     ) -> None:
         await self.close()
 
-    async def close(self) -> None:
+    async def close(self, *, grace_seconds: float | None = None) -> None:
         """Stop the engine, if there is one, finish the writes under way and close the store."""
-        if self._engine is not None:
-            await self._engine.stop()
+        await self.stop(grace_seconds=grace_seconds)
         await self.store.close()
 
     async def submit(self, document: Any) -> Flow:
@@ -115,6 +119,7 @@ class App:
         The flow is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
         which goes on where it was. The definition of a schedule is not run itself, but a copy of it.
         """
+        self._is_stopped = False
         root_id = await self.begin(flow)
         await self.wait(root_id)
         return await self.summary(root_id)
@@ -135,31 +140,45 @@ class App:
         return root.id
 
     async def wait(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends."""
-        await (await self.engine()).follow(root_id)
+        """Take part in a flow that is to be run, until it ends or `stop` is called."""
+        engine = await self.engine()
+        if not self._is_stopped:
+            await engine.follow(root_id)
 
     async def serve(self) -> None:
-        """Run every flow that is to be run, and fire schedules, until the engine is stopped."""
+        """Run every flow that is to be run, and fire schedules, until the engine is stopped.
+
+        Raises what ended the engine or the scheduler: one without the other would serve nobody well.
+        """
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.scheduler import Scheduler
 
         engine = await self.engine()
-        scheduler = asyncio.create_task(Scheduler(self.store, self._clock, new_id=self._new_id).run())
+        if self._is_stopped:
+            return
+        scheduler = Scheduler(self.store, self._clock, new_id=self._new_id)
+        parts = [asyncio.create_task(engine.serve()), asyncio.create_task(scheduler.run())]
         try:
-            await engine.serve()
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            scheduler.cancel()
-            await asyncio.wait([scheduler])
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+        for part in ended:
+            await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here; what is unfinished after the grace time is given back."""
-        if self._engine is not None:
-            await self._engine.stop(grace_seconds=grace_seconds)
+        """Stop running tasks here, until `run` is called; what is unfinished after the grace time is given back."""
+        self._is_stopped = True
+        async with self._opening_engine:
+            engine = self._engine
+        if engine is not None:
+            await engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
-        """The engine of this process, which is started when it is first needed."""
+        """The engine of this process, started when it is first needed, and anew after it ended."""
         async with self._opening_engine:
-            if self._engine is None:
+            if self._engine is None or not (self._engine.is_running or self._is_stopped):
                 # Imported here: who only reads tasks must not pay for it.
                 from weft.engine.engine import Engine
                 from weft.engine.limits import EngineLimits
@@ -184,17 +203,29 @@ class App:
         return await self.store.operate(RetryTasks(task_id=task_id, now=self._now()), owner=self.owner)
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
-        """The events of a flow as they come, until nobody runs it any more."""
+        """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
+        is_over, has_news = False, True
         while True:
-            is_over = root_id not in await self.store.running_flows(owner=self.owner)
+            is_over = is_over or root_id not in await self.store.running_flows(owner=self.owner)
             events = await self.events(EventFilter(tree=root_id, after=after))
             for event in events:
                 after = event.seq
                 yield event
-            if not events:
-                if is_over:
-                    return
+            if events:
+                has_news = True
+            elif is_over:
+                return
+            elif has_news:
+                # A process that dies at the end of a flow leaves it marked as one to be run.
+                is_over, has_news = (await self.summary(root_id)).is_over, False
+            else:
                 await asyncio.sleep(WATCH_SECONDS)
+
+    async def has_workers(self) -> bool:
+        """Whether some process runs flows of this store, as far as can be seen from here."""
+        from weft.engine.identity import is_dead_here
+
+        return any(not is_dead_here(worker) for worker in await self.store.workers())
 
     async def get(self, task_id: TaskId) -> Task:
         """One task."""
@@ -281,8 +312,8 @@ def read_document(document: Any, *, user_id: str | None = None) -> Flow:
     return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
-async def open_store(settings: Settings) -> TaskStore:
-    """The store the settings name, ready to use."""
+async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
+    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an extra, and costs every other command its import time.
         try:
@@ -292,7 +323,9 @@ async def open_store(settings: Settings) -> TaskStore:
                 raise
             raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
-        return await PostgresqlStore.open(settings.db)
+        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
     from weft.store.sqlite.store import SqliteStore
 
-    return await SqliteStore.open(Path(settings.db), synchronous=settings.sqlite_synchronous)
+    return await SqliteStore.open(
+        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
+    )

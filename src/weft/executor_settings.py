@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-DEFAULT_GRACE_SECONDS = 5.0
-"""Between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for."""
+DEFAULT_GRACE_SECONDS = 2.0
+"""Between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for. When weft
+stops, it comes on top of the time that tasks get to end by themselves."""
 
 
 class CommandSettings(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,9 @@ from weft.tasks.record import JsonObject, Task
 
 T = TypeVar("T")
 
+INTERRUPT_GRACE_SECONDS = 2.0
+"""How long running tasks may go on after Ctrl-C: somebody is waiting."""
+
 
 def open_app(
     db: str | Path | None = None,
@@ -49,13 +52,14 @@ class SyncApp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        is_interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.close(grace_seconds=INTERRUPT_GRACE_SECONDS if is_interrupted else None)
 
-    def close(self) -> None:
+    def close(self, *, grace_seconds: float | None = None) -> None:
         """Stop running tasks, close the store and end the thread."""
         if self._thread.is_alive():
             try:
-                self._wait(self._app.close())
+                self._wait(self._app.close(grace_seconds=grace_seconds))
             finally:
                 self._stop_loop()
 

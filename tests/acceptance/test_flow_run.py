@@ -1,18 +1,17 @@
 """`weft flow run` and what steers it, as a person uses them."""
 
+import asyncio
 import json
-import os
-import pty
-import select
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import weft
+from tests.command_line import on_terminal, read_until, shown_on, started, wait_for, weft
+from weft.app import App
+from weft.ids import TaskId
+from weft.store.protocol import EVERYONE
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.json"
 
@@ -98,13 +97,12 @@ def test_a_running_flow_is_watched_and_cancelled_from_another_process(db: str, t
     code = f"import time, pathlib; pathlib.Path({str(marker)!r}).touch(); time.sleep(600)"
     document = [command("long", code), command("after", "", "long")]
     root_id = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"]
-    running = started(db, "flow", "run", root_id)
-    wait_for(marker.exists)
-    watching = started(db, "tasks", "watch", root_id)
-
-    cancelled = weft("tasks", "cancel", root_id, "--reason", "enough", "--json", db=db)
-    out, err = running.communicate(timeout=60)
-    watched, _ = watching.communicate(timeout=60)
+    with started("flow", "run", root_id, db=db) as running:
+        wait_for(marker.exists)
+        with started("tasks", "watch", root_id, db=db) as watching:
+            cancelled = weft("tasks", "cancel", root_id, "--reason", "enough", "--json", db=db)
+            out, err = running.communicate(timeout=60)
+            watched, _ = watching.communicate(timeout=60)
 
     assert len(cancelled.json["cancelled"]) == 2
     assert running.returncode == 1, err
@@ -119,6 +117,21 @@ def test_limits_are_read_and_wrong_ones_refused(db: str) -> None:
         assert run(db, [{"name": "a"}], "--limit", wrong).code == 2
 
 
+@pytest.mark.parametrize("arguments", [["flow", "run", "-"], ["serve", "--no-http"]])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("comand", "did you mean 'command'?"), ("zzz", "there are: aggregate_results, command")],
+)
+def test_a_limit_of_an_executor_that_is_not_there_is_refused(
+    db: str, arguments: list[str], name: str, hint: str
+) -> None:
+    ran = weft(*arguments, "--limit", f"{name}=2", db=db, stdin='[{"name": "a"}]')
+
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: invalid-limit: '{name}=2': no executor is called '{name}'; {hint}")
+    assert not Path(db).exists()
+
+
 def test_a_missing_flow_and_broken_input_are_told_as_everywhere(db: str) -> None:
     assert weft("flow", "run", "00000000-0000-4000-8000-000000000000", db=db).code == 3
     assert weft("flow", "run", "nowhere.json", db=db).code == 2
@@ -129,8 +142,11 @@ def test_on_a_terminal_the_tree_lives_and_is_then_replaced_by_the_last_one(db: s
     file = tmp_path / "flow.json"
     file.write_text(json.dumps([{"name": "root"}, command("slow", "import time; time.sleep(0.7)")]))
 
-    shown = on_terminal(db, "flow", "run", str(file))
+    with on_terminal("flow", "run", file, db=db) as (process, terminal):
+        shown = shown_on(terminal)
+        process.wait(timeout=30)
 
+    assert process.returncode == 0
     assert "▶ slow" in shown, "the live view"
     assert "✔ slow" in shown, "the end"
     assert "2 tasks: 2 completed" in shown
@@ -167,15 +183,15 @@ def test_a_server_fires_schedules_and_stops_on_sigterm(store_url: str) -> None:
     every = {"schedule_type": "interval", "schedule_expression": "1", "schedule_enabled": True, "max_runs": 2}
     document = json.dumps([{"name": "tick", **every}])
     weft("flow", "submit", "-", db=store_url, stdin=document)
-    server = started(store_url, "serve", "--no-http")
 
     def runs() -> int:
         tasks = weft("tasks", "list", "--status", "completed", "--json", db=store_url).json["tasks"]
         return len(tasks)
 
-    wait_for(lambda: runs() == 2)
-    server.terminate()
-    _, err = server.communicate(timeout=30)
+    with started("serve", "--no-http", db=store_url) as server:
+        wait_for(lambda: runs() == 2)
+        server.terminate()
+        _, err = server.communicate(timeout=30)
 
     assert server.returncode == 0, err
     events = weft("tasks", "events", "--json", db=store_url).json["events"]
@@ -183,46 +199,42 @@ def test_a_server_fires_schedules_and_stops_on_sigterm(store_url: str) -> None:
     assert weft("serve", db=store_url).code == 2
 
 
-def started(db: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    environment = {**os.environ, "WEFT_DB": db}
-    return subprocess.Popen(
-        [sys.executable, "-m", "weft", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-    )
+def test_watching_ends_with_the_last_task_also_when_the_flow_is_left_marked(store_url: str) -> None:
+    root_id = run(store_url, [{"name": "a"}], "--json").json["root_id"]
+    marked(store_url, root_id)
+
+    watched = weft("tasks", "watch", root_id, db=store_url)
+
+    assert (watched.code, "nobody" in watched.err) == (0, False)
+    assert "1 task: 1 completed" in watched.out
 
 
-def wait_for(condition: Any, *, seconds: float = 60.0) -> None:
-    """Wait until a condition holds in another process, which has no other way to tell us."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
+def test_watching_a_flow_that_nobody_was_asked_to_run_says_so(db: str) -> None:
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin='[{"name": "a"}]').json["root_id"]
+
+    watched = weft("tasks", "watch", root_id, db=db)
+
+    assert watched.code == 0
+    assert watched.err == f"nobody runs it; go on with: weft flow run {root_id}\n"
 
 
-def on_terminal(db: str, *arguments: str) -> str:
-    """Everything a command shows on a terminal of its own."""
-    master, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "weft", *arguments],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env={**os.environ, "WEFT_DB": db, "TERM": "xterm-256color", "COLUMNS": "120"},
-    )
-    os.close(terminal)
-    shown = b""
-    while True:
-        ready, _, _ = select.select([master], [], [], 60)
-        try:
-            piece = os.read(master, 65536) if ready else b""
-        except OSError:  # the terminal is gone with its process
-            piece = b""
-        if not piece:
-            break
-        shown += piece
-    os.close(master)
-    assert process.wait(timeout=30) == 0
-    return shown.decode("utf-8", "replace")
+def test_watching_a_flow_whose_process_is_gone_says_so_and_waits(db: str) -> None:
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin='[{"name": "a"}]').json["root_id"]
+    marked(db, root_id)
+    with started("tasks", "watch", root_id, db=db) as watching:
+        read_until(watching.stderr, f"nobody runs it; go on with: weft flow run {root_id}\n")
+        assert weft("flow", "run", root_id, db=db).code == 0
+        out, _ = watching.communicate(timeout=60)
+
+    assert watching.returncode == 0
+    assert "1 task: 1 completed" in out.decode()
+
+
+def marked(db: str, root_id: str) -> None:
+    """Leave the flow as a process leaves it that was killed: marked as one to be run."""
+
+    async def mark() -> None:
+        async with await App.open(db) as app:
+            await app.store.run_flow(TaskId(root_id), owner=EVERYONE)
+
+    asyncio.run(mark())

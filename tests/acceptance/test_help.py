@@ -78,10 +78,12 @@ def test_schema_prints_a_valid_schema(what: str) -> None:
 
 
 def test_doctor_looks_at_the_store(store_url: str) -> None:
+    weft("flow", "submit", "-", db=store_url, stdin='[{"name": "a"}]')
     ran = weft("doctor", db=store_url)
     checks = weft("doctor", "--json", db=store_url).json["checks"]
 
     assert ran.code == 0, ran.out
+    assert "1 task, 1 event" in ran.out
     assert {check["name"] for check in checks} == {"weft", "sqlite", "time zones", "postgresql", "store"}
     assert all(check["ok"] for check in checks)
 

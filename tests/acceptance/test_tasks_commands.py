@@ -49,6 +49,7 @@ def test_show_prints_the_record(store_url: str) -> None:
 
 @pytest.mark.parametrize("command", ["show", "tree", "copy", "link", "archive", "delete", "export"])
 def test_an_unknown_task_is_not_found(db: str, command: str) -> None:
+    submit(db, {"name": "another"})
     ran = weft("tasks", command, "00000000-0000-4000-8000-000000000000", db=db)
 
     assert ran.code == 3

@@ -1,14 +1,18 @@
 """How every store hands out work: what is ready, in which order, to whom, and what becomes of it."""
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from weft.app import open_store
+from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
 from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, Outlook, Owner, TaskStore, Wanted
@@ -283,9 +287,9 @@ async def test_a_renewed_worker_lives_and_learns_what_it_still_holds(store: Task
     held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
     await store.operate(MoveTask(second.task.id, Cancelled(NOON)), owner=EVERYONE)
 
-    assert held == frozenset({first.task.id, second.task.id})
+    assert held == frozenset({first.claim, second.claim})
     assert await store.recover(now=NOON + 2 * SECOND) == 0
-    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == frozenset({first.task.id})
+    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == frozenset({first.claim})
 
 
 async def test_what_an_unknown_worker_started_is_given_back_too(store: TaskStore) -> None:
@@ -436,3 +440,82 @@ async def test_a_task_stored_in_progress_without_a_worker_is_taken_on(store: Tas
     flow = await submit(store, fields)
 
     assert names(await claim(store, flow)) == ["root"]
+
+
+async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
+    flow = await submit(store, "a")
+    root = flow.root.id
+
+    def counts(outlook: Outlook) -> tuple[int, int, int, str | None]:
+        (claimed,) = outlook.claimed
+        return claimed.claim.attempt, claimed.failures, claimed.losses, claimed.last_error
+
+    async def retry_after(outlook: Outlook, error: str) -> None:
+        ending = Ending(outlook.claimed[0].claim, Failed(NOON, error), retry_at=NOON)
+        assert await store.advance([ending], NOTHING) == ([True], Outlook())
+
+    first = await claim(store, flow)
+    await retry_after(first, "one")
+    second = await claim(store, flow)
+    assert await store.recover(now=NOON + 2 * SECOND) == 1  # its lease ran out
+    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    third = await claim(store, flow)
+    assert await store.recover(now=NOON, dead=["w-a"]) == 1  # it is known to be dead
+    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    fourth = await claim(store, flow)
+    assert await store.remove_worker("w-a", now=NOON) == 1  # it left in good order
+    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    fifth = await claim(store, flow)
+    assert await store.give_back(fifth.claimed[0].claim, now=NOON)
+    sixth = await claim(store, flow)
+    await retry_after(sixth, "two")
+    seventh = await claim(store, flow)
+    assert await end(store, seventh.claimed[0], FAILED)
+    await store.operate(MoveTask(root, Retried(NOON)), owner=EVERYONE)
+    eighth = await claim(store, flow)
+
+    assert [counts(outlook) for outlook in (first, second, third, fourth, fifth, sixth, seventh, eighth)] == [
+        (1, 0, 0, None),
+        (2, 1, 0, "one"),
+        (3, 1, 1, "one"),
+        (4, 1, 2, "one"),
+        (5, 1, 2, "one"),
+        (6, 1, 2, "one"),
+        (7, 2, 0, "two"),
+        (8, 0, 0, None),
+    ]
+
+
+async def test_a_change_of_other_fields_does_not_reset_the_counts(store: TaskStore) -> None:
+    flow = await submit(store, "a")
+    (first,) = (await claim(store, flow)).claimed
+    await store.advance([Ending(first.claim, FAILED, retry_at=NOON)], NOTHING)
+    await store.operate(UpdateTask(task_id=flow.root.id, fields={"name": "b"}, now=NOON), owner=EVERYONE)
+
+    (second,) = (await claim(store, flow)).claimed
+
+    assert (second.failures, second.last_error) == (1, "no")
+
+
+async def test_a_record_that_cannot_be_read_leaves_nothing_claimed(store: TaskStore, store_url: str) -> None:
+    flow = await submit(store, "a", "b", "c")
+    await spoil(store_url, named(flow, "b").id)
+
+    with pytest.raises(WeftError):
+        await claim(store, flow)
+    held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
+
+    assert held == frozenset(), "of the others nobody would know"
+
+
+async def spoil(store_url: str, task_id: TaskId) -> None:
+    """Write what is no JSON over a task's inputs."""
+    statement = f"UPDATE tasks SET inputs = '{{' WHERE id = '{task_id}'"  # noqa: S608 - an id of our own
+    if store_url.startswith("postgresql"):
+        connection = await asyncpg.connect(store_url)
+        await connection.execute(statement)
+        await connection.close()
+    else:
+        with closing(sqlite3.connect(store_url)) as file:
+            file.execute(statement)
+            file.commit()

@@ -2,86 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.builders import NOON, a_flow, named
-from weft.engine.engine import Engine
+from tests.builders import NOON, named
+from tests.engine_bench import Bench, fail, statuses, task
 from weft.engine.limits import EngineLimits
-from weft.executors.built_in import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.executors.registry import ExecutorRegistry
-from weft.store.protocol import EVERYONE, EventFilter, TaskStore
-from weft.tasks.flow import Flow
-from weft.tasks.operations import CancelTasks, MoveTask, RetryTasks, SubmitFlow
+from weft.store.protocol import EVERYONE, EventFilter
+from weft.tasks.operations import CancelTasks, MoveTask, RetryTasks
 from weft.tasks.record import JsonObject, Status
 from weft.tasks.states import Cancelled
 from weft.tasks.summary import summarize
-
-QUICK = EngineLimits(
-    concurrency=10, heartbeat_seconds=0.05, poll_seconds=0.02, lease_seconds=60, grace_seconds=0.1
-)
-
-Body = Callable[[Work], Awaitable[Any]]
-
-
-class Bench:
-    """A store, a registry to put executors in, and engines that end with the test."""
-
-    def __init__(self, store: TaskStore) -> None:
-        self.store = store
-        self.executors: ExecutorRegistry = built_in_registry()
-        self._engines: list[Engine] = []
-
-    def executor(self, name: str, body: Body) -> None:
-        async def run(inputs: JsonObject, work: Work) -> Any:
-            return await body(work)
-
-        self.executors.executor(name)(run)
-
-    async def engine(self, limits: EngineLimits = QUICK) -> Engine:
-        engine = Engine(self.store, self.executors, limits=limits, chance=lambda: 0.5)
-        self._engines.append(engine)
-        return await engine.__aenter__()
-
-    async def submit(self, *tasks: dict[str, Any] | str) -> Flow:
-        flow = a_flow(*tasks)
-        return await self.store.operate(SubmitFlow(flow, NOON, is_run=True), owner=EVERYONE)
-
-    async def run(self, *tasks: dict[str, Any] | str, limits: EngineLimits = QUICK) -> Flow:
-        flow = await self.submit(*tasks)
-        async with asyncio.timeout(30):
-            await (await self.engine(limits)).run(flow.root.id)
-        return await self.read(flow)
-
-    async def read(self, flow: Flow) -> Flow:
-        return await self.store.flow_of(flow.root.id, owner=EVERYONE)
-
-    async def close(self) -> None:
-        for engine in self._engines:
-            await engine.stop(grace_seconds=0)
-
-
-@pytest.fixture
-async def bench(store: TaskStore) -> AsyncIterator[Bench]:
-    made = Bench(store)
-    yield made
-    await made.close()
-
-
-def task(name: str, method: str, *dependencies: Any, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "schemas": {"method": method}, "dependencies": list(dependencies), **fields}
-
-
-def statuses(flow: Flow) -> dict[str, str]:
-    return {one.name: one.status.value for one in flow}
-
-
-async def fail(work: Work) -> None:
-    raise ExecutionFailed("it broke")
 
 
 async def test_a_flow_runs_in_the_order_of_its_dependencies(bench: Bench) -> None:
@@ -329,53 +262,6 @@ async def test_of_a_finish_and_a_cancel_one_wins(bench: Bench, caplog: pytest.Lo
     assert "finish_lost_claim" in {getattr(record, "action", "") for record in caplog.records}
 
 
-async def test_stopping_gives_back_what_is_unfinished_and_another_engine_goes_on(bench: Bench) -> None:
-    started = asyncio.Event()
-    attempts: list[int] = []
-
-    async def hang_once(work: Work) -> None:
-        attempts.append(work.attempt)
-        started.set()
-        if work.attempt == 1:
-            await asyncio.Event().wait()
-
-    bench.executor("hang", hang_once)
-    flow = await bench.submit(task("a", "hang"), task("b", "noop", "a"))
-    first = await bench.engine()
-    running = asyncio.create_task(first.run(flow.root.id))
-    async with asyncio.timeout(20):
-        await started.wait()
-        await first.stop(grace_seconds=0)
-        await running
-        given_back = await bench.read(flow)
-        await (await bench.engine()).run(flow.root.id)
-
-    assert given_back.root.status is Status.IN_PROGRESS
-    assert attempts == [1, 2]
-    assert set(statuses(await bench.read(flow)).values()) == {"completed"}
-
-
-async def test_stopping_lets_attempts_end_within_the_grace_time(bench: Bench) -> None:
-    started, go = asyncio.Event(), asyncio.Event()
-
-    async def wait(work: Work) -> None:
-        started.set()
-        await go.wait()
-
-    bench.executor("wait", wait)
-    flow = await bench.submit(task("a", "wait"), task("b", "noop", "a"))
-    engine = await bench.engine()
-    running = asyncio.create_task(engine.run(flow.root.id))
-    async with asyncio.timeout(20):
-        await started.wait()
-        stopping = asyncio.create_task(engine.stop(grace_seconds=15))
-        await asyncio.sleep(0)
-        go.set()
-        await asyncio.gather(stopping, running)
-
-    assert statuses(await bench.read(flow)) == {"a": "completed", "b": "pending"}
-
-
 async def test_a_worker_taken_for_dead_loses_its_tasks_and_goes_on_as_another(bench: Bench) -> None:
     started = asyncio.Event()
     attempts: list[int] = []
@@ -449,15 +335,3 @@ async def test_a_retried_task_runs_again_with_what_it_blocked(bench: Bench) -> N
     await (await bench.engine()).run(flow.root.id)
 
     assert set(statuses(await bench.read(flow)).values()) == {"completed"}
-
-
-async def test_a_task_that_never_ends_its_attempts_is_given_up(bench: Bench) -> None:
-    flow = await bench.submit(task("a", "noop"))
-    await bench.store.add_worker("w", lease_until=NOON)
-    await bench.store.start(flow.root.id, worker="w", now=NOON, owner=EVERYONE)
-    await bench.store.recover(now=NOON + timedelta(days=1))
-    limits = EngineLimits(max_attempts=1, poll_seconds=0.02)
-
-    await (await bench.engine(limits)).run(flow.root.id)
-
-    assert (await bench.read(flow)).root.error == "given up: begun 1 times and never ended"

@@ -11,7 +11,7 @@ from tests.builders import NOON, a_flow, completed, named, numbered_ids
 from weft.app import open_store
 from weft.ids import TaskId
 from weft.settings import Settings
-from weft.store.errors import NotJson, StoreError, TaskExists
+from weft.store.errors import NotJson, StoreError, StoreNotFound, TaskExists
 from weft.store.protocol import EVERYONE, Claim, EventFilter, Owner, TaskFilter, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
@@ -32,6 +32,15 @@ from weft.tasks.states import (
 
 LEASE = timedelta(seconds=30)
 ANN, BEN = Owner("ann"), Owner("ben")
+
+
+async def test_a_store_that_must_exist_is_not_made(store_url: str) -> None:
+    for _ in range(2):  # the first has made nothing
+        with pytest.raises(StoreNotFound, match="no store at "):
+            await open_store(Settings(db=store_url), must_exist=True)
+
+    await (await open_store(Settings(db=store_url))).close()
+    await (await open_store(Settings(db=store_url), must_exist=True)).close()
 
 
 async def submit(store: TaskStore, flow: Flow, owner: Owner = EVERYONE) -> Flow:

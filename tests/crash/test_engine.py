@@ -5,16 +5,16 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import weft
+from tests.command_line import Process, read_until, started, wait_for, weft
 from weft.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter
@@ -78,11 +78,10 @@ def test_ctrl_c_gives_back_what_is_unfinished_and_says_how_to_go_on(tmp_path: Pa
     document = [
         {"name": "long", "schemas": {"method": "command"}, "inputs": {"argv": [sys.executable, "-c", script]}}
     ]
-    process = started(db, "flow", "run", "-", document=document)
-    wait_for(marker.exists)
-
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with started("flow", "run", "-", db=db, stdin=json.dumps(document)) as process:
+        wait_for(marker.exists)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
 
     assert process.returncode == 130
     assert "go on with: weft flow run " in err.decode()
@@ -101,17 +100,13 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path) -> None:
     document = [
         {"name": "deaf", "schemas": {"method": "command"}, "inputs": {"argv": [sys.executable, "-c", script]}}
     ]
-    process = started(db, "flow", "run", "-", document=document)
-    wait_for(marker.exists)
+    with started("flow", "run", "-", db=db, stdin=json.dumps(document)) as process:
+        wait_for(marker.exists)
+        process.send_signal(signal.SIGTERM)
+        read_until(process.stderr, "stopping")
+        process.send_signal(signal.SIGTERM)
 
-    process.send_signal(signal.SIGTERM)
-    assert process.stderr is not None
-    while b"stopping" not in process.stderr.readline():
-        pass
-    process.send_signal(signal.SIGTERM)
-
-    assert process.wait(timeout=5) == 130
-    process.communicate()
+        assert process.wait(timeout=5) == 130
 
 
 def test_a_stopped_process_loses_its_task_and_its_late_result(tmp_path: Path) -> None:
@@ -125,15 +120,15 @@ def test_a_stopped_process_loses_its_task_and_its_late_result(tmp_path: Path) ->
         {"name": "slow", "schemas": {"method": "command"}, "inputs": {"argv": [sys.executable, "-c", script]}}
     ]
     root_id = submitted(db, document)
-    first = started(db, "flow", "run", root_id, WEFT_LEASE_SECONDS="1")
-    wait_for(marker.exists)
-    os.kill(first.pid, signal.SIGSTOP)
-    second = started(db, "flow", "run", root_id, WEFT_LEASE_SECONDS="1")
-    wait_for(lambda: len(marker.read_text()) == 2)  # the second has taken it over
-    go.touch()
-    second.communicate(timeout=60)
-    os.kill(first.pid, signal.SIGCONT)
-    _, err = first.communicate(timeout=60)
+    with started("flow", "run", root_id, db=db, WEFT_LEASE_SECONDS="1") as first:
+        wait_for(marker.exists)
+        os.kill(first.pid, signal.SIGSTOP)
+        with started("flow", "run", root_id, db=db, WEFT_LEASE_SECONDS="1") as second:
+            wait_for(lambda: len(marker.read_text()) == 2)  # the second has taken it over
+            go.touch()
+            second.communicate(timeout=60)
+        os.kill(first.pid, signal.SIGCONT)
+        _, err = first.communicate(timeout=60)
 
     assert second.returncode == 0
     assert first.returncode == 0, err
@@ -168,48 +163,24 @@ def chaos(db: str, *, seconds: float, tasks: int) -> None:
     ]
     root_id = submitted(db, document)
 
-    def worker() -> "subprocess.Popen[bytes]":
-        return started(db, "flow", "run", root_id, "--concurrency", "2")
+    with ExitStack() as stack:
 
-    processes = [worker() for _ in range(4)]
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(0.5)
-        victim = pick.randrange(4)
-        processes[victim].kill()
-        processes[victim].communicate()
-        processes[victim] = worker()
-    for process in processes:
-        process.communicate(timeout=300)
+        def worker() -> Process:
+            return stack.enter_context(started("flow", "run", root_id, "--concurrency", "2", db=db))
+
+        processes = [worker() for _ in range(4)]
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            victim = pick.randrange(4)
+            processes[victim].kill()
+            processes[victim].communicate()
+            processes[victim] = worker()
+        for process in processes:
+            process.communicate(timeout=300)
 
     statuses, ends, starts = asyncio.run(outcomes(db, root_id))
     assert statuses == {"completed": tasks}
     assert len(ends) == tasks
     assert set(ends.values()) == {1}
     assert len(starts) == len(set(starts))
-
-
-def started(
-    db: str, *arguments: str, document: object = None, **environment: str
-) -> "subprocess.Popen[bytes]":
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "weft", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**clean, "WEFT_DB": db, **environment},
-    )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(document).encode())
-    process.stdin.close()
-    process.stdin = None
-    return process
-
-
-def wait_for(condition: Any, *, seconds: float = 60.0) -> None:
-    """Wait until a condition holds in another process, which has no other way to tell us."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)

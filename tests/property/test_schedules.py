@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.tasks.record import ScheduleType
 from weft.tasks.schedule_errors import ScheduleError
-from weft.tasks.schedules import Schedule, check, due_between, next_due, previous_due
+from weft.tasks.schedules import Schedule, check, count_between, due_between, next_due, previous_due
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -247,6 +247,7 @@ def test_due_between_is_asking_for_the_next_one_again_and_again(
     one_by_one = asked(lambda moment: next_due(of, after=moment), after, last=after + span)
 
     assert found == tuple(islice(one_by_one, limit))
+    assert count_between(of, after=after, until=after + span, limit=limit) == len(found)
 
 
 cron_like = st.lists(st.text("0123456789*,-/LW#? janfebmonsun@:", max_size=8), max_size=7).map(" ".join)

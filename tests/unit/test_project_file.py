@@ -11,7 +11,7 @@ EVERYTHING = """
 [executors.command]
 allow = ["git", "/usr/bin/make"]
 allow_shell = true
-grace_seconds = 2
+grace_seconds = 3
 
 [executors.http]
 allow_private = true
@@ -37,7 +37,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     found = loaded(tmp_path)
 
     assert found.command == CommandSettings(
-        allow=("git", "/usr/bin/make"), allow_shell=True, grace_seconds=2.0
+        allow=("git", "/usr/bin/make"), allow_shell=True, grace_seconds=3.0
     )
     assert found.http == HttpSettings(allow_private=True, allow_hosts=("intranet", "localhost:8080"))
     assert found.python.modules == ("my_project.jobs",)

@@ -1,5 +1,6 @@
 """The synchronous front and the public names of the package."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,19 @@ async def test_the_async_front_streams_events(tmp_path: Path) -> None:
 
 def test_work_is_what_executors_get() -> None:
     assert {"task", "attempt", "inputs", "dependencies", "report"} <= set(Work.__struct_fields__)
+
+
+def test_interrupted_it_leaves_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.sync.INTERRUPT_GRACE_SECONDS", 0.01)
+    limits = weft.EngineLimits(grace_seconds=600)
+
+    def interrupted() -> None:
+        with weft.open(tmp_path / "weft.db", limits=limits) as app:
+            app.begin([{"name": "long", "schemas": {"method": "sleep"}, "inputs": {"seconds": 600}}])
+            raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert time.monotonic() - began < 60

@@ -14,6 +14,7 @@ from weft.cli.output import print_json
 from weft.cli.running import with_app
 from weft.cli.text import plural
 from weft.errors import EXIT_FAILED, WeftError
+from weft.store.errors import StoreNotFound
 
 _OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
@@ -71,6 +72,8 @@ def _postgresql_driver() -> Check:
 def _store(db: str | None, user: str | None) -> Check:
     try:
         store = with_app(db, user, lambda app: app.describe())
+    except StoreNotFound as error:
+        return Check("store", True, error.message)
     except WeftError as error:
         return Check("store", False, f"{error.code}: {error.message}")
     what = f"{store.kind} {store.server_version}, schema {store.schema_version}"

@@ -1,6 +1,7 @@
 """`weft flow run`."""
 
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,11 +10,12 @@ from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, RequestError
-from weft.ids import is_task_id
+from weft.ids import TaskId, is_task_id
 
 if TYPE_CHECKING:
     from weft.app import App
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
@@ -24,22 +26,37 @@ INTERRUPT_GRACE_SECONDS = 2.0
 
 
 class InvalidLimit(RequestError):
-    """A limit is not of the form executor=number."""
+    """A limit is not of the form executor=number, or there is no such executor."""
 
     code = "invalid-limit"
 
 
-def limits_of(concurrency: int, per_executor: tuple[str, ...]) -> "EngineLimits":
+def limits_of(
+    concurrency: int, per_executor: tuple[str, ...], executors: "ExecutorRegistry"
+) -> "EngineLimits":
     """The limits that options describe."""
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import UnknownExecutor
 
     limits: dict[str, int] = {}
     for text in per_executor:
         name, _, number = text.rpartition("=")
         if not name or not number.isascii() or not number.isdigit() or int(number) < 1:
             raise InvalidLimit(f"{text!r} is not of the form executor=number, such as command=4")
+        try:
+            executors.get(name)
+        except UnknownExecutor as error:
+            raise InvalidLimit(f"{text!r}: no executor is called {name!r}{error.hint}") from error
         limits[name] = int(number)
     return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
+    """The executors that flows are run with."""
+    from weft.executors.built_in import default_registry
+    from weft.settings import load_settings
+
+    return default_registry(load_settings(db=db, user_id=user).executors)
 
 
 concurrency_option = click.option(
@@ -69,8 +86,9 @@ def run(
 ) -> int:
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
-    It ends when nothing can go on by itself: exit 0 when every task completed, else 1. Kill it at any moment
-    and run it again by its id: finished tasks are not run again. Several processes may run the same flow.
+    It ends when nothing can go on by itself: exit 0 when every task completed, else 1; or 130 when a signal
+    stopped it before that. Kill it at any moment and run it again by its id, which it says first: finished
+    tasks are not run again. Several processes may run the same flow.
 
     \b
     Examples:
@@ -81,36 +99,58 @@ def run(
     # Imported here: `weft flow run --help` must not pay for it.
     from weft.tasks.json_text import decode
 
-    flow = what if is_task_id(what) else decode(read_input(what), source=what)
-    limits = limits_of(concurrency, per_executor)
-    return with_app(db, user, lambda app: _run(app, flow, is_json=is_json), limits=limits)
+    is_stored = is_task_id(what)
+    flow = what if is_stored else decode(read_input(what), source=what)
+    executors = known_executors(db, user)
+    return with_app(
+        db,
+        user,
+        lambda app: _run(app, flow, is_json=is_json),
+        must_exist=is_stored,
+        limits=limits_of(concurrency, per_executor, executors),
+        executors=executors,
+    )
 
 
 async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
     from weft.cli.live import watching
-    from weft.cli.stopping import Stopping
+    from weft.cli.saying import read_or_not, say
+    from weft.cli.stopping import Stopping, leave_with
 
-    root_id = await app.begin(flow)
     stopping = Stopping()
-
-    async def stop(received: signal.Signals) -> None:
-        if received is signal.SIGINT:
-            # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
-            await app.store.stop_flow(root_id, owner=app.owner)
-            await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
-        else:
-            await app.stop()
-
-    with stopping.on_signals(stop):
+    with stopping.on_signals():
+        root_id = await app.begin(flow)
+        say(f"running {root_id}")
         async with watching(app, root_id):
-            await app.wait(root_id)
-    summary = await app.summary(root_id)
-    if is_json:
-        print_json(summary)
-    else:
-        await _print_outcome(app, summary)
-    if stopping.signal is not None:
-        click.echo(f"stopped; go on with: weft flow run {root_id}", err=True)
+            await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
+        summary = await app.summary(root_id)
+        if summary.is_over and stopping.signal is not None:
+            await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
+        code = _exit_code(summary, is_stopped=stopping.signal is not None)
+    leave_with(code)
+    with read_or_not():
+        if is_json:
+            print_json(summary)
+        else:
+            await _print_outcome(app, summary)
+    if code == EXIT_INTERRUPTED:
+        say(f"stopped; go on with: weft flow run {root_id}")
+    return code
+
+
+async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
+    if received is not signal.SIGINT:
+        await app.stop()
+        return
+    try:
+        # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
+        await app.store.stop_flow(root_id, owner=app.owner)
+    finally:
+        await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
+
+
+def _exit_code(summary: "FlowSummary", *, is_stopped: bool) -> int:
+    if is_stopped and not summary.is_over:
         return EXIT_INTERRUPTED
     return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
 

@@ -30,5 +30,5 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
         user_id = load_settings(db=db, user_id=user).user_id
         print_flow(read_document(document, user_id=user_id), is_json=is_json, did="valid:")
         return
-    flow = with_app(db, user, lambda app: app.submit(document))
+    flow = with_app(db, user, lambda app: app.submit(document), must_exist=False)
     print_flow(flow, is_json=is_json, did="stored")

@@ -3,14 +3,14 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from weft.cli.output import STATUS_COLOURS, counts_line
+from weft.cli.saying import heard_or_not, say
 from weft.cli.text import printable
 from weft.cli.tree_rows import bar, tree_rows
+from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter, TaskFilter
 from weft.tasks.record import Status
@@ -33,13 +33,23 @@ _TOLD = {"task.started", "task.completed", "task.failed", "task.cancelled", "tas
 async def watching(app: "App", root_id: TaskId) -> AsyncIterator[None]:
     """Show the flow while the block runs."""
     view = _LiveView(app, root_id) if sys.stderr.isatty() else _LineView(app, root_id)
-    showing = asyncio.create_task(view.run())
+    showing = asyncio.create_task(_show(view))
     try:
         yield
     finally:
         showing.cancel()
         await asyncio.wait([showing])
-        await view.finish()
+        with heard_or_not(), suppress(WeftError):
+            await view.finish()
+
+
+async def _show(view: "_LiveView | _LineView") -> None:
+    """Show the flow until cancelled. That it cannot be shown, or the store is busy, must not end the run."""
+    with heard_or_not():
+        while True:
+            with suppress(WeftError):
+                await view.run()
+            await asyncio.sleep(REFRESH_SECONDS)
 
 
 class _LineView:
@@ -74,7 +84,7 @@ class _LineView:
                         f": {printable(event.facts['error'], width=200)}" if "error" in event.facts else ""
                     )
                     verb = event.type.value.removeprefix("task.").replace("_", " ")
-                    click.echo(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}", err=True)
+                    say(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}")
             self._after = events[-1].seq
 
     def _tell_tenths(self, summary: FlowSummary, total: int) -> None:
@@ -82,7 +92,7 @@ class _LineView:
         tenths = ended * 10 // total
         if tenths > self._tenths:
             self._tenths = tenths
-            click.echo(f"{tenths * 10}% ({counts_line(summary)})", err=True)
+            say(f"{tenths * 10}% ({counts_line(summary)})")
 
     async def _learn_names(self, task_ids: set[TaskId]) -> None:
         unknown = [task_id for task_id in task_ids if task_id not in self._names]

@@ -1,5 +1,7 @@
 """The `weft` command. Commands are imported when they are used, so that `weft --help` is quick."""
 
+import os
+import signal
 import sys
 
 import click
@@ -7,6 +9,7 @@ import click
 from weft import __version__
 from weft.cli.lazy import LazyGroup
 from weft.cli.running import guarded
+from weft.cli.saying import open_closed_streams
 
 
 @click.group(
@@ -42,4 +45,10 @@ def weft() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    sys.exit(guarded(weft, sys.argv[1:]))
+    open_closed_streams()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = guarded(weft, sys.argv[1:])
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))  # all is done; no traceback while Python ends
+    sys.exit(code)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from weft.cli.saying import mute
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
 
 if TYPE_CHECKING:
     from weft.app import App
     from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
 
 T = TypeVar("T")
 
@@ -26,14 +28,17 @@ def with_app(
     user: str | None,
     act: "Callable[[App], Awaitable[T]]",
     *,
+    must_exist: bool = True,
     limits: "EngineLimits | None" = None,
+    executors: "ExecutorRegistry | None" = None,
 ) -> T:
-    """Open the store, act on it, close it."""
+    """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
     # Imported here: `weft --help` must not pay for it.
     from weft.app import App
 
     async def run() -> T:
-        async with await App.open(db, user_id=user, limits=limits) as app:
+        app = await App.open(db, user_id=user, must_exist=must_exist, limits=limits, executors=executors)
+        async with app:
             return await act(app)
 
     return asyncio.run(run())
@@ -42,6 +47,7 @@ def with_app(
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run the command; the result is its exit code."""
     is_json = "--json" in arguments
+    code: Any = None
     try:
         code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
@@ -55,8 +61,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        mute(sys.stdout)
     except OSError as error:
         _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
         return EXIT_FAILED

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.flow_run import concurrency_option, limit_option, limits_of
+from weft.cli.flow_run import concurrency_option, known_executors, limit_option, limits_of
 from weft.cli.options import store_options
 from weft.cli.running import with_app
 
@@ -35,11 +35,20 @@ def serve(
     """
     if not is_without_http:
         raise click.UsageError("weft does not serve HTTP yet; say --no-http to run flows and schedules")
-    with_app(db, user, lambda app: _serve(app, is_json=is_json), limits=limits_of(concurrency, per_executor))
+    executors = known_executors(db, user)
+    with_app(
+        db,
+        user,
+        lambda app: _serve(app, is_json=is_json),
+        must_exist=False,
+        limits=limits_of(concurrency, per_executor, executors),
+        executors=executors,
+    )
 
 
 async def _serve(app: "App", *, is_json: bool) -> None:
     from weft.cli.output import print_json
+    from weft.cli.saying import say
     from weft.cli.stopping import Stopping
     from weft.settings import shown_location
 
@@ -47,8 +56,9 @@ async def _serve(app: "App", *, is_json: bool) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    with Stopping().on_signals(stop):
-        click.echo(f"serving {where}; Ctrl-C stops", err=True)
-        await app.serve()
+    stopping = Stopping()
+    with stopping.on_signals():
+        say(f"serving {where}; Ctrl-C stops")
+        await stopping.or_stop(app.serve(), stop)
     if is_json:
         print_json({"served": where})

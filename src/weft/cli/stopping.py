@@ -3,14 +3,16 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-import click
-
+from weft.cli.saying import say
 from weft.errors import EXIT_INTERRUPTED
 
 Stop = Callable[[signal.Signals], Awaitable[None]]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
@@ -18,29 +20,42 @@ class Stopping:
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked = asyncio.Event()
 
     @contextmanager
-    def on_signals(self, stop: Stop) -> Iterator[None]:
-        """Call `stop` on the first SIGINT or SIGTERM inside the block; a second one exits."""
+    def on_signals(self) -> Iterator[None]:
+        """Take note of the first SIGINT or SIGTERM inside the block; a second one exits."""
         loop = asyncio.get_running_loop()
-        signals = (signal.SIGINT, signal.SIGTERM)
-        for one in signals:
-            loop.add_signal_handler(one, self._receive, one, stop)
+        for one in SIGNALS:
+            loop.add_signal_handler(one, self._receive, one)
         try:
             yield
         finally:
-            for one in signals:
+            for one in SIGNALS:
                 loop.remove_signal_handler(one)
 
-    def _receive(self, received: signal.Signals, stop: Stop) -> None:
+    async def or_stop(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
+        """Do the work; on the first signal, also one that has come before, call `stop`, which lets it end."""
+        working = asyncio.create_task(work)
+        asked = asyncio.create_task(self._asked.wait())
+        try:
+            await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if self.signal is not None:
+                await stop(self.signal)
+            await working
+        finally:
+            asked.cancel()
+
+    def _receive(self, received: signal.Signals) -> None:
         if self.signal is not None:
             # Leases run out by themselves; nothing is lost by leaving now.
             os._exit(EXIT_INTERRUPTED)
         self.signal = received
-        click.echo("stopping; once more to leave at once", err=True)
-        task = asyncio.ensure_future(self._stop(stop, received))
-        self._tasks.add(task)  # the loop itself holds tasks only weakly
+        self._asked.set()
+        say("stopping; once more to leave at once")
 
-    async def _stop(self, stop: Stop, received: signal.Signals) -> None:
-        await stop(received)
+
+def leave_with(code: int) -> None:
+    """From now on a signal ends the process with this code: all is done, and how it went is known."""
+    for one in SIGNALS:
+        signal.signal(one, lambda *_: os._exit(code))

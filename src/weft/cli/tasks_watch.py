@@ -1,5 +1,7 @@
 """`weft tasks watch`."""
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -7,18 +9,26 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
+from weft.cli.saying import say
+from weft.errors import WeftError
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
     from weft.app import App
     from weft.tasks.summary import FlowSummary
 
+LOOK_SECONDS = 1.0
+"""How often to look whether anybody runs the flow; a process that has just been started is known by then."""
+
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def watch(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Watch the flow a task is in while another process runs it, until it ends; Ctrl-C leaves it running."""
+    """Watch the flow a task is in while another process runs it, until it ends; Ctrl-C leaves it running.
+
+    It says so when no process runs the flow.
+    """
     summary = with_app(db, user, lambda app: _watch(app, task_id))
     if is_json:
         print_json(summary)
@@ -31,6 +41,27 @@ async def _watch(app: "App", task_id: TaskId) -> "FlowSummary":
 
     root_id = (await app.get(task_id)).task_tree_id or task_id
     async with watching(app, root_id):
+        telling = asyncio.create_task(_tell_when_nobody_runs(app, root_id))
         async for _ in app.watch(root_id):
             pass
-    return await app.summary(root_id)
+        telling.cancel()
+    summary = await app.summary(root_id)
+    if not summary.is_over:
+        _say_that_nobody_runs(root_id)
+    return summary
+
+
+async def _tell_when_nobody_runs(app: "App", root_id: TaskId) -> None:
+    """Say so, once, when the flow is to be run but the last process that could run it is gone."""
+    was_run = True
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        with suppress(WeftError):
+            is_run = await app.has_workers()
+            if was_run and not is_run:
+                _say_that_nobody_runs(root_id)
+            was_run = is_run
+
+
+def _say_that_nobody_runs(root_id: TaskId) -> None:
+    say(f"nobody runs it; go on with: weft flow run {root_id}")

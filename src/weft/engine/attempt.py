@@ -1,12 +1,14 @@
-"""One attempt at one task: inputs, executor, time limit, outcome."""
+"""One attempt at one task: inputs, executor, outcome."""
 
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
 from weft.clock import Clock
+from weft.engine.limits import EngineLimits
+from weft.engine.patience import Patience
 from weft.errors import RequestError, WeftError
-from weft.executors.performing import perform
+from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
@@ -14,10 +16,9 @@ from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
 from weft.tasks.problems import InvalidTasks
-from weft.tasks.record import JsonObject, Status, Task, evolve
+from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
-from weft.tasks.time_limits import timeout_seconds
 
 MAX_ERROR_CHARACTERS = 20_000
 """How much of an error's text is kept: a page, not a log file."""
@@ -33,32 +34,37 @@ class Attempts:
         *,
         clock: Clock,
         chance: Callable[[], float],
-        max_attempts: int,
+        limits: EngineLimits,
     ) -> None:
         self._store = store
         self._executors = executors
         self._clock = clock
         self._chance = chance
-        self._max_attempts = max_attempts
+        self._limits = limits
 
-    async def perform(self, claimed: Claimed, report: Report) -> Ending:
-        """How the attempt ended. Raises only CancelledError: then it has no ending of its own."""
-        claim = claimed.claim
-        try:
-            if claim.attempt > self._max_attempts:
-                reason = f"given up: begun {claim.attempt - 1} times and never ended"
-                raise ExecutionFailed(reason, is_permanent=True)
-            result = await self._result(claimed, report)
-        except Exception as error:
-            return self._failure(claimed, error)
-        return Ending(claim, Completed(self._clock.now(), result))
+    def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
+        """The ending of an attempt that succeeded."""
+        return Ending(claimed.claim, Completed(self._clock.now(), result))
+
+    def failed(self, claimed: Claimed, error: BaseException) -> Ending:
+        """The ending of an attempt that did not, followed by another if the task's policy says so."""
+        now = self._clock.now()
+        return Ending(claimed.claim, Failed(now, error_message(error)), self._retry_at(claimed, error, now))
 
     def refused(self, ending: Ending, error: WeftError) -> Ending:
         """The ending instead of one whose result the store cannot keep."""
         return Ending(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
-    async def _result(self, claimed: Claimed, report: Report) -> JsonObject:
+    def let_go_seconds(self, task: Task) -> float:
+        """How long the task's executor may take to end once it is cancelled."""
+        found = self._executors.find(method_of(task))
+        return seconds_to_let_go(found.executor if found else None)
+
+    async def result(self, claimed: Claimed, report: Report) -> JsonObject:
+        """What the attempt brings; raises to fail it."""
         task = claimed.task
+        if claimed.losses >= self._limits.max_losses:
+            raise given_up(claimed)
         method = (task.schemas or {}).get("method")
         if method is None:
             return {}  # a task without an executor only holds others together
@@ -68,16 +74,7 @@ class Attempts:
             problems = input_problems(evolve(task, inputs=work.inputs))
             if problems:
                 raise InvalidTasks(problems)
-        limit = timeout_seconds(task)
-        if limit is None:
-            return await perform(executor, work)
-        try:
-            async with asyncio.timeout(limit) as deadline:
-                return await perform(executor, work)
-        except TimeoutError:
-            if not deadline.expired():
-                raise  # the executor's own
-            raise ExecutionFailed(f"timed out after {limit:g} s") from None
+        return await perform(executor, work)
 
     async def _work(self, claimed: Claimed, report: Report, *, wants_dependencies: bool) -> Work:
         task = claimed.task
@@ -95,31 +92,39 @@ class Attempts:
 
     async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
         """The completed ones; of others there is no result."""
-        found = await self._store.get_many(
-            [dependency.id for dependency in task.dependencies], owner=EVERYONE
-        )
-        return {task_id: one for task_id, one in found.items() if one.status is Status.COMPLETED}
+        wanted = [dependency.id for dependency in task.dependencies]
+        while True:
+            # That the store is busy is no fault of the task's; its time limit goes on.
+            with Patience(f"dependencies of task {task.id}"):
+                found = await self._store.get_many(wanted, owner=EVERYONE)
+                return {task_id: one for task_id, one in found.items() if one.status is Status.COMPLETED}
+            await asyncio.sleep(self._limits.poll_seconds)
 
-    def _failure(self, claimed: Claimed, error: Exception) -> Ending:
-        now = self._clock.now()
-        failed = Failed(now, error_message(error))
-        return Ending(claimed.claim, failed, self._retry_at(claimed, error, now))
-
-    def _retry_at(self, claimed: Claimed, error: Exception, now: datetime) -> datetime | None:
+    def _retry_at(self, claimed: Claimed, error: BaseException, now: datetime) -> datetime | None:
         if is_permanent(error):
             return None
-        delay = retry_policy(claimed.task).delay_after(claimed.claim.attempt, self._chance())
+        delay = retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
         return None if delay is None else now + delay
 
 
-def is_permanent(error: Exception) -> bool:
+def given_up(claimed: Claimed) -> ExecutionFailed:
+    """The end of a task whose attempts were lost too often: it may well be what ends the processes."""
+    last = f"; last error: {claimed.last_error}" if claimed.last_error else ""
+    return ExecutionFailed(
+        f"given up after {claimed.losses} lost attempts in a row: "
+        f"their process died or its lease ran out{last}",
+        is_permanent=True,
+    )
+
+
+def is_permanent(error: BaseException) -> bool:
     """Whether a further attempt would end the same way."""
     if isinstance(error, ExecutionFailed):
         return error.is_permanent
     return isinstance(error, RequestError)
 
 
-def error_message(error: Exception) -> str:
+def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     text = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}".rstrip(": ")
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"

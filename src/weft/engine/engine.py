@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
+import math
 import random
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,13 +13,14 @@ from msgspec import Struct
 from weft.clock import Clock, SystemClock
 from weft.engine.attempt import Attempts
 from weft.engine.limits import EngineLimits, Slots
+from weft.engine.patience import Patience
 from weft.engine.progress import ProgressReports
+from weft.engine.running import RunningAttempt
 from weft.engine.worker import Worker
-from weft.errors import TransientError, WeftError
+from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
-from weft.tasks.record import method_of
 
 log = logging.getLogger(__name__)
 
@@ -48,20 +49,27 @@ class Engine:
         self._limits = limits or EngineLimits()
         self._clock = clock or SystemClock()
         self._slots = Slots(self._limits)
-        self._attempts = Attempts(
-            store, executors, clock=self._clock, chance=chance, max_attempts=self._limits.max_attempts
-        )
+        self._attempts = Attempts(store, executors, clock=self._clock, chance=chance, limits=self._limits)
         self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
-        self._running: dict[Claim, asyncio.Task[None]] = {}
-        self._worker = Worker(store, self._clock, self._limits, running=self._running, on_lost=self._lose)
+        self._running: dict[Claim, RunningAttempt] = {}
+        self._worker = Worker(
+            store,
+            self._clock,
+            self._limits,
+            running=self._running,
+            is_known=self._is_known,
+            on_lost=self._call_off,
+        )
         self._flows: dict[TaskId, _FlowRun] = {}
         self._endings: list[Ending] = []
+        self._being_written: Sequence[Ending] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
+        self._patient_until = math.inf
+        self._failure: Exception | None = None
         self._pump: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._end: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._worker.start()
@@ -74,20 +82,30 @@ class Engine:
     ) -> None:
         await self.stop()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was begun and has not ended: stopped by somebody, or by an error of the store."""
+        return self._pump is not None and not self._pump.done()
+
     async def run(self, root_id: TaskId, *, owner: Owner = EVERYONE) -> None:
         """Run a flow until nothing of it can go on by itself, or the engine is stopped."""
         await self._store.run_flow(root_id, owner=owner)
         await self.follow(root_id)
 
     async def follow(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends or the engine is stopped."""
+        """Take part in a flow that is to be run, until it ends or the engine is stopped.
+
+        Raises what ended the engine, if that was an error.
+        """
         await (await self.join(root_id)).wait()
-        if self._pump is not None and self._pump.done():
-            await self._pump  # raises what ended it, if it failed
+        if self._failure is not None and root_id in self._flows:
+            raise self._failure
 
     async def join(self, root_id: TaskId) -> asyncio.Event:
         """Take part in a flow that is to be run, without waiting; the event is set when it is over."""
-        if self._pump is None or self._pump.done():
+        if self._failure is not None:
+            raise self._failure
+        if not self.is_running:
             raise RuntimeError("the engine is not running")
         flow = self._flows.setdefault(root_id, _FlowRun(asyncio.Event()))
         self._wake.set()
@@ -95,41 +113,33 @@ class Engine:
 
     async def serve(self) -> None:
         """Take part in every flow that is to be run, now and later, until the engine is stopped."""
-        while not self._is_stopping and self._pump is not None and not self._pump.done():
-            for root_id in await self._store.running_flows(owner=EVERYONE):
-                if root_id not in self._flows:
-                    await self.join(root_id)
+        while not self._is_stopping and self._pump is not None:
+            with Patience("flows to be run"):
+                for root_id in await self._store.running_flows(owner=EVERYONE):
+                    if root_id not in self._flows and self.is_running:
+                        await self.join(root_id)
             await asyncio.wait([self._pump], timeout=self._limits.poll_seconds)
-        if self._pump is not None and self._pump.done():
-            await self._pump
+        if self._failure is not None:
+            raise self._failure
 
     def cancelled(self, task_ids: Collection[TaskId]) -> None:
         """Stop the attempts at these tasks, if they run here: the store has taken them from us."""
-        self._lose([claim for claim in self._running if claim.task_id in task_ids])
+        self._call_off([claim for claim in self._running if claim.task_id in task_ids])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
         """Claim no more, let attempts end within the grace time, give back the rest.
 
-        Called again while it is under way, it waits for the same end: a signal and the leaving of the context
-        both stop the engine.
+        Called again while it is under way, it waits for the same end; a shorter grace time then counts.
         """
-        if self._end is None:
-            grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
-            self._end = asyncio.create_task(self._stop(grace), name="weft-engine-stop")
-        await asyncio.shield(self._end)
-
-    async def _stop(self, grace: float) -> None:
-        self._is_stopping = True
-        self._wake.set()
         if self._pump is None:
             return
-        if self._running:
-            await asyncio.wait(self._running.values(), timeout=grace)
-        self._lose(tuple(self._running))
+        grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
+        loop = asyncio.get_running_loop()
+        self._is_stopping = True
+        self._patient_until = min(self._patient_until, loop.time() + grace)
+        self._wake.set()
+        loop.call_later(grace, self._call_off_all)
         await asyncio.wait([self._pump])
-        if self._looking is not None:
-            self._looking.cancel()
-        await self._worker.stop()
 
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
@@ -141,20 +151,36 @@ class Engine:
                     await self._end_flows()
                 if not self._wake.is_set():
                     await self._sleep(outlook)
+            # Those whose last task has just ended: nobody else may come to see that they are over.
+            await self._end_flows()
+        except Exception as error:
+            log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
+            self._failure = error
         finally:
-            self._lose(tuple(self._running))
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Let go of everything: attempts, the worker and with it its tasks, and who waits for flows."""
+        self._is_stopping = True
+        try:
+            self._call_off_all()
+            while self._running:  # each ends, or is abandoned, within the time its executor has to let go
+                self._wake.clear()
+                await self._wake.wait()
+            if self._looking is not None:
+                self._looking.cancel()
+            await self._worker.stop()
+        finally:
             for flow in self._flows.values():
                 flow.ended.set()
 
     async def _advance_patiently(self) -> Outlook:
-        try:
+        if asyncio.get_running_loop().time() > self._patient_until:
             return await self._advance()
-        except TransientError as error:
-            log.warning("store: %s", error.message, extra={"action": "store_transient_error"})
-            if self._is_stopping:
-                raise
-            await asyncio.sleep(self._limits.poll_seconds)
-            return Outlook()
+        with Patience("store"):
+            return await self._advance()
+        await asyncio.sleep(self._limits.poll_seconds)
+        return Outlook()
 
     async def _advance(self) -> Outlook:
         endings, self._endings = self._endings, []
@@ -165,15 +191,19 @@ class Engine:
             slots=self._slots.free,
             free=self._slots.free_by_executor,
         )
+        self._being_written = endings
         try:
             held, outlook = await self._store.advance(endings, wanted)
         except WeftError:
             self._endings = endings + self._endings  # nothing was written; they are tried again
             raise
+        finally:
+            self._being_written = ()
         for ending, outcome in zip(endings, held, strict=True):
             self._settle(ending, outcome)
-        for claimed in outlook.claimed:
-            self._begin(claimed)
+        if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
+            for claimed in outlook.claimed:
+                self._begin(claimed)
         return outlook
 
     def _settle(self, ending: Ending, outcome: bool | WeftError) -> None:
@@ -190,40 +220,43 @@ class Engine:
             )
 
     def _begin(self, claimed: Claimed) -> None:
-        claim, method = claimed.claim, method_of(claimed.task)
-        self._slots.take(method)
-        self._flows[claim.task_tree_id].running += 1
-        work = asyncio.create_task(self._attempt(claimed, method))
-        self._running[claim] = work
-        # A task that is cancelled before its first step runs no code of its own.
-        work.add_done_callback(partial(self._let_go, claim, method))
-
-    async def _attempt(self, claimed: Claimed, method: str) -> None:
         claim = claimed.claim
-        try:
-            ending = await self._attempts.perform(claimed, self._reports.of(claim))
-            self._endings.append(ending)  # a statement of its own: the list is another one after the wait
-        finally:
-            # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
-            self._let_go(claim, method)
+        attempt = RunningAttempt(claimed, self._attempts, self._reports.of(claim), self._let_go)
+        self._slots.take(attempt.method)
+        self._flows[claim.task_tree_id].running += 1
+        self._running[claim] = attempt
 
-    def _let_go(self, claim: Claim, method: str, _work: asyncio.Task[None] | None = None) -> None:
-        """Forget an attempt, however it ended; the second time does nothing."""
-        if self._running.pop(claim, None) is not None:
-            self._slots.give(method)
-            self._flows[claim.task_tree_id].running -= 1
-            self._wake.set()
+    def _let_go(self, attempt: RunningAttempt, ending: Ending | None) -> None:
+        """Forget an attempt; its ending, if it has one, is written next."""
+        if ending is not None:
+            self._endings.append(ending)
+        del self._running[attempt.claim]
+        self._slots.give(attempt.method)
+        self._flows[attempt.claim.task_tree_id].running -= 1
+        self._wake.set()
 
-    def _lose(self, claims: Collection[Claim]) -> None:
+    def _call_off(self, claims: Collection[Claim]) -> None:
         for claim in claims:
-            self._running[claim].cancel()
+            self._running[claim].call_off()
+
+    def _call_off_all(self) -> None:
+        self._call_off(tuple(self._running))
+
+    def _is_known(self, claim: Claim) -> bool:
+        """Whether the attempt runs here, or its ending waits to be written."""
+        endings = (*self._being_written, *self._endings)
+        return claim in self._running or any(ending.claim == claim for ending in endings)
 
     async def _end_flows(self) -> None:
-        """Let go of the flows that are over: nothing of them can go on by itself, or they were stopped."""
-        for root_id, flow in list(self._flows.items()):
-            if flow.running == 0 and not self._is_stopping and await self._store.end_flow(root_id):
-                del self._flows[root_id]
-                flow.ended.set()
+        """Let go of the flows that are over: nothing of them can go on by itself, or they were stopped.
+
+        The store decides: a task whose ending has not been written yet is in progress there.
+        """
+        with Patience("end of flows"):
+            for root_id, flow in list(self._flows.items()):
+                if flow.running == 0 and await self._store.end_flow(root_id):
+                    del self._flows[root_id]
+                    flow.ended.set()
 
     async def _sleep(self, outlook: Outlook) -> None:
         """Wait for something to do: an attempt that ended, a delayed task, the next look at the store."""

@@ -20,10 +20,11 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     poll_seconds: float = 0.2
     """How often to look for work that other processes have made ready."""
     grace_seconds: float = 10.0
-    """How long running attempts may go on once the engine is asked to stop."""
-    max_attempts: int = 50
-    """How often a task is begun at all, however its attempts were lost: one that kills its process each time
-    must not do so for ever."""
+    """How long running attempts may go on, and endings be written, once the engine is asked to stop."""
+    max_losses: int = 50
+    """How many attempts at a task may be lost in a row, because their process died or its lease ran out: a
+    task that kills its process each time must not do so for ever. Attempts that failed are the retry policy's
+    matter; those given back by an engine that stops in good order are neither."""
 
 
 class Slots:

@@ -3,6 +3,7 @@
 import asyncio
 
 from weft.clock import Clock
+from weft.engine.patience import Patience
 from weft.executors.protocol import Report
 from weft.store.protocol import Claim, TaskStore
 
@@ -26,6 +27,7 @@ class ProgressReports:
             now = asyncio.get_running_loop().time()
             if now - last >= MIN_SECONDS_BETWEEN:
                 last = now
-                await self._store.report(claim, progress=progress, now=self._clock.now())
+                with Patience(f"progress of task {claim.task_id}"):  # advice: no task fails for want of it
+                    await self._store.report(claim, progress=progress, now=self._clock.now())
 
         return report

@@ -2,17 +2,23 @@
 
 import asyncio
 import logging
+from datetime import datetime
 
 from weft.clock import Clock
+from weft.engine.failures import Failures
 from weft.errors import WeftError
 from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.store.protocol import EVERYONE, TaskStore
+from weft.store.protocol import EVERYONE, DueSchedule, TaskStore
 from weft.tasks.operations import FireSchedule, Firing
+from weft.tasks.schedule_policies import waits
 
 log = logging.getLogger(__name__)
 
-BATCH = 100
-"""How many due definitions one round looks at."""
+BATCH = 1000
+"""How many due definitions are read at a time; a round sees all."""
+
+MAX_CAUGHT_UP = 100
+"""How many missed runs of one definition a round makes; the others have their turn before the rest."""
 
 
 class Scheduler:
@@ -25,46 +31,72 @@ class Scheduler:
         *,
         new_id: NewTaskId = new_task_id,
         poll_seconds: float = 1.0,
+        batch: int = BATCH,
     ) -> None:
         self._store = store
         self._clock = clock
         self._new_id = new_id
         self._poll_seconds = poll_seconds
+        self._batch = batch
+        self._failures = Failures()
 
     async def run(self) -> None:
         """Fire schedules until cancelled."""
         while True:
             try:
                 await self.fire_due()
-            except WeftError as error:
-                log.warning("scheduler: %s", error.message, extra={"action": "scheduler_round_failed"})
+            except Exception as error:
+                # A store that is away for an hour is told of every second; its message says it all.
+                log.warning(
+                    "scheduler: %s",
+                    error,
+                    exc_info=not isinstance(error, WeftError),
+                    extra={"action": "scheduler_round_failed"},
+                )
             await asyncio.sleep(self._poll_seconds)
 
     async def fire_due(self) -> list[Firing]:
         """Fire everything that is due now, and return what became of each."""
-        firings: list[Firing] = []
         now = self._clock.now()
-        for task_id in await self._store.due_schedules(now=now, limit=BATCH):
-            firing = await self._fire(task_id)
-            if firing is not None:
-                firings.append(firing)
+        firings: list[Firing] = []
+        seen: set[TaskId] = set()
+        page = await self._store.due_schedules(now=now, limit=self._batch)
+        while page:
+            for due in page:
+                # One that is still due after its turn comes again further on.
+                if due.task_id not in seen:
+                    seen.add(due.task_id)
+                    firings += await self._catch_up(due, now)
+            page = await self._store.due_schedules(now=now, limit=self._batch, after=page[-1])
+        self._failures.keep_only(seen)
         return firings
 
-    async def _fire(self, task_id: TaskId) -> Firing | None:
-        operation = FireSchedule(
-            task_id=task_id,
-            has_unfinished_run=await self._store.has_unfinished_run(task_id),
-            new_id=self._new_id,
-            now=self._clock.now(),
-        )
+    async def _catch_up(self, due: DueSchedule, now: datetime) -> list[Firing]:
+        """Make the runs of a definition that can be made now, at most so many."""
+        firings: list[Firing] = []
+        if self._failures.is_waiting(due.task_id, now):
+            return firings
         try:
-            firing = await self._store.operate(operation, owner=EVERYONE)
-        except WeftError as error:
+            # Only a look, which spares the transaction; the transaction decides.
+            if waits(due.params, has_unfinished_run=due.has_unfinished_run):
+                return firings
+            while len(firings) < MAX_CAUGHT_UP and (not firings or firings[-1].is_due_again):
+                firings.append(await self._fire(due.task_id))
+        except Exception:
             # One definition that cannot be fired must not keep the others from firing.
-            log.warning(
-                "schedule %s: %s", task_id, error.message, extra={"action": "fire_failed", "task_id": task_id}
-            )
-            return None
+            if self._failures.add(due.task_id, now):
+                log.exception(
+                    "schedule %s cannot be fired",
+                    due.task_id,
+                    extra={"action": "fire_failed", "task_id": due.task_id},
+                )
+        else:
+            self._failures.forget(due.task_id)
+        return firings
+
+    async def _fire(self, task_id: TaskId) -> Firing:
+        operation = FireSchedule(task_id=task_id, new_id=self._new_id, now=self._clock.now())
+        firing = await self._store.operate(operation, owner=EVERYONE)
         if firing.run is not None:
             log.info("schedule %s fired", task_id, extra={"action": "fired", "run": firing.run.root.id})
         return firing

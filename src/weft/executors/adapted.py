@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from weft.executors.protocol import Work
+from weft.executors.protocol import LET_GO_SECONDS, Work
 from weft.executors.threads import run_blocking_work
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -22,11 +22,13 @@ class AdaptedExecutor:
         type: ExecutorType = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str = "",
         input_schema: JsonObject | None = None,
+        let_go_seconds: float = LET_GO_SECONDS,
     ) -> None:
         self.id = executor_id
         self.type = type
         self.summary = summary
         self.input_schema = input_schema
+        self.let_go_seconds = let_go_seconds
         self._perform = _performer(executor_id, body)
 
     async def execute(self, work: Work) -> Any:
@@ -69,6 +71,7 @@ def adapt(
         raise TypeError(f"executor '{executor_id}': {target.__name__} has no method execute")
     if about["input_schema"] is None:
         about["input_schema"] = getattr(instance, "input_schema", None)
+    about["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
     if callable(getattr(instance, "cancel", None)):
         return CancellableExecutor(executor_id, instance.execute, instance.cancel, **about)
     return AdaptedExecutor(executor_id, instance.execute, **about)

@@ -13,9 +13,9 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from weft.executor_settings import CommandSettings
 from weft.executors.inputs import Inputs, read_inputs, schema_of
-from weft.executors.process_group import ProcessGroup
+from weft.executors.process_group import KILL_SECONDS, ProcessGroup
 from weft.executors.programs import environment_for, find_program, find_shell
-from weft.executors.protocol import ExecutionFailed, Work
+from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Work
 from weft.tasks.record import ExecutorType, JsonObject
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
@@ -67,6 +67,11 @@ class Command:
 
     def __init__(self, settings: CommandSettings) -> None:
         self.settings = settings
+
+    @property
+    def let_go_seconds(self) -> float:
+        """Programs have their grace time once the task is called off."""
+        return self.settings.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
 
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(CommandInputs, work.inputs)

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from weft.executors.protocol import ExecutionFailed, Executor, Work
+from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Executor, Work, let_go_seconds
 from weft.tasks.input_checks import problems_of, validator_for
 from weft.tasks.problems import Problem
 from weft.tasks.record import JsonObject
@@ -37,6 +37,25 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
     return as_result(executor, await executor.execute(work))
 
 
+def seconds_to_let_go(executor: Executor | None) -> float:
+    """How long to wait for `perform` once it is cancelled; then something does not heed it."""
+    if executor is None:
+        return LET_GO_SECONDS
+    own = let_go_seconds(executor)
+    # A little more than both waits of a `cancel`: it abandons what it began by itself.
+    return own if getattr(executor, "cancel", None) is None else CANCEL_SECONDS + own + LET_GO_SECONDS
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Leave a task that does not heed its cancellation to itself.
+
+    Nothing waits for it any more: `asyncio.run`, too, would wait for ever for a task that it knows of.
+    """
+    asyncio._unregister_task(task)  # noqa: SLF001 - documented, for whoever makes tasks of their own
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - we have logged it
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
 def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:
     """Every way in which the inputs break the executor's own schema."""
     if executor.input_schema is None:
@@ -63,7 +82,7 @@ def as_result(executor: Executor, value: Any) -> JsonObject:
 
 async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -> Any:
     """The value of `execute`; when we are cancelled, `cancel` is called while it still runs."""
-    running = asyncio.ensure_future(executor.execute(work))
+    running = asyncio.create_task(_contained(executor.execute(work)))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -72,16 +91,37 @@ async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -
                 await _call_cancel(executor.id, cancel, work)
         finally:
             # Also when we are cancelled a second time, while `cancel` is at work.
-            running.cancel()
-            await asyncio.wait([running])
+            await _end(running, executor, work)
         raise
+
+
+async def _contained(body: Awaitable[Any]) -> Any:
+    """What the body returns; SystemExit and the like, which would end the event loop, become a failure."""
+    try:
+        return await body
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ExecutionFailed(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+
+async def _end(running: asyncio.Task[Any], executor: Executor, work: Work) -> None:
+    running.cancel()
+    try:
+        await asyncio.wait([running], timeout=let_go_seconds(executor))
+    finally:
+        if not running.done():
+            log.warning(
+                "executor '%s' does not end when it is cancelled; it is abandoned",
+                executor.id,
+                extra={"action": "execute_abandoned", "executor_id": executor.id, "task_id": work.task.id},
+            )
+            abandon(running)
 
 
 async def _call_cancel(executor_id: str, cancel: Cancel, work: Work) -> None:
     try:
         async with asyncio.timeout(CANCEL_SECONDS):
             await cancel(work)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         # Including TimeoutError: the attempt is cancelled whatever `cancel` makes of it.
         log.warning(
             "cancel failed: %s: %s: %s",

@@ -5,7 +5,12 @@ The entry point's name is the executor's id. It points to an executor (an object
 """
 
 import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from types import FrameType
 from typing import Any
 
 from weft.errors import WeftError
@@ -23,9 +28,13 @@ def register_plugins(registry: ExecutorRegistry) -> None:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         source = f"plug-in {point.value}"
         try:
-            registry.register(_load(point), source=source)
-        except Exception as error:
-            # A plug-in is a stranger's code: whatever it raises must not keep weft from starting.
+            with _interrupts_noted() as interrupts:
+                registry.register(_load(point), source=source)
+        except BaseException as error:
+            # A plug-in is a stranger's code: whatever it raises must not keep weft from starting, SystemExit
+            # neither. Only Ctrl-C is not its fault.
+            if isinstance(error, KeyboardInterrupt) and interrupts:
+                raise
             reason = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             log.warning(
                 "executor plug-in skipped: %s: %s",
@@ -34,6 +43,26 @@ def register_plugins(registry: ExecutorRegistry) -> None:
                 extra={"action": "plugin_skipped", "executor_id": point.name},
             )
             registry.add_failure(point.name, source=source, error=reason)
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[list[int]]:
+    """The SIGINTs that come inside the block; without one, a KeyboardInterrupt is the doing of the code."""
+    noted: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield noted  # nothing is raised for a signal here
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _load(point: EntryPoint) -> Executor:

@@ -4,7 +4,7 @@ Not asyncio's subprocesses: they reap the child as soon as it exits, which frees
 still have to signal the group of that id; some versions of Python let their `wait()` hang as long as any
 grandchild holds a pipe open; and one that is cancelled while it starts kills the child alone. Here the child
 is reaped when its output has been read, and the group is looked at at once: as long as it has a member, the
-kernel gives its id to nobody else.
+kernel gives its id to nobody else. A watchdog ends the group if this process is killed meanwhile.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from weft.executors.pipes import InputPipe, OutputPipe
+from weft.executors.watchdog import watchdog
 
 DRAIN_SECONDS = 1.0
 """How long the pipes may stay open after the program exited: `cmd > >(tee log)` still has output to come."""
@@ -27,6 +28,10 @@ POLL_SECONDS = 0.02
 
 KILL_SECONDS = 2.0
 """How long SIGKILL may take to show. Only a process stuck in the kernel takes longer; nothing helps it."""
+
+_CAN_LOOK = hasattr(os, "waitid")
+"""Whether we can see that a child has exited before we reap it; on macOS only from Python 3.13 on. Otherwise
+the watchdog hears a moment late that a group has ended."""
 
 
 class ProcessGroup:
@@ -67,6 +72,7 @@ class ProcessGroup:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        watchdog.guard(process.pid)
         return cls(process, stdin=stdin, max_output_bytes=max_output_bytes)
 
     async def wait(self) -> int:
@@ -76,6 +82,7 @@ class ProcessGroup:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self.stdout.is_closed.wait()
                 await self.stderr.is_closed.wait()
+        watchdog.release(self.pid)
         return self._process.wait()
 
     async def end(self, grace_seconds: float) -> None:
@@ -103,13 +110,22 @@ class ProcessGroup:
 
     def _is_alive(self) -> bool:
         """Whether a process of the group runs; reaps the program when it has exited."""
-        if self._process.poll() is None:
+        if not self._is_reaped():
             return True
         try:
             os.killpg(self.pid, 0)
         except (ProcessLookupError, PermissionError):
             return False
-        return _has_living_member(self.pid)
+        if not _has_living_member(self.pid):
+            return False
+        watchdog.guard(self.pid)  # Again: the program has been reaped, but not what it left behind.
+        return True
+
+    def _is_reaped(self) -> bool:
+        """Whether the program has exited; then it is reaped, but not before the watchdog is told."""
+        if self._process.returncode is None and _CAN_LOOK and _has_exited(self.pid):
+            watchdog.release(self.pid)
+        return self._process.poll() is not None
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,6 +133,7 @@ class ProcessGroup:
 
     def _close(self) -> None:
         """Let go of the pipes and of the watch; see to it that the program is reaped."""
+        watchdog.release(self.pid)  # What is left got SIGKILL.
         self.stdout.close()
         self.stderr.close()
         if self._stdin is not None:
@@ -147,7 +164,10 @@ class ProcessGroup:
             self._pidfd = None
 
     def _wait_in_thread(self) -> None:
-        self._process.wait()
+        if _CAN_LOOK:
+            _has_exited(self.pid, is_patient=True)
+        else:
+            self._process.wait()
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
             self._loop.call_soon_threadsafe(self._exited.set)
 
@@ -156,6 +176,15 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise RuntimeError("the process was started without this pipe")
     return pipe
+
+
+def _has_exited(pid: int, *, is_patient: bool = False) -> bool:
+    """Whether a child has exited, which stays to be reaped; a patient look waits for that."""
+    options = os.WEXITED | os.WNOWAIT | (0 if is_patient else os.WNOHANG)
+    try:
+        return os.waitid(os.P_PID, pid, options) is not None
+    except ChildProcessError:
+        return True  # It has been reaped.
 
 
 def _has_living_member(group: int) -> bool:

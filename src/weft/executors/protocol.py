@@ -9,6 +9,9 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.tasks.record import ExecutorType, JsonObject, Task
 
+LET_GO_SECONDS = 1.0
+"""How long an executor may take to end once it is cancelled, unless it says otherwise."""
+
 Report = Callable[[float], Awaitable[None]]
 """Tells the engine how far the work is, from 0.0 to 1.0."""
 
@@ -63,7 +66,8 @@ class Executor(Protocol):
         """The result; what is no JSON object is stored as `{"value": ...}`. Raises to fail the task.
 
         It is cancelled as an asyncio task when the attempt times out or is called off, and must then let go
-        of everything it holds: processes, connections, files. One executor serves many attempts at a time.
+        of everything it holds: processes, connections, files, within a second or what its attribute
+        `let_go_seconds` says. After that it is abandoned. One executor serves many attempts at a time.
         """
         ...
 
@@ -74,6 +78,11 @@ def uses_dependencies(executor: Executor) -> bool:
     It does unless it has an attribute of that name that says otherwise; the engine then need not read them.
     """
     return getattr(executor, "uses_dependencies", True)
+
+
+def let_go_seconds(executor: Executor) -> float:
+    """How long an executor may take to end once it is cancelled: what its attribute of that name says."""
+    return getattr(executor, "let_go_seconds", LET_GO_SECONDS)
 
 
 class Cancellable(Protocol):

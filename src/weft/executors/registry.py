@@ -31,6 +31,7 @@ class UnknownExecutor(RequestError):
     def __init__(self, method: str, *, hint: str = "") -> None:
         super().__init__(f"no executor is called '{shown(method)}' (schemas.method){hint}")
         self.method = method
+        self.hint = hint
 
 
 class DuplicateExecutor(RequestError):

@@ -1,6 +1,7 @@
 """Task records as columns: what rows of every dialect have in common."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -10,8 +11,12 @@ from weft.store.errors import NotJson
 from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
 from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
 
-_ENUMS = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
-_ENUM_OF_FIELD = tuple((index, _ENUMS[FIELD_NAMES[index]]) for index in ENUM_FIELDS)
+_ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
+_MEMBERS_OF_FIELD = tuple(
+    (index, {None: None, **{member.value: member for member in _ENUMS[FIELD_NAMES[index]]}})
+    for index in ENUM_FIELDS
+)
+"""A look-up in a dict costs a twentieth of `Status(text)`."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_dependencies = msgspec.json.Decoder(tuple[Dependency, ...]).decode
@@ -49,9 +54,11 @@ def task_of_columns(values: list[Any]) -> Task:
     for index in JSON_FIELDS:
         if values[index] is not None:
             values[index] = json_value(values[index])
-    for index, enum in _ENUM_OF_FIELD:
-        if values[index] is not None:
-            values[index] = enum(values[index])
+    try:
+        for index, members in _MEMBERS_OF_FIELD:
+            values[index] = members[values[index]]
+    except KeyError as error:
+        raise ValueError(f"no such state or kind: {error}") from None
     dependencies = values[DEPENDENCIES_FIELD]
     values[DEPENDENCIES_FIELD] = () if dependencies == "[]" else _decode_dependencies(dependencies)
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))

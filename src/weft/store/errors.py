@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from weft.errors import RequestError, TransientError, WeftError
+from weft.errors import EXIT_NOT_FOUND, RequestError, TransientError, WeftError
 
 
 class StoreError(WeftError):
@@ -39,6 +39,16 @@ class StoreDamaged(StoreError):
     """The database file is damaged."""
 
     code = "store-damaged"
+
+
+class StoreNotFound(RequestError):
+    """There is no store yet, and the command is none that makes one."""
+
+    code = "store-not-found"
+    exit_code = EXIT_NOT_FOUND
+
+    def __init__(self, *, location: str) -> None:
+        super().__init__(f"no store at {location}; `weft flow submit` and `weft flow run` make one")
 
 
 class NotAStore(RequestError):

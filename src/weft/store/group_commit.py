@@ -103,12 +103,6 @@ class GroupCommit:
         return group
 
     def _ended(self, group: Sequence[_Batch], outcomes: Sequence[Any] | Exception) -> None:
-        # The next commit begins before this one's callers go on: the disk need not wait for them.
-        if self._waiting:
-            self._begin()
-        else:
-            self._is_busy = False
-            self._idle.set()
         first = 0
         for batch in group:
             if not batch.answer.done():
@@ -117,3 +111,11 @@ class GroupCommit:
                 else:
                     batch.answer.set_result(outcomes[first : first + len(batch.requests)])
             first += len(batch.requests)
+        # The answers come first, so that callers go on in the order of the commits: who knows that a flow is
+        # to be run must not overtake who learns that it was over before. They go on only after the next
+        # commit has begun, though: the disk need not wait for them.
+        if self._waiting:
+            self._begin()
+        else:
+            self._is_busy = False
+            self._idle.set()

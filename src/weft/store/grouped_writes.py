@@ -1,7 +1,7 @@
 """The writing half of a store: every write becomes a request that is committed with others."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -86,15 +86,15 @@ class GroupedWrites:
         require_storable(worker, lease_until)
         await self._group.write(AddWorker(worker, lease_until))
 
-    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:
-        held: frozenset[TaskId] | None = await self._group.write(RenewWorker(worker, lease_until))
+    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[Claim] | None:
+        held: frozenset[Claim] | None = await self._group.write(RenewWorker(worker, lease_until))
         return held
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
         return int(await self._group.write(RemoveWorker(worker, now)))
 
-    async def recover(self, *, now: datetime) -> int:
-        return int(await self._group.write(Recover(now)))
+    async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
+        return int(await self._group.write(Recover(now, dead)))
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests together, and call `done` with what became of each."""

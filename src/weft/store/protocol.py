@@ -1,6 +1,6 @@
 """What a store of task records does, whatever keeps them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -11,7 +11,7 @@ from weft.ids import TaskId
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
-from weft.tasks.record import Status, Task
+from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.states import Outcome
 from weft.tasks.summary import FlowSummary
 
@@ -40,10 +40,16 @@ class Claim(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """A task that was claimed, as it is now."""
+    """A task that was claimed, as it is now, and what became of earlier attempts at it."""
 
     claim: Claim
     task: Task
+    failures: int = 0
+    """Attempts that failed, since the task was made or retried by hand."""
+    losses: int = 0
+    """Attempts lost in a row: their process died, or its lease ran out."""
+    last_error: str | None = None
+    """Of the last attempt that failed."""
 
 
 class Ending(Struct, frozen=True):
@@ -72,6 +78,16 @@ class Outlook(Struct, frozen=True, kw_only=True):
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
     """When the next delayed task of the flows may start."""
+
+
+class DueSchedule(Struct, frozen=True):
+    """A schedule that is on and whose time has come, as somebody who only looks sees it."""
+
+    task_id: TaskId
+    next_run_at: datetime
+    params: JsonObject | None
+    has_unfinished_run: bool
+    """Whether a flow that was made from the task is still to be run."""
 
 
 class TaskFilter(Struct, frozen=True, kw_only=True):
@@ -145,7 +161,7 @@ class TaskStore(Protocol):
         ...
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
-        """Let another worker take the task over; False when the claim no longer holds."""
+        """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
@@ -168,20 +184,23 @@ class TaskStore(Protocol):
         """Make a worker known; its claims hold until its lease runs out."""
         ...
 
-    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[TaskId] | None:
-        """Prolong the worker's lease and return the tasks it holds; None: it was taken for dead."""
+    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[Claim] | None:
+        """Prolong the worker's lease and return the claims it holds; None: it was taken for dead."""
         ...
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
-        """Forget a worker and give back what it held; how many tasks that were."""
+        """Forget a worker that leaves in good order and give back what it held; how many tasks that were."""
         ...
 
     async def workers(self) -> Sequence[str]:
         """The workers that are known."""
         ...
 
-    async def recover(self, *, now: datetime) -> int:
-        """Give back the tasks of workers whose lease has run out; how many tasks that were."""
+    async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
+        """Give back the tasks of workers whose lease has run out or that are known to be dead; how many.
+
+        Their attempts are lost: `Claimed.losses` counts them until one ends.
+        """
         ...
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
@@ -200,12 +219,10 @@ class TaskStore(Protocol):
         """How a flow stands, without reading its tasks; raises TaskNotFound."""
         ...
 
-    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        """The tasks whose schedule is on and due, the longest overdue first."""
-        ...
-
-    async def has_unfinished_run(self, task_id: TaskId) -> bool:
-        """Whether a flow that a schedule's definition made is still to be run."""
+    async def due_schedules(
+        self, *, now: datetime, limit: int, after: DueSchedule | None = None
+    ) -> Sequence[DueSchedule]:
+        """The schedules that are on and due, the longest overdue first; those after one that is known."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

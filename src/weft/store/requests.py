@@ -1,5 +1,6 @@
 """The writes that a store's committer understands."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -63,7 +64,7 @@ class RenewWorker(Struct, frozen=True):
 
 
 class RemoveWorker(Struct, frozen=True):
-    """Forget a worker."""
+    """Forget a worker that leaves."""
 
     worker: str
     now: datetime
@@ -73,6 +74,7 @@ class Recover(Struct, frozen=True):
     """Give back what dead workers held."""
 
     now: datetime
+    dead: Collection[str]
 
 
 class Operate(Struct, frozen=True):

@@ -18,10 +18,12 @@ T = TypeVar("T")
 
 
 class Needs(Struct, frozen=True):
-    """What an operation must see: single tasks, and tasks with the whole flow they are in."""
+    """What an operation must see: single tasks, tasks with the whole flow they are in, and which of some
+    tasks have a copy that is still to be run."""
 
     tasks: tuple[TaskId, ...] = ()
     flows_of: tuple[TaskId, ...] = ()
+    unfinished_runs_of: tuple[TaskId, ...] = ()
 
 
 class Found(Struct, frozen=True):
@@ -29,6 +31,8 @@ class Found(Struct, frozen=True):
 
     tasks: Mapping[TaskId, Task] = {}
     flows: Mapping[TaskId, Flow] = {}
+    with_unfinished_runs: frozenset[TaskId] = frozenset()
+    """Those of `Needs.unfinished_runs_of` from which a flow was made that is still to be run."""
 
     def task(self, task_id: TaskId) -> Task:
         found = self.tasks.get(task_id)

@@ -16,7 +16,7 @@ class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a task is tried, and how long to wait in between."""
 
     attempts: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """How often it is tried in all; 1: never again."""
+    """How often it is tried in all, not counting attempts that were lost; 1: never again."""
     delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 1.0
     """Seconds before the second attempt."""
     backoff: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0

@@ -12,8 +12,9 @@ class CatchUp(StrEnum):
 
     SKIP = "skip"
     ONCE = "once"
-    """One run stands for all of them."""
+    """One run, for the latest of them, stands for all."""
     ALL = "all"
+    """Each is made, in order."""
 
 
 class Overlap(StrEnum):
@@ -34,6 +35,11 @@ def catch_up(params: JsonObject | None) -> CatchUp:
 def overlap(params: JsonObject | None) -> Overlap:
     """The policy for overlapping runs, `params.overlap`; `skip` unless it says otherwise."""
     return _policy(params, "overlap", default=Overlap.SKIP)
+
+
+def waits(params: JsonObject | None, *, has_unfinished_run: bool) -> bool:
+    """Whether what is due stays due until a run has ended: all runs are wanted, but one at a time."""
+    return has_unfinished_run and overlap(params) is Overlap.SKIP and catch_up(params) is CatchUp.ALL
 
 
 def time_zone(params: JsonObject | None) -> str:

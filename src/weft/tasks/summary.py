@@ -21,6 +21,11 @@ class FlowSummary(Struct, frozen=True):
     counts: dict[str, int]
     blocked: int
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it can go on by itself: no task is in progress, and none may yet start."""
+        return not self.counts.get(Status.IN_PROGRESS) and self.counts.get(Status.PENDING, 0) == self.blocked
+
 
 def summarize(flow: Flow) -> FlowSummary:
     """The summary of a flow."""

@@ -1,5 +1,7 @@
 """Executors of other packages."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +45,9 @@ http = plugin_for_tests:plain
 number = plugin_for_tests:number
 missing = plugin_for_tests.nowhere:thing
 broken = broken_plugin_for_tests:thing
+exits = exiting_plugin_for_tests:thing
+interrupts = interrupting_plugin_for_tests:thing
+raises = raising_plugin_for_tests:thing
 """
 
 
@@ -55,6 +60,11 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execut
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     (tmp_path / "plugin_for_tests.py").write_text(MODULE)
     (tmp_path / "broken_plugin_for_tests.py").write_text("raise RuntimeError('no licence')")
+    (tmp_path / "exiting_plugin_for_tests.py").write_text("raise SystemExit('not on this machine')")
+    (tmp_path / "interrupting_plugin_for_tests.py").write_text("raise KeyboardInterrupt('as if')")
+    (tmp_path / "raising_plugin_for_tests.py").write_text(
+        "class Odd(BaseException): pass\nraise Odd('of its own kind')"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(decorated, "_registered", {})
     registry = built_in_registry(base=decorated)
@@ -77,6 +87,9 @@ def test_a_plug_in_is_registered_by_the_name_of_its_entry_point(
         ("number", "7 is no function and no class"),
         ("missing", "ModuleNotFoundError"),
         ("broken", "RuntimeError: no licence"),
+        ("exits", "SystemExit: not on this machine"),
+        ("interrupts", "KeyboardInterrupt: as if"),
+        ("raises", "Odd: of its own kind"),
     ],
 )
 def test_a_plug_in_that_fails_is_skipped_listed_and_explained(
@@ -97,3 +110,36 @@ def test_a_skipped_plug_in_is_logged(registry: ExecutorRegistry, caplog: pytest.
     register_plugins(ExecutorRegistry())
 
     assert "executor plug-in skipped: broken_plugin_for_tests:thing: RuntimeError: no licence" in caplog.text
+
+
+INTERRUPTED = """
+import os, signal, sys
+from pathlib import Path
+from weft.executors import ExecutorRegistry
+from weft.executors.plugins import register_plugins
+try:
+    register_plugins(ExecutorRegistry())
+except KeyboardInterrupt:
+    sys.exit(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_ctrl_c_while_a_plug_in_is_loaded_is_not_taken_for_its_fault(tmp_path: Path) -> None:
+    info = tmp_path / "slow_plugin_for_tests-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-plugin-for-tests\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[weft.executors]\nslow = slow_plugin_for_tests:thing\n")
+    (tmp_path / "slow_plugin_for_tests.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (1, "")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from weft.tasks.schedule_errors import ScheduleError
-from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap, time_zone
+from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap, time_zone, waits
 
 
 @pytest.mark.parametrize("params", [None, {}, {"catchup": None, "overlap": None, "timezone": None}])
@@ -37,3 +37,15 @@ def test_any_other_overlap_policy_is_refused_with_the_choices(value: object) -> 
 def test_a_time_zone_that_is_not_a_string_is_refused(value: object) -> None:
     with pytest.raises(ScheduleError, match=r"params\.timezone: expected the name of an IANA time zone"):
         time_zone({"timezone": value})
+
+
+@pytest.mark.parametrize("catchup", CatchUp)
+@pytest.mark.parametrize("overlapping", Overlap)
+@pytest.mark.parametrize("has_unfinished_run", [False, True])
+def test_only_all_runs_one_at_a_time_wait_and_only_for_an_unfinished_one(
+    catchup: CatchUp, overlapping: Overlap, has_unfinished_run: bool
+) -> None:
+    params = {"catchup": catchup.value, "overlap": overlapping.value}
+    expected = (catchup, overlapping, has_unfinished_run) == (CatchUp.ALL, Overlap.SKIP, True)
+
+    assert waits(params, has_unfinished_run=has_unfinished_run) is expected

@@ -91,3 +91,21 @@ def test_a_task_that_has_ended_stops_the_blocking() -> None:
 
 def test_a_completed_flow_is_blocked_nowhere() -> None:
     assert blocked(completed(a_flow(*CHAIN))) == set()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_over"),
+    [
+        ("completed completed", True),
+        ("failed cancelled", True),
+        ("failed pending", True),
+        ("completed pending", False),
+        ("in_progress pending", False),
+        ("completed in_progress", False),
+    ],
+)
+def test_a_flow_is_over_when_nothing_of_it_can_go_on(statuses: str, is_over: bool) -> None:
+    a, b = map(Status, statuses.split())
+    flow = with_status(a_flow("a", {"name": "b", "dependencies": ["a"]}), a=a, b=b)
+
+    assert summarize(flow).is_over is is_over

@@ -18,6 +18,7 @@ from weft.tasks.record import FIELD_NAMES
 
 _SQL = load_queries("postgresql")
 _WIDTH = len(FIELD_NAMES)
+_COUNTS = slice(_WIDTH + 1, _WIDTH + 4)
 
 
 async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
@@ -48,7 +49,11 @@ async def _claim(
     )
     tasks = await tasks_of([row[:_WIDTH] for row in rows])
     return tuple(
-        Claimed(Claim(task.id, row[_WIDTH], wanted.worker, task.task_tree_id or task.id, task.user_id), task)
+        Claimed(
+            Claim(task.id, row[_WIDTH], wanted.worker, task.task_tree_id or task.id, task.user_id),
+            task,
+            *row[_COUNTS],
+        )
         for task, row in zip(tasks, rows, strict=True)
     )
 

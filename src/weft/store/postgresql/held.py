@@ -56,8 +56,8 @@ def _finish(request: Ending) -> Write:
 
 
 def _retry(request: Ending) -> Write:
-    _, events = _ending(request)
-    return (*_guard(request.claim), request.outcome.at, request.retry_at), events
+    columns, events = _ending(request)
+    return (*_guard(request.claim), request.outcome.at, request.retry_at, columns[2]), events
 
 
 def _ending(request: Ending) -> Write:

@@ -15,7 +15,7 @@ from weft.store.errors import StoreError, TaskExists
 from weft.store.postgresql.changes import write_changes
 from weft.store.postgresql.connection import is_of_one_request, reason
 from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.reading import read_flow, read_tasks
+from weft.store.postgresql.reading import read_flow, read_tasks, read_with_unfinished_runs
 from weft.store.postgresql.rows import EventRow, event_row
 from weft.store.protocol import Owner
 from weft.store.queries import load_queries
@@ -45,18 +45,20 @@ async def apply_operations(connection: asyncpg.Connection, entries: Sequence[Ent
 
 
 def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, Needs]]:
-    """The next operations that may be read together: they need different tasks, and no whole flow.
+    """The next operations that may be read together: they need different tasks, and nothing but tasks.
 
-    An operation that needs a flow runs alone: any other could change one of the flow's tasks.
+    An operation that needs a flow runs alone: any other could change one of the flow's tasks. So does one
+    that needs to know of unfinished runs: any other could make one.
     """
     run: list[tuple[Entry, Needs]] = []
     needed: set[TaskId] = set()
     for index in range(first, len(entries)):
         needs = entries[index].request.operation.needs()
-        if run and (needs.flows_of or not needed.isdisjoint(needs.tasks)):
+        is_alone = bool(needs.flows_of or needs.unfinished_runs_of)
+        if run and (is_alone or not needed.isdisjoint(needs.tasks)):
             break
         run.append((entries[index], needs))
-        if needs.flows_of:
+        if is_alone:
             break
         needed.update(needs.tasks)
     return run
@@ -74,8 +76,12 @@ async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Need
         if not touched.isdisjoint(needs.tasks):
             break
         count += 1
-        flows = await _flows(connection, needs, entry.request.owner)
-        own = _decide(entry, Found({key: tasks[key] for key in needs.tasks if key in tasks}, flows))
+        found = Found(
+            {key: tasks[key] for key in needs.tasks if key in tasks},
+            await _flows(connection, needs, entry.request.owner),
+            await read_with_unfinished_runs(connection, needs.unfinished_runs_of, entry.request.owner),
+        )
+        own = _decide(entry, found)
         if own is not None:
             decided.append(own)
             touched.update(_touched(own.changes))

@@ -43,6 +43,17 @@ async def read_flow(
     return Flow(await tasks_of(rows))
 
 
+async def read_with_unfinished_runs(
+    connection: asyncpg.Connection, task_ids: Sequence[TaskId], owner: Owner
+) -> frozenset[TaskId]:
+    """Those of the tasks from which a flow was made, on behalf of the owner, that is still to be run."""
+    ids = [task_id for task_id in task_ids if may_exist(task_id, owner)]
+    if not ids:
+        return frozenset()
+    rows = await connection.fetch(_SQL["with_unfinished_runs"], ids, owner.is_everyone, owner.user_id)
+    return frozenset(TaskId(str(row["id"])) for row in rows)
+
+
 async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     """The records in the rows."""
     if len(rows) < MANY_ROWS:

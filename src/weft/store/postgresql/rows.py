@@ -8,7 +8,7 @@ import asyncpg
 
 from weft.ids import TaskId, is_task_id
 from weft.store.columns import columns_of, json_text, json_value, task_of_columns
-from weft.store.protocol import Claim, Owner
+from weft.store.protocol import Claim, DueSchedule, Owner
 from weft.tasks.events import Event, EventType, NewEvent
 from weft.tasks.kinds import TIME_FIELDS
 from weft.tasks.record import FIELD_NAMES, JsonObject, Task
@@ -57,6 +57,17 @@ def task_of(row: Iterable[Any]) -> Task:
 def with_zone(at: datetime | None) -> datetime | None:
     """The time with its zone: the driver keeps the first and the last possible one as infinities without."""
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+
+
+def due_schedule_of(row: asyncpg.Record) -> DueSchedule:
+    """The due schedule in a row."""
+    task_id, next_run_at, params, has_unfinished_run = row
+    return DueSchedule(
+        TaskId(str(task_id)),
+        next_run_at,
+        None if params is None else json_value(params),
+        has_unfinished_run,
+    )
 
 
 def event_row(event: NewEvent) -> EventRow:

@@ -2,13 +2,13 @@
 
 import asyncpg
 
-from weft.store.errors import NotAStore, SchemaTooNew
+from weft.store.errors import NotAStore, SchemaTooNew, StoreNotFound
 from weft.store.queries import load_migrations, load_queries
 
 _SQL = load_queries("postgresql")
 
 
-async def prepare(connection: asyncpg.Connection, location: str) -> None:
+async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: bool = False) -> None:
     """Bring the schema to the version this weft knows; refuses tables that are not weft's, or newer."""
     known = load_migrations("postgresql")
     # Looked at before anything is locked: a store that is up to date opens for those who may only read it.
@@ -17,6 +17,8 @@ async def prepare(connection: asyncpg.Connection, location: str) -> None:
         return
     if version > len(known):
         raise SchemaTooNew(location=location, found=version, known=len(known))
+    if version == 0 and must_exist:
+        raise StoreNotFound(location=location)
     await connection.execute(_SQL["begin_write"])
     try:
         # Another process may have migrated while we waited for the lock.

@@ -15,10 +15,10 @@ from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.postgresql.connection import connect_writer, pool_of_readers, translated_errors
 from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
-from weft.store.postgresql.rows import event_of, is_storable, is_stored_form, may_exist
+from weft.store.postgresql.rows import due_schedule_of, event_of, is_storable, is_stored_form, may_exist
 from weft.store.postgresql.schema import prepare
 from weft.store.postgresql.writer import Writer
-from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.tasks.events import Event
@@ -41,12 +41,12 @@ class PostgresqlStore(GroupedWrites):
         self._committing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def open(cls, url: str) -> Self:
-        """The store in the first schema of the search path, which is given its tables when it has none."""
+    async def open(cls, url: str, *, must_exist: bool = False) -> Self:
+        """The store in the first schema of the search path; it gets its tables if it need not have them."""
         connection = await connect_writer(url)
         try:
             with translated_errors(shown_location(url)):
-                await prepare(connection, shown_location(url))
+                await prepare(connection, shown_location(url), must_exist=must_exist)
                 readers = await pool_of_readers(url)
         except BaseException:
             connection.terminate()
@@ -87,14 +87,13 @@ class PostgresqlStore(GroupedWrites):
             raise TaskNotFound(task_id=root_id)
         return summary_of(root_id, {row["status"]: row["count"] for row in rows}, blocked)
 
-    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+    async def due_schedules(
+        self, *, now: datetime, limit: int, after: DueSchedule | None = None
+    ) -> Sequence[DueSchedule]:
+        last = (None, None) if after is None else (after.next_run_at, after.task_id)
         with self._errors():
-            rows = await self._readers.fetch(_SQL["due_schedules"], now, limit)
-        return [TaskId(str(row["id"])) for row in rows]
-
-    async def has_unfinished_run(self, task_id: TaskId) -> bool:
-        with self._errors():
-            return bool(await self._readers.fetchval(_SQL["has_unfinished_run"], task_id))
+            rows = await self._readers.fetch(_SQL["due_schedules"], now, limit, *last)
+        return [due_schedule_of(row) for row in rows]
 
     async def workers(self) -> Sequence[str]:
         with self._errors():

@@ -31,7 +31,18 @@ class Writer:
 
         Raises when nothing was committed, or when the connection was lost in the commit and nobody knows. A
         second try spoils nothing, but only conditional writes notice it: a copy may be made twice.
+
+        When one comes upon a record that cannot be read, which somebody else must have written, nothing of
+        the group is kept and each is tried alone: the others must not fail with it.
         """
+        try:
+            return await self._commit_group(requests)
+        except ValueError as error:
+            if len(requests) == 1:
+                return [StoreError(f"a record cannot be read: {error}")]
+            return [(await self.commit([request]))[0] for request in requests]
+
+    async def _commit_group(self, requests: Sequence[Request]) -> list[Any]:
         with translated_errors(self._location):
             connection = await self._begin()
             entries = [Entry(request) for request in requests]

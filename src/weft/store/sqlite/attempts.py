@@ -10,7 +10,7 @@ from weft.tasks.events import EventType
 from weft.tasks.states import fraction
 
 _START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finish_task"]
-_RETRY, _GIVE_BACK, _RELEASE = SQL["retry_task"], SQL["give_back"], SQL["release_dependents"]
+_RETRY, _GIVE_BACK = SQL["retry_task"], SQL["give_back"]
 
 
 def start(writing: Writing, request: Start) -> Claim:
@@ -41,13 +41,14 @@ def end(writing: Writing, request: Ending) -> bool:
     claim, at = request.claim, micros(request.outcome.at)
     columns, events = ending(request)
     if request.retry_at is not None:
-        done = writing.execute(_RETRY, (micros(request.retry_at), at, *_guard(claim)))
+        done = writing.execute(_RETRY, (columns[2], micros(request.retry_at), at, *_guard(claim)))
+        is_held = done.rowcount == 1
     else:
-        done = writing.execute(_FINISH, (*columns, at, *_guard(claim)))
-    is_held = done.rowcount == 1
+        row = writing.execute(_FINISH, (*columns, at, *_guard(claim))).fetchone()
+        is_held = row is not None
+        if is_held:
+            writing.ended[columns[0] == "completed"].append(row[0])
     if is_held:
-        if request.retry_at is None:
-            writing.execute(_RELEASE, (claim.task_id, columns[0]))
         for kind, facts in events:
             writing.tell(claim, kind, at, facts)
     return is_held

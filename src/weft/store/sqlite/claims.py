@@ -17,6 +17,7 @@ _WIDTH = len(FIELD_NAMES)
 _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
 _METHOD, _SEQ = _WIDTH + 1, _WIDTH + 2
+_COUNTS = slice(_WIDTH + 3, None)
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
 _GIVEN_BACK, _OUTLOOK = SQL["given_back_tasks"], SQL["outlook"]
 
@@ -35,7 +36,10 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
         rows += _within_limits(_ready(writing, flows, free, slots, now), free, slots)
-    claimed = tuple(_claimed(writing, wanted, row) for row in rows)
+    # All are read before the first is written: one that cannot be must not leave others claimed by nobody.
+    tasks = [task_of(row[:_WIDTH]) for row in rows]
+    writing.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
+    claimed = tuple(_claimed(writing, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
     return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
 
@@ -81,13 +85,11 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
     return kept
 
 
-def _claimed(writing: Writing, wanted: Wanted, row: tuple[Any, ...]) -> Claimed:
-    task, attempt = task_of(row[:_WIDTH]), row[_WIDTH] + 1
-    now = micros(wanted.now)
-    writing.execute(_CLAIM, (now, wanted.worker, task.id))
+def _claimed(writing: Writing, wanted: Wanted, task: Task, row: tuple[Any, ...], now: int) -> Claimed:
+    attempt = row[_WIDTH] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
-    return Claimed(claim, started(task, wanted))
+    return Claimed(claim, started(task, wanted), *row[_COUNTS])
 
 
 def started(task: Task, wanted: Wanted) -> Task:

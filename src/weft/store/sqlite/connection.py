@@ -15,6 +15,7 @@ from weft.store.errors import (
     StoreDamaged,
     StoreError,
     StoreFull,
+    StoreNotFound,
     StoreReadOnly,
     StoreUnreachable,
 )
@@ -139,7 +140,7 @@ def _is_immutable(path: Path) -> bool:
     return False
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
+def prepare(connection: sqlite3.Connection, path: Path, *, must_exist: bool = False) -> None:
     """Bring the file to the schema this weft knows; refuses files that are not weft's, or newer."""
     known = load_migrations("sqlite")
     version = _version(connection, path)
@@ -147,6 +148,8 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         return
     if version > len(known):
         raise SchemaTooNew(location=str(path), found=version, known=len(known))
+    if version == 0 and must_exist:
+        raise StoreNotFound(location=str(path))
     # Readers in other processes go on during a write only in this mode; it is kept in the file.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")

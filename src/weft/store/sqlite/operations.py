@@ -53,7 +53,10 @@ def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
         flow = known or _flow(writing, task_id, owner)
         if task_id in flow:
             flows[task_id] = flow
-    return Found(tasks, flows)
+    running = frozenset(
+        task_id for task_id in needs.unfinished_runs_of if _has_unfinished_run(writing, task_id, owner)
+    )
+    return Found(tasks, flows, running)
 
 
 def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
@@ -62,6 +65,11 @@ def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
             task_of, writing.execute(SQL["get_flow"], {"id": task_id, "limit": -1, **owner_parameters(owner)})
         )
     )
+
+
+def _has_unfinished_run(writing: Writing, task_id: TaskId, owner: Owner) -> bool:
+    parameters = {"id": task_id, **owner_parameters(owner)}
+    return bool(writing.execute(SQL["has_unfinished_run"], parameters).fetchone()[0])
 
 
 def _write(writing: Writing, changes: Changes) -> None:
@@ -89,7 +97,15 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
         raise TaskExists(task_ids=taken) from error
     for root_id in {task.task_tree_id for task in tasks}:
         writing.execute(SQL["mark_referenced"], (root_id,))
-    writing.executemany(SQL["insert_dependent"], dependent_rows(tasks))
+    (last,) = writing.execute(SQL["last_seq"]).fetchone()
+    seqs = {task.id: seq for seq, task in enumerate(tasks, last + 1 - len(tasks))}
+    writing.executemany(
+        SQL["insert_dependent_of_seq"],
+        (
+            (seqs[dependency], seqs[dependent], is_required)
+            for dependency, dependent, is_required in dependent_rows(tasks)
+        ),
+    )
 
 
 def _update(writing: Writing, tasks: Sequence[Task]) -> None:

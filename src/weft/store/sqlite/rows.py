@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from weft.store.columns import columns_of, json_text, json_value, task_of_columns
+from weft.store.protocol import DueSchedule
 from weft.tasks.events import Event, EventType, NewEvent
 from weft.tasks.kinds import BOOL_FIELDS, TIME_FIELDS
 from weft.tasks.record import Task
@@ -41,6 +42,17 @@ def task_of(row: tuple[Any, ...]) -> Task:
     for index in BOOL_FIELDS:
         values[index] = values[index] == 1
     return task_of_columns(values)
+
+
+def due_schedule_of(row: tuple[Any, ...]) -> DueSchedule:
+    """The due schedule in a row."""
+    task_id, next_run_at, params, has_unfinished_run = row
+    return DueSchedule(
+        task_id,
+        moment(next_run_at),
+        None if params is None else json_value(params),
+        has_unfinished_run == 1,
+    )
 
 
 def event_row(event: NewEvent) -> tuple[Any, ...]:

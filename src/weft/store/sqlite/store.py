@@ -11,15 +11,15 @@ from typing import Self, TypeVar
 
 from weft.collector import paused_collector
 from weft.ids import TaskId
-from weft.store.errors import StoreError, StoreUnreachable
+from weft.store.errors import StoreError, StoreNotFound, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
-from weft.store.protocol import EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
-from weft.store.sqlite.rows import event_of, micros, task_of
+from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
 from weft.store.sqlite.writer import Writer
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
@@ -31,6 +31,9 @@ T = TypeVar("T")
 _SQL = load_queries("sqlite")
 _READERS = 4
 """Enough that a long listing does not hold up a short look-up; each has its own connection."""
+
+_FIRST_TIME = -(2**63)
+"""Earlier than every time in the store."""
 
 
 class SqliteStore(GroupedWrites):
@@ -48,9 +51,9 @@ class SqliteStore(GroupedWrites):
         self._is_closed = False
 
     @classmethod
-    async def open(cls, path: Path, *, synchronous: str = "NORMAL") -> Self:
-        """The store in a file, which is created with its folder when it is not there."""
-        writer = await asyncio.to_thread(_open_writer, path, synchronous)
+    async def open(cls, path: Path, *, synchronous: str = "NORMAL", must_exist: bool = False) -> Self:
+        """The store in a file, which is created with its folder when it is not there and need not be."""
+        writer = await asyncio.to_thread(_open_writer, path, synchronous, must_exist=must_exist)
         return cls(path, writer, synchronous=synchronous)
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
@@ -95,15 +98,14 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
-    async def due_schedules(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
-            return [row[0] for row in connection.execute(_SQL["due_schedules"], (micros(now), limit))]
+    async def due_schedules(
+        self, *, now: datetime, limit: int, after: DueSchedule | None = None
+    ) -> Sequence[DueSchedule]:
+        last = (_FIRST_TIME, "") if after is None else (micros(after.next_run_at), after.task_id)
 
-        return await self._read(read)
-
-    async def has_unfinished_run(self, task_id: TaskId) -> bool:
-        def read(connection: sqlite3.Connection) -> bool:
-            return bool(connection.execute(_SQL["has_unfinished_run"], (task_id,)).fetchone()[0])
+        def read(connection: sqlite3.Connection) -> Sequence[DueSchedule]:
+            rows = connection.execute(_SQL["due_schedules"], (micros(now), limit, *last))
+            return list(map(due_schedule_of, rows))
 
         return await self._read(read)
 
@@ -208,15 +210,19 @@ class SqliteStore(GroupedWrites):
         return connection
 
 
-def _open_writer(path: Path, synchronous: str) -> sqlite3.Connection:
+def _open_writer(path: Path, synchronous: str, *, must_exist: bool) -> sqlite3.Connection:
     try:
+        if must_exist:
+            path.stat()
         path.parent.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:
+        raise StoreNotFound(location=str(path)) from None
     except OSError as error:
         raise StoreUnreachable(f"{path}: {error.strerror}") from error
     with translated_errors(path):
         connection = connect(path, is_reader=False, synchronous=synchronous)
         try:
-            prepare(connection, path)
+            prepare(connection, path, must_exist=must_exist)
             # From here on the writer waits in its own way: never in the event loop.
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:

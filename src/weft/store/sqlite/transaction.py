@@ -62,6 +62,7 @@ def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) ->
         reach(STORE_BEGAN)
         writing = Writing(connection)
         outcomes = [_apply(writing, request) for request in requests]
+        writing.release_dependents()
         writing.write_events()
         reach(STORE_APPLIED)
         connection.execute("COMMIT")
@@ -75,8 +76,11 @@ def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) ->
 
 def _apply(writing: Writing, request: Request) -> Any:
     """The request's value, or the error that it alone ends with."""
+    kind = type(request)
+    if kind is not Ending:
+        writing.release_dependents()
     try:
-        return _APPLY[type(request)](writing, request)
+        return _APPLY[kind](writing, request)
     except WeftError as error:
         return error
     except _OF_ONE_REQUEST as error:

@@ -9,6 +9,7 @@ from weft.store.queries import load_queries
 from weft.tasks.events import EventType
 
 SQL = load_queries("sqlite")
+_RELEASE = SQL["release_dependents"]
 
 
 class Writing:
@@ -18,10 +19,19 @@ class Writing:
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.events: list[tuple[Any, ...]] = []
+        self.ended: dict[bool, list[int]] = {True: [], False: []}
+        """By whether they completed: the tasks that ended and whose dependents still wait for them."""
 
     def tell(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
         """Note an event of an attempt."""
         self.events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
+
+    def release_dependents(self) -> None:
+        """Let those go on that waited for what has ended: before anything else is read or written."""
+        for is_completed, ended in self.ended.items():
+            if ended:
+                self.execute(_RELEASE, (json_text(ended), is_completed))
+                ended.clear()
 
     def write_events(self) -> None:
         """Append the events to the log: last, so that their numbers follow the commits."""

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from weft.ids import NewTaskId, TaskId
@@ -11,103 +12,115 @@ from weft.tasks.flow import Flow
 from weft.tasks.operations.copy import select
 from weft.tasks.operations.derive import NewIds, as_copy, derive
 from weft.tasks.record import Task, evolve
-from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap
-from weft.tasks.schedules import due_between, next_due, schedule_of
+from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap, waits
+from weft.tasks.schedules import Schedule, count_between, next_due, previous_due, schedule_of
 
 ON_TIME = timedelta(seconds=60)
 """How late a scheduler may be without having missed the time."""
 
-MAX_CAUGHT_UP = 100
-"""How many missed times one firing looks at; with `all`, the rest follows in the next rounds."""
+MAX_COUNTED = 1000
+"""So many skipped times are counted (some 30 ms); of more, the event says that it was at least these."""
 
 
 class Firing(Struct, frozen=True):
     """What became of a schedule that was due: the flow to run, if there is one."""
 
-    run: Flow | None
-    due_at: datetime | None
+    run: Flow | None = None
+    due_at: datetime | None = None
+    is_due_again: bool = False
+    """Whether the next run can be made at once: there are more to catch up with, and they may overlap."""
+
+
+class _Skipped(Struct, frozen=True):
+    """Due times that are passed over, from the first to the last, and why."""
+
+    first: datetime
+    last: datetime
+    why: str
 
 
 class FireSchedule(Struct, frozen=True, kw_only=True):
     """Fires a schedule whose time has come; its value says what became of it.
 
     The definition's `next_run_at` moves on in the same transaction. So definition and due time identify a
-    firing: of two schedulers that want the same one, the second finds that its time has not come.
+    firing: of two schedulers that want the same one, the second finds that its time has not come. Whether a
+    run is unfinished is read in it too: of two that want different times, the second finds the first's run.
     """
 
     task_id: TaskId
-    has_unfinished_run: bool
     new_id: NewTaskId
     now: datetime
 
     def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+        return Needs(flows_of=(self.task_id,), unfinished_runs_of=(self.task_id,))
 
     def decide(self, found: Found) -> Decision[Firing]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
         schedule = schedule_of(task)
+        has_unfinished_run = self.task_id in found.with_unfinished_runs
         if (
             schedule is None
             or not task.schedule_enabled
             or task.next_run_at is None
             or task.next_run_at > self.now
+            or waits(task.params, has_unfinished_run=has_unfinished_run)
         ):
-            return Decision(Changes(), Firing(None, None))
-        due = (
-            task.next_run_at,
-            *due_between(schedule, after=task.next_run_at, until=self.now, limit=MAX_CAUGHT_UP),
-        )
-        chosen, skipped = self._choose(task, due)
-        return self._decision(flow, task, chosen, skipped, last=chosen or due[-1])
-
-    def _choose(self, task: Task, due: tuple[datetime, ...]) -> tuple[datetime | None, dict[datetime, str]]:
-        """The due time to run now, if any, and why others are passed over."""
-        policy = catch_up(task.params)
-        if self.has_unfinished_run and overlap(task.params) is Overlap.SKIP:
-            return None, dict.fromkeys(due, "an earlier run is not finished")
-        if policy is CatchUp.ALL:
-            return due[0], {}
-        *missed, latest = due
-        skipped = dict.fromkeys(missed, "missed; a later time is due as well")
-        if policy is CatchUp.SKIP and self.now - latest > ON_TIME:
-            return None, {**skipped, latest: "missed"}
-        return latest, skipped
+            return Decision(Changes(), Firing())
+        first = task.next_run_at
+        if catch_up(task.params) is CatchUp.ALL:
+            return self._decision(flow, schedule, first, None, last=first)
+        latest = _last(schedule, first, before=self.now + timedelta.resolution)
+        if has_unfinished_run and overlap(task.params) is Overlap.SKIP:
+            skipped = _Skipped(first, latest, "an earlier run is not finished")
+            return self._decision(flow, schedule, None, skipped, last=latest)
+        if catch_up(task.params) is CatchUp.SKIP and self.now - latest > ON_TIME:
+            return self._decision(flow, schedule, None, _Skipped(first, latest, "missed"), last=latest)
+        return self._decision(flow, schedule, latest, _missed(schedule, first, latest), last=latest)
 
     def _decision(
-        self, flow: Flow, task: Task, chosen: datetime | None, skipped: dict[datetime, str], last: datetime
+        self,
+        flow: Flow,
+        schedule: Schedule,
+        chosen: datetime | None,
+        skipped: _Skipped | None,
+        *,
+        last: datetime,
     ) -> Decision[Firing]:
-        counted = evolve(
+        """Run the chosen time, if there is one; due next is what comes after the last one dealt with."""
+        task = flow[self.task_id]
+        run_count = task.run_count + (chosen is not None)
+        next_run_at = next_due(msgspec.structs.replace(schedule, run_count=run_count), after=last)
+        moved = evolve(
             task,
-            run_count=task.run_count + (chosen is not None),
-            last_run_at=self.now if chosen is not None else task.last_run_at,
+            run_count=run_count,
+            last_run_at=task.last_run_at if chosen is None else self.now,
+            next_run_at=next_run_at,
             updated_at=self.now,
         )
-        schedule = schedule_of(counted)
-        next_run_at = None if schedule is None else next_due(schedule, after=last)
-        counted = evolve(counted, next_run_at=next_run_at)
-        events = [
-            self._event(task, EventType.SCHEDULE_SKIPPED, {"due_at": at.isoformat(), "why": why})
-            for at, why in skipped.items()
-        ]
+        events = []
+        if skipped is not None:
+            events.append(self._event(task, EventType.SCHEDULE_SKIPPED, _skip_facts(schedule, skipped)))
         if next_run_at is None:
-            events.append(self._event(task, EventType.SCHEDULE_ENDED, {"runs": counted.run_count}))
+            events.append(self._event(task, EventType.SCHEDULE_ENDED, {"runs": run_count}))
         if chosen is None:
-            return Decision(Changes(updated=(counted,), events=tuple(events)), Firing(None, None))
+            return Decision(Changes(updated=(moved,), events=tuple(events)), Firing())
         made = self._copy(flow, chosen)
-        events.append(
-            self._event(
-                task, EventType.SCHEDULE_FIRED, {"due_at": chosen.isoformat(), "run": made.value.root.id}
-            )
-        )
+        fired: dict[str, object] = {"due_at": chosen.isoformat(), "run": made.value.root.id}
+        events.append(self._event(task, EventType.SCHEDULE_FIRED, fired))
         changes = Changes(
             added=made.changes.added,
-            updated=(counted,),
+            updated=(moved,),
             recounted=made.changes.recounted,
             run=(made.value.root.id,),
             events=(*events, *made.changes.events),
         )
-        return Decision(changes, Firing(made.value, chosen))
+        is_due_again = (
+            next_run_at is not None
+            and next_run_at <= self.now
+            and not waits(task.params, has_unfinished_run=True)
+        )
+        return Decision(changes, Firing(made.value, chosen, is_due_again))
 
     def _copy(self, flow: Flow, due_at: datetime) -> Decision[Flow]:
         """The copy to run: of the whole tree for a root, else of the task and all it depends on."""
@@ -124,3 +137,25 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 
     def _event(self, task: Task, kind: EventType, facts: dict[str, object]) -> NewEvent:
         return NewEvent(kind, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts)
+
+
+def _last(schedule: Schedule, first: datetime, *, before: datetime) -> datetime:
+    """The last due time earlier than `before`, found from there backwards; `first` is one in any case."""
+    return max(first, previous_due(schedule, before=before) or first)
+
+
+def _missed(schedule: Schedule, first: datetime, latest: datetime) -> _Skipped | None:
+    """The due times before the latest."""
+    if first == latest:
+        return None
+    return _Skipped(first, _last(schedule, first, before=latest), "missed; a later time is due as well")
+
+
+def _skip_facts(schedule: Schedule, skipped: _Skipped) -> dict[str, object]:
+    rest = count_between(schedule, after=skipped.first, until=skipped.last, limit=MAX_COUNTED)
+    return {
+        "from": skipped.first.isoformat(),
+        "to": skipped.last.isoformat(),
+        "times" if rest < MAX_COUNTED else "times_at_least": 1 + rest,
+        "why": skipped.why,
+    }

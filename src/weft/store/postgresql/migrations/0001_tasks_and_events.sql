@@ -39,7 +39,10 @@ CREATE TABLE tasks (
     -- What follows is the engine's own, and no part of the record.
     method text NOT NULL, -- schemas.method; '' when there is none
     waiting_for integer NOT NULL, -- dependencies that do not let it start yet
-    attempt integer NOT NULL DEFAULT 0,
+    attempt integer NOT NULL DEFAULT 0, -- the number of the last one, which only grows: it fences off late results
+    failures integer NOT NULL DEFAULT 0, -- attempts that failed: what a retry policy counts
+    losses integer NOT NULL DEFAULT 0, -- attempts that were lost in a row: their process died, or its lease ran out
+    last_error text, -- of the last attempt that failed, while the task is to be tried again
     worker text, -- who has the attempt that is in progress; null: it was given back or its worker died
     ready_at timestamptz, -- not before this time: a retry that waits
     is_running boolean NOT NULL DEFAULT false -- of a root: somebody asked for the flow to be run
@@ -51,8 +54,10 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id, seq);
 CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
-CREATE INDEX schedules_by_due_time ON tasks (next_run_at) WHERE schedule_enabled;
+CREATE INDEX schedules_by_due_time ON tasks (next_run_at, id) WHERE schedule_enabled;
 CREATE INDEX running_flows ON tasks (seq) WHERE is_running;
+-- A schedule may have made a million runs; whether one of them is unfinished is asked at every firing.
+CREATE INDEX unfinished_runs ON tasks (original_task_id) WHERE is_running;
 -- The definition of a schedule stays pending; only its copies run.
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority, seq)
     WHERE status = 'pending' AND waiting_for = 0 AND NOT schedule_enabled;

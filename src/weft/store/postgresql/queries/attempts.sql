@@ -35,9 +35,9 @@ RETURNING tasks.id;
 -- A failed attempt and the next one's time in one write.
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0, updated_at = wanted.now, worker = NULL,
-    ready_at = wanted.ready_at
-FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
-    AS wanted (id, attempt, worker, user_id, now, ready_at)
+    ready_at = wanted.ready_at, failures = tasks.failures + 1, losses = 0, last_error = wanted.error
+FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::text[])
+    AS wanted (id, attempt, worker, user_id, now, ready_at, error)
 WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;

@@ -90,7 +90,7 @@ claimed AS (
     UPDATE tasks
     SET status = 'in_progress', started_at = $3, updated_at = $3, attempt = attempt + 1, worker = $2, ready_at = NULL
     FROM chosen WHERE id = chosen_id
-    RETURNING {columns}, attempt, turn, seq
+    RETURNING {columns}, attempt, failures, losses, last_error, turn, seq
 )
 SELECT * FROM claimed ORDER BY turn, priority, seq;
 
@@ -126,11 +126,11 @@ WHERE status = 'in_progress' AND worker IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
 
 -- name: tasks_of_worker
-SELECT id FROM tasks WHERE status = 'in_progress' AND worker = $1;
+SELECT id, attempt, worker, task_tree_id, user_id FROM tasks WHERE status = 'in_progress' AND worker = $1;
 
 -- name: give_back_all
--- $1 workers, $2 now
-UPDATE tasks SET worker = NULL, updated_at = $2
+-- $1 workers, $2 now, $3 what it adds to the lost attempts: 1 when the workers died, 0 when they left in good order
+UPDATE tasks SET worker = NULL, updated_at = $2, losses = losses + $3
 FROM unnest($1::text[]) AS gone (worker)
 WHERE tasks.status = 'in_progress' AND tasks.worker = gone.worker
 RETURNING tasks.id, tasks.attempt, gone.worker, tasks.task_tree_id, tasks.user_id, tasks.seq;

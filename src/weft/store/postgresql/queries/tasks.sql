@@ -4,7 +4,11 @@ UPDATE tasks SET ({columns}, method) = (
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
         $25, $26, $27, $28, $29, $30, $31, $32), -- $1 id, $5 status
     worker = CASE WHEN $5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN $5 = status THEN ready_at END -- a retry goes on waiting, whatever else changes
+    ready_at = CASE WHEN $5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
+    -- A retry that a person asks for begins to count anew.
+    failures = CASE WHEN $5 = status THEN failures ELSE 0 END,
+    losses = CASE WHEN $5 = status THEN losses ELSE 0 END,
+    last_error = CASE WHEN $5 = status THEN last_error END
 WHERE id = $1;
 
 -- name: delete_tasks
@@ -82,9 +86,19 @@ WITH RECURSIVE blocked (id) AS (
 SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
 
 -- name: due_schedules
--- $1 now, $2 limit
-SELECT id FROM tasks WHERE schedule_enabled AND next_run_at <= $1 ORDER BY next_run_at LIMIT $2;
+-- Those that come after a due time and id, both null for the first. $1 now, $2 limit, $3 due time, $4 id
+SELECT id, next_run_at, params, EXISTS (
+    SELECT FROM tasks AS runs
+    WHERE runs.original_task_id = tasks.id AND runs.origin_type = 'copy' AND runs.is_running
+) AS has_unfinished_run
+FROM tasks
+WHERE schedule_enabled AND next_run_at <= $1
+  AND (next_run_at, id)
+      > (coalesce($3, timestamptz '-infinity'), coalesce($4, uuid '00000000-0000-0000-0000-000000000000'))
+ORDER BY next_run_at, id LIMIT $2;
 
--- name: has_unfinished_run
--- Whether a flow made from the task as its root is to be run still. $1 id
-SELECT EXISTS (SELECT FROM tasks WHERE original_task_id = $1 AND origin_type = 'copy' AND is_running);
+-- name: with_unfinished_runs
+-- Those of the tasks from which a flow was made that is to be run still. $1 ids, $2 everyone, $3 user_id
+SELECT original_task_id AS id FROM tasks
+WHERE original_task_id = ANY ($1::uuid[]) AND origin_type = 'copy' AND is_running
+  AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3);

@@ -35,7 +35,10 @@ CREATE TABLE tasks (
     -- What follows is the engine's own, and no part of the record.
     method TEXT NOT NULL, -- schemas.method; '' when there is none
     waiting_for INTEGER NOT NULL, -- dependencies that do not let it start yet
-    attempt INTEGER NOT NULL DEFAULT 0,
+    attempt INTEGER NOT NULL DEFAULT 0, -- the number of the last one, which only grows: it fences off late results
+    failures INTEGER NOT NULL DEFAULT 0, -- attempts that failed: what a retry policy counts
+    losses INTEGER NOT NULL DEFAULT 0, -- attempts that were lost in a row: their process died, or its lease ran out
+    last_error TEXT, -- of the last attempt that failed, while the task is to be tried again
     worker TEXT, -- who has the attempt that is in progress; null: it was given back or its worker died
     ready_at INTEGER, -- not before this time: a retry that waits
     is_running INTEGER NOT NULL DEFAULT 0, -- of a root: somebody asked for the flow to be run
@@ -45,20 +48,23 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id);
 CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
-CREATE INDEX schedules_by_due_time ON tasks (next_run_at) WHERE schedule_enabled = 1;
+CREATE INDEX schedules_by_due_time ON tasks (next_run_at, id) WHERE schedule_enabled = 1;
 CREATE INDEX running_flows ON tasks (seq) WHERE is_running = 1;
+-- A schedule may have made a million runs; whether one of them is unfinished is asked at every firing.
+CREATE INDEX unfinished_runs ON tasks (original_task_id) WHERE is_running = 1;
 -- The definition of a schedule stays pending; only its copies run.
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
     WHERE status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0;
 CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
 CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress';
 
--- Who waits for a task: the dependencies of the records, turned round.
+-- Who waits for a task: the dependencies of the records, turned round. By `seq`, not by id: tasks mostly end in
+-- the order of their creation, so what is looked up together lies together, and an ending needs no index of ids.
 CREATE TABLE dependents (
-    dependency_id TEXT NOT NULL,
-    task_id TEXT NOT NULL,
+    dependency INTEGER NOT NULL,
+    dependent INTEGER NOT NULL,
     is_required INTEGER NOT NULL,
-    PRIMARY KEY (dependency_id, task_id)
+    PRIMARY KEY (dependency, dependent)
 ) STRICT, WITHOUT ROWID;
 
 -- Processes that run tasks; one whose lease has run out is taken for dead.

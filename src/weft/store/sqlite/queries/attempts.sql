@@ -6,10 +6,10 @@ WHERE id = ?3 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?4 OR
 RETURNING attempt, task_tree_id, user_id;
 
 -- name: claim_task
--- One that the same transaction has found ready or given back. ?1 now, ?2 worker, ?3 id
+-- One that the same transaction has found ready or given back. ?1 now, ?2 worker, ?3 seq
 UPDATE tasks
 SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
-WHERE id = ?3;
+WHERE seq = ?3;
 
 -- name: report_progress
 -- ?1 progress, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
@@ -21,13 +21,16 @@ WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND us
 UPDATE tasks
 SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
     completed_at = ?5, updated_at = ?5, worker = NULL
-WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND user_id IS ?9;
+WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND user_id IS ?9
+RETURNING seq;
 
 -- name: retry_task
--- A failed attempt and the next one's time in one write. ?1 ready_at, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+-- A failed attempt and the next one's time in one write.
+-- ?1 error, ?2 ready_at, ?3 now, ?4 id, ?5 attempt, ?6 worker, ?7 user_id
 UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?2, worker = NULL, ready_at = ?1
-WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, worker = NULL, ready_at = ?2,
+    failures = failures + 1, losses = 0, last_error = ?1
+WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
 
 -- name: give_back
 -- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
@@ -35,21 +38,33 @@ UPDATE tasks SET worker = NULL, updated_at = ?1
 WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
 
 -- name: release_dependents
--- An ended task lets its dependents go on: optional ones in any case, required ones when it completed.
--- ?1 id, ?2 status
-UPDATE tasks SET waiting_for = waiting_for - 1
-WHERE id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1 AND (NOT is_required OR ?2 = 'completed'))
-  AND origin_type IS NOT 'archive';
+-- Ended tasks let their dependents go on: optional ones in any case, required ones when they completed. All that
+-- ended in a transaction at once: a row that waited for several of them is written once.
+-- ?1 JSON list of seq, ?2 whether they completed
+UPDATE tasks SET waiting_for = waiting_for - released.dependencies
+FROM (
+    SELECT dependents.dependent, count(*) AS dependencies
+    FROM json_each(?1) AS ended
+    CROSS JOIN dependents ON dependents.dependency = ended.value AND (?2 OR NOT dependents.is_required)
+    GROUP BY dependents.dependent
+) AS released
+WHERE tasks.seq = released.dependent AND tasks.origin_type IS NOT 'archive';
+
+-- name: insert_dependent_of_seq
+INSERT INTO dependents (dependency, dependent, is_required) VALUES (?, ?, ?);
 
 -- name: insert_dependent
-INSERT INTO dependents (dependency_id, task_id, is_required) VALUES (?, ?, ?);
+-- ?1 id of the dependency, ?2 id of the dependent, ?3 whether it is required
+INSERT INTO dependents (dependency, dependent, is_required)
+VALUES ((SELECT seq FROM tasks WHERE id = ?1), (SELECT seq FROM tasks WHERE id = ?2), ?3);
 
 -- name: delete_dependents_of
 -- Before the record itself changes or goes: it still says what it depends on.
 DELETE FROM dependents
-WHERE task_id = ?1
-  AND dependency_id IN (
-    SELECT value ->> 'id' FROM json_each((SELECT dependencies FROM tasks WHERE id = ?1))
+WHERE dependent = (SELECT seq FROM tasks WHERE id = ?1)
+  AND dependency IN (
+    SELECT needed.seq FROM json_each((SELECT dependencies FROM tasks WHERE id = ?1)) AS named
+    JOIN tasks AS needed ON needed.id = named.value ->> 'id'
   );
 
 -- name: recount_waiting
@@ -61,5 +76,8 @@ SET waiting_for = (
     WHERE needed.status <> 'completed'
       AND NOT (needed.status IN ('failed', 'cancelled') AND NOT (dependency.value ->> 'required'))
 )
-WHERE (id = ?1 OR id IN (SELECT task_id FROM dependents WHERE dependency_id = ?1))
+WHERE (
+    id = ?1
+    OR seq IN (SELECT dependent FROM dependents WHERE dependency = (SELECT seq FROM tasks WHERE id = ?1))
+  )
   AND origin_type IS NOT 'archive';

@@ -32,7 +32,7 @@ FROM tasks WHERE id = ?1;
 
 -- name: given_back_tasks
 -- In progress, but nobody works on them. ?1 root
-SELECT {columns}, attempt, method, seq FROM tasks
+SELECT {columns}, attempt, method, seq, failures, losses, last_error FROM tasks
 WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1
 ORDER BY priority, seq;
 
@@ -52,7 +52,7 @@ SELECT method FROM methods WHERE method IS NOT NULL;
 
 -- name: ready_tasks
 -- ?1 root, ?2 method, ?3 now, ?4 limit
-SELECT {columns}, attempt, method, seq FROM tasks
+SELECT {columns}, attempt, method, seq, failures, losses, last_error FROM tasks
 WHERE task_tree_id = ?1 AND method = ?2 AND status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0
   AND (ready_at IS NULL OR ready_at <= ?3)
 ORDER BY priority, seq LIMIT ?4;
@@ -83,4 +83,5 @@ WHERE status = 'in_progress' AND worker IS NOT NULL AND worker NOT IN (SELECT id
 SELECT id, task_tree_id, user_id, attempt FROM tasks WHERE status = 'in_progress' AND worker = ?1;
 
 -- name: give_back_all
-UPDATE tasks SET worker = NULL, updated_at = ?2 WHERE status = 'in_progress' AND worker = ?1;
+-- ?1 worker, ?2 now, ?3 what it adds to the lost attempts: 1 when the worker died, 0 when it left in good order
+UPDATE tasks SET worker = NULL, updated_at = ?2, losses = losses + ?3 WHERE status = 'in_progress' AND worker = ?1;

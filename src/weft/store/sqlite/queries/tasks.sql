@@ -8,7 +8,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 UPDATE tasks SET ({columns}, method) =
     (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), -- ?1 id, ?5 status
     worker = CASE WHEN ?5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN ?5 = status THEN ready_at END -- a retry goes on waiting, whatever else changes
+    ready_at = CASE WHEN ?5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
+    -- A retry that a person asks for begins to count anew.
+    failures = CASE WHEN ?5 = status THEN failures ELSE 0 END,
+    losses = CASE WHEN ?5 = status THEN losses ELSE 0 END,
+    last_error = CASE WHEN ?5 = status THEN last_error END
 WHERE id = ?1;
 
 -- name: delete_task
@@ -25,6 +29,7 @@ WHERE id = ?;
 -- Of a flow that has just been added: what was made from its tasks may have been stored before. ?1 root
 UPDATE tasks SET has_references = 1
 WHERE task_tree_id = ?1
+  AND EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id IS NOT NULL) -- asked once
   AND EXISTS (
     SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id AND made.user_id IS tasks.user_id
   );
@@ -56,6 +61,9 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1);
 
+-- name: last_seq
+SELECT max(seq) FROM tasks;
+
 -- name: task_exists
 SELECT 1 FROM tasks WHERE id = ?;
 
@@ -65,23 +73,30 @@ WHERE task_tree_id = :root AND (:everyone OR user_id IS :user_id) GROUP BY statu
 
 -- name: count_blocked
 -- Pending tasks that can never start: see `weft.tasks.summary.blocked`.
-WITH RECURSIVE blocked (id) AS (
-    SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
+WITH RECURSIVE blocked (seq) AS (
+    SELECT dependents.dependent FROM tasks JOIN dependents ON dependents.dependency = tasks.seq
     WHERE tasks.task_tree_id = ?1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
     UNION
-    SELECT dependents.task_id FROM blocked
-    JOIN tasks ON tasks.id = blocked.id AND tasks.status = 'pending'
-    JOIN dependents ON dependents.dependency_id = blocked.id
+    SELECT dependents.dependent FROM blocked
+    JOIN tasks ON tasks.seq = blocked.seq AND tasks.status = 'pending'
+    JOIN dependents ON dependents.dependency = blocked.seq
 )
-SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
+SELECT count(*) FROM blocked JOIN tasks ON tasks.seq = blocked.seq WHERE tasks.status = 'pending';
 
 -- name: due_schedules
--- ?1 now, ?2 limit
-SELECT id FROM tasks WHERE schedule_enabled = 1 AND next_run_at <= ?1 ORDER BY next_run_at LIMIT ?2;
+-- Those that come after a due time and id. ?1 now, ?2 limit, ?3 due time, ?4 id
+SELECT id, next_run_at, params, EXISTS (
+    SELECT 1 FROM tasks AS runs
+    WHERE runs.original_task_id = tasks.id AND runs.origin_type = 'copy' AND runs.is_running = 1
+)
+FROM tasks
+WHERE schedule_enabled = 1 AND next_run_at <= ?1 AND (next_run_at, id) > (?3, ?4)
+ORDER BY next_run_at, id LIMIT ?2;
 
 -- name: has_unfinished_run
--- Whether a flow made from the task as its root is to be run still. ?1 id
+-- Whether a flow made from the task as its root is to be run still. :id, :everyone, :user_id
 SELECT EXISTS (
     SELECT 1 FROM tasks
-    WHERE original_task_id = ?1 AND origin_type = 'copy' AND is_running = 1
+    WHERE original_task_id = :id AND origin_type = 'copy' AND is_running = 1
+      AND (:everyone OR user_id IS :user_id)
 );

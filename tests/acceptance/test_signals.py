@@ -1,0 +1,143 @@
+"""Signals to `weft flow run` at every moment of its life: what it says, and how it exits."""
+
+import json
+import signal
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Process, read_until, started, wait_for, weft
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return str(tmp_path / "weft.db")
+
+
+def gated(folder: Path, *, code: int = 0) -> dict[str, Any]:
+    """A task that says that it has begun, and ends when it may."""
+    program = (
+        "import pathlib, sys, time\nfolder = pathlib.Path(sys.argv[1])\n(folder / 'begun').touch()\n"
+        f"while not (folder / 'go').exists(): time.sleep(0.01)\nsys.exit({code})"
+    )
+    argv = [sys.executable, "-c", program, str(folder)]
+    return {"name": "gated", "schemas": {"method": "command"}, "inputs": {"argv": argv}}
+
+
+def catches_sigterm(process: Process) -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_flow_that_ends_while_it_is_being_stopped_has_ended(
+    store_url: str, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    document = json.dumps([gated(tmp_path, code=code)])
+    with started("flow", "run", "-", db=store_url, stdin=document) as process:
+        wait_for((tmp_path / "begun").exists)
+        process.send_signal(number)
+        read_until(process.stderr, "stopping")
+        (tmp_path / "go").touch()
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == code, err
+    assert f"1 task: 1 {'failed' if code else 'completed'}" in out.decode()
+    assert "go on with" not in err.decode()
+    (task,) = weft("tasks", "list", "--json", db=store_url).json["tasks"]
+    watched = weft("tasks", "watch", task["id"], db=store_url)
+    assert watched.code == 0
+    assert "nobody" not in watched.err
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_flow_that_is_stopped_with_work_to_do_says_how_to_go_on(
+    db: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    after = {"name": "after", "dependencies": ["gated"]}
+    with started("flow", "run", "-", db=db, stdin=json.dumps([gated(tmp_path), after])) as process:
+        wait_for((tmp_path / "begun").exists)
+        process.send_signal(number)
+        read_until(process.stderr, "stopping")
+        (tmp_path / "go").touch()
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, err
+    (root,) = weft("tasks", "list", "--roots", "--json", db=db).json["tasks"]
+    assert f"go on with: weft flow run {root['id']}\n" in err.decode()
+    assert "2 tasks: 1 pending, 1 completed" in out.decode()
+    assert weft("flow", "run", root["id"], db=db).code == 0
+
+
+def test_the_id_of_the_flow_is_said_at_once(db: str, tmp_path: Path) -> None:
+    with started("flow", "run", "-", db=db, stdin=json.dumps([gated(tmp_path)])) as process:
+        said = read_until(process.stderr, "\n")
+        wait_for((tmp_path / "begun").exists)
+        (root,) = weft("tasks", "list", "--roots", "--json", db=db).json["tasks"]
+        (tmp_path / "go").touch()
+        process.communicate(timeout=60)
+
+    assert said == f"running {root['id']}\n"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_the_flow_is_being_stored_is_not_lost(
+    db: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    weft("flow", "submit", "-", db=db, stdin='[{"name": "other"}]')
+    lock = sqlite3.connect(db, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    with started("flow", "run", "-", db=db, stdin=json.dumps([gated(tmp_path)])) as process:
+        wait_for(lambda: catches_sigterm(process))
+        process.send_signal(number)
+        read_until(process.stderr, "stopping")
+        lock.execute("COMMIT")
+        lock.close()
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, err
+    (task,) = weft("tasks", "list", "--name", "gated", "--json", db=db).json["tasks"]
+    assert f"running {task['id']}\n" in err.decode()
+    assert f"go on with: weft flow run {task['id']}\n" in err.decode()
+    assert task["status"] == "pending", "it was not begun"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_the_store_is_opened_leaves_without_a_traceback(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://ann@127.0.0.1:{silent.getsockname()[1]}/weft"
+        with started("flow", "run", "-", db=url, stdin='[{"name": "a"}]') as process:
+            connection, _ = silent.accept()
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
+            connection.close()
+
+    assert process.returncode == (130 if number is signal.SIGINT else -signal.SIGTERM), err
+    assert err.decode().strip() in ("", "error: interrupted: interrupted")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_modules_are_imported_leaves_without_a_traceback(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    marker = tmp_path / "importing"
+    (tmp_path / "click.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)"
+    )
+    with started("flow", "run", "-", db="unused", PYTHONPATH=str(tmp_path)) as process:
+        wait_for(marker.exists)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == -number, "the signal ended it: 130 or 143 for a shell"
+    assert err == b""

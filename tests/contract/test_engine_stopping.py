@@ -1,0 +1,218 @@
+"""Stopping an engine, on every store: within the grace time, with nothing lost and nothing left behind."""
+
+import asyncio
+import logging
+
+import msgspec
+import pytest
+
+from tests.engine_bench import QUICK, Bench, Stubborn, actions, statuses, task
+from tests.faulty_store import FaultyStore
+from weft.engine.engine import Engine
+from weft.executors.protocol import Work
+from weft.store.errors import StoreBusy
+from weft.store.protocol import EVERYONE
+from weft.tasks.record import JsonObject, Status
+
+
+async def test_stopping_gives_back_what_is_unfinished_and_another_engine_goes_on(bench: Bench) -> None:
+    started = asyncio.Event()
+    attempts: list[int] = []
+
+    async def hang_once(work: Work) -> None:
+        attempts.append(work.attempt)
+        started.set()
+        if work.attempt == 1:
+            await asyncio.Event().wait()
+
+    bench.executor("hang", hang_once)
+    flow = await bench.submit(task("a", "hang"), task("b", "noop", "a"))
+    first = await bench.engine()
+    running = asyncio.create_task(first.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        await first.stop(grace_seconds=0)
+        await running
+        given_back = await bench.read(flow)
+        await (await bench.engine()).run(flow.root.id)
+
+    assert given_back.root.status is Status.IN_PROGRESS
+    assert attempts == [1, 2]
+    assert set(statuses(await bench.read(flow)).values()) == {"completed"}
+
+
+async def test_stopping_lets_attempts_end_within_the_grace_time(bench: Bench) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(work: Work) -> None:
+        started.set()
+        await go.wait()
+
+    bench.executor("wait", wait)
+    flow = await bench.submit(task("a", "wait"), task("b", "noop", "a"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        stopping = asyncio.create_task(engine.stop(grace_seconds=15))
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(stopping, running)
+
+    assert statuses(await bench.read(flow)) == {"a": "completed", "b": "pending"}
+
+
+async def test_a_flow_that_ends_as_the_engine_stops_is_over(bench: Bench) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(work: Work) -> None:
+        started.set()
+        await go.wait()
+
+    bench.executor("wait", wait)
+    flow = await bench.submit(task("a", "wait"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        stopping = asyncio.create_task(engine.stop(grace_seconds=15))
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(stopping, running)
+
+    assert statuses(await bench.read(flow)) == {"a": "completed"}
+    assert await bench.store.running_flows(owner=EVERYONE) == []
+
+
+async def test_a_flow_that_can_go_on_stays_marked_to_be_run(bench: Bench) -> None:
+    started = asyncio.Event()
+
+    async def hang(work: Work) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    bench.executor("hang", hang)
+    flow = await bench.submit(task("a", "hang"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        await engine.stop(grace_seconds=0)
+        await running
+
+    assert await bench.store.running_flows(owner=EVERYONE) == [flow.root.id]
+
+
+async def test_what_is_claimed_as_the_engine_stops_is_not_begun(bench: Bench) -> None:
+    attempts: list[int] = []
+
+    async def note(work: Work) -> None:
+        attempts.append(work.attempt)
+
+    bench.executor("note", note)
+    flow = await bench.submit(task("a", "note"))
+    store = FaultyStore(bench.store)
+    engine = Engine(store.as_store, bench.executors, limits=QUICK)
+    await engine.__aenter__()
+    store.hold_claims()
+    running = asyncio.create_task(engine.follow(flow.root.id))
+    async with asyncio.timeout(20):
+        await store.has_claimed.wait()
+        stopping = asyncio.create_task(engine.stop(grace_seconds=15))
+        await asyncio.sleep(0)
+        store.may_answer.set()
+        await asyncio.gather(stopping, running)
+        assert attempts == []
+        await (await bench.engine(msgspec.structs.replace(QUICK, max_losses=1))).run(flow.root.id)
+
+    assert attempts == [2], "the first attempt was not begun, and counts as no loss"
+
+
+async def test_an_executor_that_ignores_its_cancellation_does_not_hold_up_stopping(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    stubborn = Stubborn()
+    stubborn.register(bench)
+    flow = await bench.submit(task("a", "stubborn"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await stubborn.began.wait()
+        with caplog.at_level(logging.WARNING):
+            await engine.stop(grace_seconds=0)
+        await running
+        assert actions(caplog.records) == ["attempt_abandoned"]
+        assert await bench.store.workers() == []
+        stubborn.is_released.set()
+        await (await bench.engine()).run(flow.root.id)
+
+    assert (await bench.read(flow)).root.result == {"late": True}
+
+
+async def test_a_second_stop_may_shorten_the_grace_time(bench: Bench) -> None:
+    started = asyncio.Event()
+
+    async def hang(work: Work) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    bench.executor("hang", hang)
+    flow = await bench.submit(task("a", "hang"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        patient = asyncio.create_task(engine.stop(grace_seconds=600))
+        await asyncio.sleep(0)
+        await engine.stop(grace_seconds=0)
+        await asyncio.gather(patient, running)
+
+    assert not engine.is_running
+
+
+async def test_an_executor_that_fails_because_it_is_called_off_does_not_fail_the_task(bench: Bench) -> None:
+    started = asyncio.Event()
+
+    async def complain(work: Work) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ConnectionError("interrupted") from None
+
+    bench.executor("complain", complain)
+    flow = await bench.submit(task("a", "complain"))
+    engine = await bench.engine()
+    running = asyncio.create_task(engine.run(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        await engine.stop(grace_seconds=0)
+        await running
+
+    assert (await bench.read(flow)).root.status is Status.IN_PROGRESS
+
+
+async def test_a_store_that_is_busy_while_the_engine_stops_loses_no_result(bench: Bench) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(work: Work) -> JsonObject:
+        started.set()
+        await go.wait()
+        return {"paid": "dearly"}
+
+    bench.executor("wait", wait)
+    flow = await bench.submit(task("a", "wait"))
+    store = FaultyStore(bench.store)
+    engine = Engine(store.as_store, bench.executors, limits=QUICK)
+    await engine.__aenter__()
+    running = asyncio.create_task(engine.follow(flow.root.id))
+    async with asyncio.timeout(20):
+        await started.wait()
+        stopping = asyncio.create_task(engine.stop(grace_seconds=15))
+        await asyncio.sleep(0)
+        store.fail("advance", StoreBusy("busy"), StoreBusy("busy"), StoreBusy("busy"))
+        go.set()
+        await asyncio.gather(stopping, running)
+
+    assert store.left("advance") == 0
+    assert (await bench.read(flow)).root.result == {"paid": "dearly"}
