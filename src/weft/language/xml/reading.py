@@ -13,7 +13,7 @@ from weft.language.spans import Span
 from weft.language.tree import Condition, Literal, Node, Text
 from weft.language.xml.elements import Element
 from weft.language.xml.found import Found
-from weft.language.xml.words import BLANK, LITERALS, NAME, dedented, shown
+from weft.language.xml.words import BLANK, LETTERS, LITERALS, NAME, dedented, shown
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 NODES: Final = frozenset({"task", "call", "cond", "director_evaluator_loop"})
@@ -75,7 +75,7 @@ class Reading(Struct, frozen=True):
         if name in LITERALS:
             self.found.add(element.span, "reserved-name", f"{what} '{name}' is a value and cannot be a name")
         elif not pattern.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
-            message = f"{what} '{shown(name)}' is not a valid name: letters, digits and _, no digit first"
+            message = f"{what} '{shown(name)}' is not a valid name: {LETTERS[pattern]}, no digit first"
             self.found.add(element.span, "bad-value", message)
         return name
 

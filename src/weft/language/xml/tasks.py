@@ -90,6 +90,8 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
         inherits = merged_context(kind, common["context"], common["span"]).inherit_context
     except InvalidProgram:  # noted where the settings were read
         inherits = "full"
+    if inherits == "subset" and common["context_relevance"]:
+        names = [name for name, is_included in common["context_relevance"] if is_included]
     return reading.within(names) if inherits == "full" else reading.only_within(names)
 
 
