@@ -55,9 +55,11 @@ class Reading(Struct, frozen=True):
             return self.placeholders(wanted, span)
         # Dedenting moves columns, so the placeholders are those of the text as it was written.
         nodes = [part for part in self.placeholders(written, span).parts if isinstance(part, Node)]
-        text = parse_text(wanted, span) if nodes else Text(span=span, raw="", parts=("",))
-        parts = iter(nodes)
-        placed = tuple(next(parts) if isinstance(part, Node) else part for part in text.parts)
+        if not nodes:
+            return Text(span=span, raw="", parts=("",))
+        text = self.placeholders(wanted, span)
+        left = iter(nodes)
+        placed = tuple(next(left, part) if isinstance(part, Node) else part for part in text.parts)
         return msgspec.structs.replace(text, parts=placed)
 
     def placeholders(self, raw: str, span: Span) -> Text:

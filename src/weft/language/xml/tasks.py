@@ -59,7 +59,7 @@ def read_task(element: Element, reading: Reading) -> Node:
     if "ref" in element.attributes:
         return _reference(element, reading)
     is_loop = element.tag == "director_evaluator_loop"
-    kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic").strip(BLANK)
+    kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic")
     _check_fields(element, kind, reading)
     common = _common_fields(element, reading)
     return _READERS[kind](element, _inside(kind, common, reading), common)
