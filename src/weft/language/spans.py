@@ -16,8 +16,9 @@ class Source(Struct, frozen=True, eq=False):
 
         It looks no further than the line: the text may be long, and the mistake at its beginning.
         """
-        lines = self.text.split("\n", max(0, number))
-        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
+        beginning = "\n".join(self.text.split("\n", max(0, number))[:number])
+        lines = beginning.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 class Span(Struct, frozen=True, eq=False):

@@ -13,8 +13,10 @@ from weft.language.spans import Source
         ("a\n", ["a", "", ""]),
         ("a\nb\r\nc", ["a", "b", "c"]),
         ("\n\nc\n", ["", "", "c"]),
-        ("form\ffeed\u2028\nb", ["form\ffeed\u2028", "b", ""]),
+        ("form\ffeed\u2028\nb", ["form", "feed", ""]),
+        ("a\rb\r\nc\nd", ["a", "b", "c"]),
     ],
 )
-def test_a_line_is_what_stands_between_new_lines(text: str, lines: list[str]) -> None:
+def test_a_line_is_one_of_splitlines(text: str, lines: list[str]) -> None:
+    assert (text.splitlines() + [""] * 3)[:3] == lines
     assert [Source("s", text).line(number) for number in (1, 2, 3)] == lines
