@@ -168,7 +168,7 @@ class App:
             await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here, until `run` is called; what is unfinished after the grace time is given back."""
+        """Stop running tasks here, until `run` is called; after the grace time what is left is given back."""
         self._is_stopped = True
         async with self._opening_engine:
             engine = self._engine
