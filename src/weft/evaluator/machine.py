@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
-from weft.errors import InternalError
+from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects
 from weft.evaluator.errors import exhausted
@@ -77,10 +77,18 @@ class Machine:
             _SCOPE.reset(token)
 
     def wait(self, awaitable: Awaitable[T]) -> T:
-        """The result of an awaitable; everything else goes on meanwhile. Only for code inside `run`."""
-        branch = current_branch()
-        if branch.scope.deadline is not None:
-            awaitable = _until(branch.scope, self.now, awaitable)
+        """The result of an effect; everything else goes on meanwhile. Only for code inside `run`."""
+        try:
+            return self._wait(awaitable)
+        except WeftError:
+            raise
+        except Exception as error:  # here, for further out it would look like a mistake of the program
+            raise InternalError(f"an effect failed: {type(error).__name__}: {error}") from error
+
+    def _wait(self, awaitable: Awaitable[T]) -> T:
+        scope = current_branch().scope
+        if scope.deadline is not None:
+            awaitable = _until(scope, self.now, awaitable)
         return _switch(awaitable)
 
     def next_key(self) -> str:
@@ -131,7 +139,7 @@ class Machine:
                     break  # nothing is left to begin
                 under_way.append(self._begin(branch, awaitable))
             if under_way:
-                self.wait(_together(under_way))
+                self._wait(_together(under_way))
         except BaseException:
             if under_way:
                 _switch(_stop(under_way))  # whatever the time: nothing may be left behind

@@ -119,7 +119,7 @@ FORMS: list[tuple[str, Any]] = [
     ("(try (car ()) (catch e 2))", 2),
     ("(try (nothing) (catch e (get-in e (list \"notes\" \"error\" \"details\" \"code\"))))", "unbound-name"),
     ("(try (+ 1 \"a\") (catch e (get-in e '(notes error message))))", "+ takes numbers; the second is a string"),
-    ("(try (car ()) (catch e (get-in e '(notes error details failing_expression))))", "(car ())"),
+    ("(try (car ()) (catch e (get-in e '(notes error details failing_expression))))", "(car '())"),
     ("(try (error \"no\") (catch e (status e)))", "FAILED"),
     ("(try (error \"no\") (catch e (failed? e)))", True),
     ("(try (error \"no\" (dict :a 1)) (catch e (get-in e '(notes error notes details a))))", 1),
