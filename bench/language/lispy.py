@@ -26,7 +26,9 @@ def symbol(text: str) -> Symbol:
     return _symbols[text]
 
 
-_quote, _if, _set, _define, _lambda, _begin = map(symbol, "quote if set! define lambda begin".split())
+_quote, _if, _set, _define, _lambda, _begin = map(
+    symbol, ["quote", "if", "set!", "define", "lambda", "begin"]
+)
 
 
 # Reading

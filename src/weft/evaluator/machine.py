@@ -52,7 +52,7 @@ class Machine:
     def __init__(self, effects: Effects, *, limits: EvaluationLimits | None = None) -> None:
         self.effects = effects
         self.limits = limits or EvaluationLimits()
-        self.meter = Meter(self.new_scope(), size=self.limits.size, now=self.now)
+        self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
 
     def new_scope(self) -> Scope:

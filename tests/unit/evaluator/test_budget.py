@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
-from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.errors import InternalError
+from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.errors import BudgetExceeded
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.sexp import read_program
@@ -79,7 +79,9 @@ async def test_a_timeout_ends_code_that_never_waits() -> None:
 
 async def test_a_timeout_cancels_what_waits() -> None:
     effects = MemoryOnly()
-    program = '(try (with-timeout 0.01 (map (lambda (n) (get-context :query "forever")) (range 3))) (catch e 7))'
+    program = (
+        '(try (with-timeout 0.01 (map (lambda (n) (get-context :query "forever")) (range 3))) (catch e 7))'
+    )
 
     assert await value_of(program, effects=effects) == 7
     assert sorted(effects.cancelled) == ["1/1/1", "1/2/1", "1/3/1"]
@@ -136,4 +138,3 @@ async def test_a_limit_of_size_is_caught() -> None:
 
 def test_the_limits_have_defaults() -> None:
     assert EvaluationLimits().budgets() == {"steps": 10_000_000, "calls": 10_000}
-

@@ -15,7 +15,9 @@ def placed(error: Exception, node: Node, name: str = "the call") -> Exception:
     """The error as it is to be raised at the node. An error that has a place keeps it."""
     if isinstance(error, TaskFailed):
         return error if error.span is not NOWHERE else error.at(node.span, expression_of(node))
-    if not isinstance(error, ArithmeticError | TypeError | ValueError | LookupError | RecursionError | MemoryError):
+    if not isinstance(
+        error, ArithmeticError | TypeError | ValueError | LookupError | RecursionError | MemoryError
+    ):
         return error  # of weft's own, or nothing that a program can cause
     return _translated(error, name).at(node.span, expression_of(node))
 
