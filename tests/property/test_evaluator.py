@@ -72,8 +72,10 @@ busy_programs = st.builds(
 def evaluate(program: Program) -> None:
     try:
         asyncio.run(an_evaluator(steps=2_000, size=100_000, calls=20, seconds=2).evaluate(program))
-    except WeftError as error:
-        assert not isinstance(error, InternalError), repr(error.__cause__)
+    except InternalError:
+        raise  # a bug, and no error of the program
+    except WeftError:
+        return
 
 
 @settings(max_examples=100, suppress_health_check=SLOW, deadline=None)

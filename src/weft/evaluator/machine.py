@@ -23,7 +23,7 @@ MAX_NESTED_BRANCHES = 500
 """How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
 
 _SCOPE: ContextVar[Scope] = ContextVar("scope")
-"""The scope of the branch that an effect is performed for: what the effect evaluates in turn belongs to it."""
+"""The scope of the branch that an effect is performed for: what the effect evaluates in turn counts there."""
 
 
 class Branch(greenlet):
@@ -108,7 +108,7 @@ class Machine:
             self.meter.enter(outer)
 
     def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
-        """The values of all, in order; where they wait, they wait together. The first error stops the others."""
+        """The values of all, in order; where they wait, they wait together. An error stops the others."""
         return self.each(len(thunks), lambda index: thunks[index]())
 
     def each(self, count: int, act: Callable[[int], T]) -> list[T]:

@@ -139,7 +139,7 @@ def _missing(value: Any, key: str | int, walked: str) -> Exception:
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Equality of the language: 1 is 1.0, true is not 1, a symbol is no string; lists and dicts by content."""
+    """Equality of the language: 1 is 1.0, true is not 1, a symbol no string; lists and dicts by content."""
     pairs = [(one, other)]
     walked = 0
     while pairs:

@@ -83,12 +83,15 @@ BUILT_INS: list[tuple[str, Any]] = [
     # predicates
     ('(map number? (list 1 1.5 true "1" nil))', [True, True, False, False, False]),
     ("(map integer? (list 1 1.0 1.5 true))", [True, True, False, False]),
-    ("(list (string? \"\") (string? 'a) (symbol? 'a) (symbol? \"a\"))", [True, False, True, False]),
+    ('(list (string? "") (string? \'a) (symbol? \'a) (symbol? "a"))', [True, False, True, False]),
     ("(map boolean? (list true 0 nil))", [True, False, False]),
     ("(list (list? ()) (list? nil) (dict? (dict)) (dict? ()))", [True, False, True, False]),
     ("(list (function? car) (function? (lambda () 1)) (function? 1))", [True, True, False]),
     ('(list (null? nil) (null? ()) (null? 0) (null? ""))', [True, True, False, False]),
-    ('(list (empty? ()) (empty? (dict)) (empty? "") (empty? nil) (empty? (list 1)))', [True, True, True, True, False]),
+    (
+        '(list (empty? ()) (empty? (dict)) (empty? "") (empty? nil) (empty? (list 1)))',
+        [True, True, True, True, False],
+    ),
     ("(empty? 0)", "error: wrong-type"),
     # lists
     ("(list)", []),
@@ -111,7 +114,7 @@ BUILT_INS: list[tuple[str, Any]] = [
     ("(nth (list 1 2) 2)", None),
     ("(nth (list 1 2) -1)", None),
     ('(nth (list 1 2) "0")', "error: wrong-type"),
-    ("(list (length '(1 2)) (length \"abc\") (length (dict :a 1)))", [2, 3, 1]),
+    ('(list (length \'(1 2)) (length "abc") (length (dict :a 1)))', [2, 3, 1]),
     ("(length 5)", "error: wrong-type"),
     ("(append (list 1) () (list 2 3))", [1, 2, 3]),
     ("(append)", []),
@@ -193,8 +196,14 @@ BUILT_INS: list[tuple[str, Any]] = [
     ('(string-join (list "a" "b"))', "ab"),
     ('(string-replace "aXbX" "X" "")', "ab"),
     ('(string-replace "a" "" "b")', "error: bad-value"),
-    ('(list (string-contains? "abc" "b") (starts-with? "abc" "ab") (ends-with? "abc" "ab"))', [True, True, False]),
-    ('(map string->number (list "12" "-1.5" "1e3" "x" "" "1_0" "inf"))', [12, -1.5, 1000.0, None, None, None, None]),
+    (
+        '(list (string-contains? "abc" "b") (starts-with? "abc" "ab") (ends-with? "abc" "ab"))',
+        [True, True, False],
+    ),
+    (
+        '(map string->number (list "12" "-1.5" "1e3" "x" "" "1_0" "inf"))',
+        [12, -1.5, 1000.0, None, None, None, None],
+    ),
     ("(list (number->string 5) (number->string 0.1))", ["5", "0.1"]),
     ('(number->string "5")', "error: wrong-type"),
     ('(format "{} and {}" 1 "b")', "1 and b"),
@@ -205,7 +214,7 @@ BUILT_INS: list[tuple[str, Any]] = [
     # dicts and JSON
     ("(dict)", {}),
     ("(dict :a 1 :b (list 2))", {"a": 1, "b": [2]}),
-    ("(dict \"a b\" 1 'c 2)", {"a b": 1, "c": 2}),
+    ('(dict "a b" 1 \'c 2)', {"a b": 1, "c": 2}),
     ('(dict "a")', "error: wrong-arity"),
     ("(dict 1 2)", "error: wrong-type"),
     ('(get (dict :a 1) "a")', 1),
@@ -224,7 +233,10 @@ BUILT_INS: list[tuple[str, Any]] = [
     ('(assoc (dict) "a" 1 "b")', "error: wrong-arity"),
     ('(assoc (list) "a" 1)', "error: wrong-type"),
     ('(dissoc (dict :a 1 :b 2) "a" "x")', {"b": 2}),
-    ("(define d (dict :a 1 :b 2)) (list (keys d) (values d) (items d))", [["a", "b"], [1, 2], [["a", 1], ["b", 2]]]),
+    (
+        "(define d (dict :a 1 :b 2)) (list (keys d) (values d) (items d))",
+        [["a", "b"], [1, 2], [["a", 1], ["b", 2]]],
+    ),
     ("(merge (dict :a 1 :b 1) (dict :b 2) (dict))", {"a": 1, "b": 2}),
     ("(merge (dict) 5)", "error: wrong-type"),
     ('(list (has-key? (dict :a nil) "a") (has-key? (dict) "a"))', [True, False]),
@@ -232,7 +244,7 @@ BUILT_INS: list[tuple[str, Any]] = [
     ('(json-parse "{")', "error: bad-value"),
     ('(json-parse "NaN")', "error: bad-value"),
     ("(json-parse 5)", "error: wrong-type"),
-    ("(json-string (dict :a (list 1 nil true \"x\" 'y)))", '{"a": [1, null, true, "x", "y"]}'),
+    ('(json-string (dict :a (list 1 nil true "x" \'y)))', '{"a": [1, null, true, "x", "y"]}'),
     ("(json-string (lambda (x) x))", "error: wrong-type"),
     ('(json-parse (json-string (dict :k "é\\n")))', {"k": "é\n"}),
     # task results and the rest
@@ -245,4 +257,4 @@ BUILT_INS: list[tuple[str, Any]] = [
     ("(identity (list 1))", [1]),
     ("(identity)", "error: wrong-arity"),
     ("(raise 5)", "error: raised"),
-]  # fmt: skip
+]

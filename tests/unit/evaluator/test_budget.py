@@ -8,10 +8,14 @@ import pytest
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
 from weft.evaluator.budget import EvaluationLimits, Scope
+from weft.evaluator.effects import ContextPayload, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded
+from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.sexp import read_program
 from weft.language.spans import Source
+from weft.language.task_fields import ContextManagement
 
 SPIN = "(define (spin n) (spin (+ n 1))) "
 
@@ -138,3 +142,24 @@ async def test_a_limit_of_size_is_caught() -> None:
 
 def test_the_limits_have_defaults() -> None:
     assert EvaluationLimits().budgets() == {"steps": 10_000_000, "calls": 10_000}
+
+
+async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> None:
+    machine = Machine(MeteredEffects(MemoryOnly()), limits=EvaluationLimits(tokens=250, cost=1.2))
+    settings = ContextManagement(
+        inherit_context="full",
+        accumulate_data=False,
+        accumulation_format="notes_only",
+        fresh_context="disabled",
+    )
+    call = ModelCall(prompt="p", context=ContextPayload(settings=settings))
+
+    def ask(times: int) -> Scope:
+        for _ in range(times):
+            machine.wait(machine.effects.call_model(Step(machine.next_key(), call), call))
+        return current_branch().scope
+
+    scope = await machine.run(lambda: ask(2))
+    assert (scope.used["calls"], scope.used["tokens"], scope.used["cost"]) == (2, 200, 1.0)
+    with pytest.raises(BudgetExceeded, match="more than 250 tokens"):
+        await machine.run(lambda: ask(3))

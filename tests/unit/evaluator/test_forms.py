@@ -1,4 +1,4 @@
-"""Forms: tail calls, depth, places of errors, what stays between evaluations. Values: tests/conformance/language."""
+"""Forms: tail calls, depth, places of errors, what stays. Their values: tests/conformance/language."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 """Errors get a place: what a built-in or Python raises becomes an error at the node that was evaluated."""
 
+from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
 from weft.language.deep import FRAMES
@@ -10,15 +11,23 @@ from weft.language.suggestions import nearest
 from weft.language.tree import Node
 from weft.limits import MAX_SHOWN_CHARACTERS
 
+_CAUSED_BY_PROGRAMS = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What Python raises for values that do not fit. Anything else is a bug of ours."""
+
 
 def placed(error: Exception, node: Node, name: str = "the call") -> Exception:
     """The error as it is to be raised at the node. An error that has a place keeps it."""
     if isinstance(error, TaskFailed):
         return error if error.span is not NOWHERE else error.at(node.span, expression_of(node))
-    if not isinstance(
-        error, ArithmeticError | TypeError | ValueError | LookupError | RecursionError | MemoryError
-    ):
-        return error  # of weft's own, or nothing that a program can cause
+    if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
+        return error
     return _translated(error, name).at(node.span, expression_of(node))
 
 
