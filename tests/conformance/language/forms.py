@@ -1,0 +1,228 @@
+"""The forms of the language: programs and their values, or the code of their error."""
+
+from typing import Any
+
+FORMS: list[tuple[str, Any]] = [
+    # values that stand for themselves
+    ("1", 1),
+    ("-7", -7),
+    ("1.5", 1.5),
+    ("1e3", 1000.0),
+    ('"text"', "text"),
+    (r'"a\nb\t\"c\" \\ A"', 'a\nb\t"c" \\ A'),
+    ("true", True),
+    ("false", False),
+    ("nil", None),
+    ("()", []),
+    ("", None),
+    ("; only a comment", None),
+    ("#| a block |# 1", 1),
+    ("1 2 3", 3),
+    # quote
+    ("'x", "x"),
+    ("'(1 2 (a b) ())", [1, 2, ["a", "b"], []]),
+    ("(quote (if a b))", ["if", "a", "b"]),
+    ("'()", []),
+    ('\'(true nil 1.5 "s")', [True, None, 1.5, "s"]),
+    ("(= 'x 'x)", True),
+    ('(= \'x "x")', False),
+    # if
+    ("(if true 1 2)", 1),
+    ("(if false 1 2)", 2),
+    ("(if nil 1)", None),
+    ("(if 0 1 2)", 2),
+    ("(if 0.0 1 2)", 2),
+    ('(if "" 1 2)', 2),
+    ("(if () 1 2)", 2),
+    ("(if (dict) 1 2)", 2),
+    ("(if (list 0) 1 2)", 1),
+    ('(if "false" 1 2)', 1),
+    ("(if car 1 2)", 1),
+    ("(if true 1 (car ()))", 1),
+    ("(if)", "error: syntax-error"),
+    # cond
+    ("(cond (false 1) (true 2) (else 3))", 2),
+    ("(cond (false 1) (else 2 3))", 3),
+    ("(cond (false 1))", None),
+    ("(cond (5))", 5),
+    ("(cond (nil) (0) (7))", 7),
+    ("(cond ((= 1 2) 1) ((= 1 1) (list 1) 9))", 9),
+    # and, or, not
+    ("(and)", True),
+    ("(or)", False),
+    ("(and 1 2 3)", 3),
+    ("(and 1 0 (car ()))", 0),
+    ("(or nil 0 3 (car ()))", 3),
+    ("(or nil false 0)", 0),
+    ("(not nil)", True),
+    ("(not 3)", False),
+    # let, let*
+    ("(let ((x 1) (y 2)) (+ x y))", 3),
+    ("(let () 5)", 5),
+    ("(define x 1) (let ((x 2) (y x)) (list x y))", [2, 1]),
+    ("(define x 1) (let* ((x 2) (y x)) (list x y))", [2, 2]),
+    ("(let* ((x 1) (x (+ x 1))) x)", 2),
+    ("(let* () 5)", 5),
+    ("(let ((x 1)) (define y 2) (+ x y))", 3),
+    ("(let ((x 1)) (define y 2)) y", "error: unbound-name"),
+    ("(define x 1) (let ((x 2)) (set! x 3)) x", 1),
+    ("(let ((x 1) (x 2)) x)", "error: duplicate-name"),
+    ("(let ((car 1)) car)", "error: reserved-name"),
+    ("(let* ((f (lambda () 1)) (g (lambda () (+ (f) 1)))) (g))", 2),
+    # define, bind, set!
+    ("(define x 3) x", 3),
+    ("(define x 3)", None),
+    ("(bind x 3) (* x x)", 9),
+    ("(define (f) 7) (f)", 7),
+    ("(define (f x y) (- x y)) (f 10 3)", 7),
+    ("(define (f x) (define y 2) (* x y)) (f 4)", 8),
+    ("(define x 1) (set! x 2) x", 2),
+    ("(define x 1) (define (f) (set! x (+ x 1))) (f) (f) x", 3),
+    ("(set! nothing 2)", "error: unbound-name"),
+    ("(define car 1)", "error: reserved-name"),
+    ("(set! car 1)", "error: reserved-name"),
+    ("(define taskLibrary 1)", "error: reserved-name"),
+    ("(define (f map) map)", "error: reserved-name"),
+    ("nothing", "error: unbound-name"),
+    ("(nothing 1)", "error: unbound-name"),
+    # lambda and calls
+    ("((lambda (x) (* x 2)) 4)", 8),
+    ("((lambda () 4))", 4),
+    ("((lambda (x) 1 2 x) 3)", 3),
+    ("(define (adder n) (lambda (x) (+ x n))) ((adder 3) 4)", 7),
+    ("(define (counter) (let ((n 0)) (lambda () (set! n (+ n 1)) n))) (define c (counter)) (c) (c) (c)", 3),
+    ("(define f (lambda (x) x)) (f 1 2)", "error: wrong-arity"),
+    ("((lambda (x) x))", "error: wrong-arity"),
+    ("(lambda (x x) x)", "error: duplicate-name"),
+    ("(define (f a b) (list a b)) (f 1 :b 2)", [1, 2]),
+    ("(define (f a b) (list a b)) (f :b 1 :a 2)", [2, 1]),
+    ("(define (f a b) (list a b)) (f 1 :c 2)", "error: unknown-keyword"),
+    ("(define (f a b) (list a b)) (f 1 :a 2)", "error: duplicate-name"),
+    ("(define (f a b) (list a b)) (f :a 1)", "error: wrong-arity"),
+    ("(car :x 1)", "error: wrong-arity"),
+    ("(car (list 1) :x 1)", "error: unknown-keyword"),
+    ("(1 2)", "error: syntax-error"),
+    ('(define x "s") (x 1)', "error: wrong-type"),
+    ("((if true + *) 3 4)", 7),
+    ("(define plus +) (plus 1 2)", 3),
+    ("(define (f a b c d) (list d c b a)) (f 1 2 3 4)", [4, 3, 2, 1]),
+    ("(define (f a b c) (+ a (* b c))) (f 1 2 3)", 7),
+    ("(define x 1) (define (f) x) (define (g) (let ((x 2)) (f))) (g)", 1),
+    (
+        "(define (e n) (or (= n 0) (o (- n 1)))) (define (o n) (and (!= n 0) (e (- n 1)))) (e 10)",
+        True,
+    ),
+    # begin
+    ("(begin 1 2 3)", 3),
+    ("(progn 1 2)", 2),
+    ("(begin (define x 1) (set! x (+ x 1)) x)", 2),
+    ("(begin (define x 5)) x", 5),
+    # try
+    ("(try 1 (catch e 2))", 1),
+    ("(try (car ()) (catch e 2))", 2),
+    ('(try (nothing) (catch e (get-in e (list "notes" "error" "details" "code"))))', "unbound-name"),
+    (
+        '(try (+ 1 "a") (catch e (get-in e \'(notes error message))))',
+        "+ takes numbers; the second is a string",
+    ),
+    ("(try (car ()) (catch e (get-in e '(notes error details failing_expression))))", "(car '())"),
+    ('(try (error "no") (catch e (status e)))', "FAILED"),
+    ('(try (error "no") (catch e (failed? e)))', True),
+    ('(try (error "no" (dict :a 1)) (catch e (get-in e \'(notes error notes details a))))', 1),
+    ('(try (error "no") (catch e (get-in e \'(notes error reason))))', "execution_halted"),
+    ('(try (try (error "a") (catch e (raise e))) (catch e (get-in e \'(notes error message))))', "a"),
+    ('(try (try (error "a") (catch e (error "b"))) (catch e (get-in e \'(notes error message))))', "b"),
+    ('(try (raise "plain") (catch e (get-in e \'(notes error message))))', "plain"),
+    ('(error "no")', "error: raised"),
+    ("(try 1 (catch car 2))", "error: reserved-name"),
+    ("(define x 1) (try (begin (set! x 2) (car ())) (catch e x))", 2),
+    # loop
+    ("(define n 0) (loop 3 (set! n (+ n 1))) n", 3),
+    ("(define n 0) (loop 3 (begin (set! n (+ n 1)) n))", 3),
+    ("(loop 0 1)", None),
+    ("(loop -1 1)", "error: wrong-type"),
+    ("(loop 1.5 1)", "error: wrong-type"),
+    ('(loop "3" 1)', "error: wrong-type"),
+    # iterative-loop
+    (
+        (
+            "(iterative-loop :max-iterations 5 :initial 1 :executor (lambda (s n) (* s 2))"
+            " :validator (lambda (r n) (> r 6)) :controller (lambda (r v n) (list (if v 'stop 'continue) r)))"
+        ),
+        8,
+    ),
+    (
+        (
+            "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) (* s 2))"
+            " :controller (lambda (r v n) (list 'continue r)))"
+        ),
+        4,
+    ),
+    (
+        (
+            "(iterative-loop :max-iterations 0 :initial 7 :executor (lambda (s n) 1)"
+            " :controller (lambda (r v n) (list 'stop r)))"
+        ),
+        7,
+    ),
+    (
+        (
+            "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) n)"
+            " :controller (lambda (r v n) r))"
+        ),
+        "error: bad-value",
+    ),
+    # parallel
+    ("(parallel 1 (+ 1 1) (list 3))", [1, 2, [3]]),
+    ("(parallel)", []),
+    ("(parallel 1 (car ()))", "error: bad-value"),
+    # budgets
+    ("(with-budget (:steps 100) (+ 1 1))", 2),
+    ("(define (f n) (f n)) (with-budget (:steps 100) (f 1))", "error: steps-exhausted"),
+    (
+        "(define (f) (f)) (try (with-budget (:steps 9) (f)) (catch e (get-in e '(notes error resource))))",
+        "steps",
+    ),
+    ("(define (f n) (f n)) (with-budget (:steps 100) (try (f 1) (catch e 1)))", "error: steps-exhausted"),
+    (
+        "(define (f) (f)) (try (with-budget (:steps 9) (with-timeout 9 (try (f) (catch e 1)))) (catch e 2))",
+        2,
+    ),
+    ("(define (f n) (f n)) (with-budget (:steps 100) (try (with-budget (:steps 9) (f 1)) (catch e 1)))", 1),
+    ("(with-budget (:stepps 100) 1)", "error: unknown-keyword"),
+    ('(with-budget (:steps "many") 1)', "error: wrong-type"),
+    ('(with-budget (:calls 0) (get-context :query "q"))', "error: calls-exhausted"),
+    ("(with-timeout 5 (+ 1 1))", 2),
+    ('(with-timeout 0 (get-context :query "forever"))', "error: execution-timeout"),
+    (
+        '(try (with-timeout 0 (get-context :query "forever")) (catch e (get-in e \'(notes error reason))))',
+        "execution_timeout",
+    ),
+    ('(with-timeout 0 (try (get-context :query "forever") (catch e 1)))', "error: execution-timeout"),
+    ("(define (f n) (f n)) (with-timeout 0 (f 1))", "error: execution-timeout"),
+    ("(with-timeout -1 1)", "error: wrong-type"),
+    ("(with-timeout nil 1)", "error: wrong-type"),
+    # memory
+    ('(get-context :query "q")', {"key": "1", "word": "q"}),
+    ('(get (get-context :query "q") "key")', "1"),
+    ('(get-context :query "q" :inputs 1)', "error: wrong-type"),
+    # conditions
+    ('(define output (dict :errors 3)) (condition "output.errors > 0")', True),
+    ('(define output (dict :valid false)) (condition "output.valid == true")', False),
+    ('(condition "missing > 0")', "error: unbound-name"),
+    ('(define output (dict)) (try (condition "output.errors > 0") (catch e "caught"))', "caught"),
+    ('(condition "1 +")', "error: syntax-error"),
+    # depth, size, steps
+    ("(define (f n) (if (= n 0) 0 (f (- n 1)))) (f 100000)", 0),
+    ("(define (f n) (if (= n 0) 0 (+ 1 (f (- n 1))))) (f 3000)", 3000),
+    ("(define (f n) (+ 1 (f n))) (f 1)", "error: depth-exhausted"),
+    ("(define (f n) (+ 1 (f n))) (try (f 1) (catch e (get-in e '(notes error resource))))", "depth"),
+    ("(define (f n) (map f (list n))) (f 1)", "error: depth-exhausted"),
+    ('(define s "ab") (define (f) (set! s (string-append s s)) (f)) (f)', "error: size-exhausted"),
+    ("(define l (list 1)) (define (f) (set! l (append l l)) (f)) (f)", "error: size-exhausted"),
+    ("(define l (list 1)) (define (f) (set! l (list l l)) l) (loop 60 (f))", "error: size-exhausted"),
+    ("(define n 3) (define (f) (set! n (* n n)) (f)) (f)", "error: size-exhausted"),
+    ("(range 100000000000000000000)", "error: size-exhausted"),
+    ("(expt 10 1000000000)", "error: size-exhausted"),
+    ("(define l ()) (loop 1000 (set! l (list l))) l", "error: depth-exhausted"),
+]
