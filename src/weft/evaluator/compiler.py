@@ -1,6 +1,7 @@
 """Syntax tree to closures, once; what runs afterwards is plain Python functions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from weft.evaluator.env import Env, GlobalEnv
@@ -9,6 +10,7 @@ from weft.evaluator.functions import BuiltIn, Closure, finished, new_frame, wron
 from weft.evaluator.functions import Code as Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.values import kind_of
+from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.problems import refuse
 from weft.language.spans import NOWHERE, Span
@@ -72,6 +74,7 @@ class Compiler:
         self.global_env = global_env if global_env is not None else GlobalEnv(library)
         self.task_calls = task_calls or NoTaskCalls()
         self._forms = forms
+        self._hidden: list[frozenset[str]] = [frozenset()]
 
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:
         """The code of a node."""
@@ -79,6 +82,19 @@ class Compiler:
         if form is None:
             raise refuse(node.span, "bad-value", f"{type(node).__name__} cannot be evaluated here")
         return form(self, node, is_tail)
+
+    @contextmanager
+    def hiding(self, names: Iterable[str]) -> Iterator[None]:
+        """Compile inside a scope that binds these names: the built-ins among them are hidden there."""
+        self._hidden.append(self._hidden[-1] | (BUILT_IN_NAMES.intersection(names)))
+        try:
+            yield
+        finally:
+            self._hidden.pop()
+
+    def hides(self, name: str) -> bool:
+        """Whether a local name hides the built-in of that name here."""
+        return name in self._hidden[-1]
 
     def invoke(
         self,

@@ -11,7 +11,7 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.env import GlobalEnv
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.forms import FORMS
-from weft.evaluator.forms.names import check_bindable
+from weft.evaluator.forms.names import check_definable
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
@@ -53,8 +53,8 @@ class Evaluator:
 
         Raises InvalidProgram before anything is run, TaskFailed or another error of weft's afterwards.
         """
-        for name in bindings or {}:
-            check_bindable(name, NOWHERE)
+        if bindings and "taskLibrary" in bindings:
+            check_definable("taskLibrary", NOWHERE)
         try:
             with deep_stack():
                 codes = self._compile(program)
@@ -83,7 +83,7 @@ class Evaluator:
     def _register(self, templates: list[Template]) -> None:
         names: dict[str, Template] = {}
         for template in templates:
-            check_bindable(template.name, template.span)
+            check_definable(template.name, template.span)
             if template.name in names or template.name in self.library:
                 taken = names.get(template.name) or self.library.get_task(template.name).template
                 raise DuplicateTask(name=template.name, first=taken.span)

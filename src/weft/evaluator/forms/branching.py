@@ -5,7 +5,6 @@ from typing import Any
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.forms.names import check_bindable
 from weft.evaluator.machine import current_branch
 from weft.language.tree import And, Cond, If, Node, Or, Try
 
@@ -72,10 +71,10 @@ def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
 
 
 def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
-    check_bindable(node.name, node.span)
     name = node.name
     body = compiler.compile(node.body)  # not in tail position: it must end inside the `try`
-    handler = compiler.compile(node.handler, is_tail=is_tail)
+    with compiler.hiding((name,)):
+        handler = compiler.compile(node.handler, is_tail=is_tail)
 
     def attempt(env: Env) -> Any:
         try:

@@ -1,8 +1,9 @@
-"""Calls of built-ins. Their names cannot be bound to anything else, so they are found when compiled."""
+"""Calls of built-ins. Their names are hidden only where that can be seen, so they are found when compiled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Code, Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.forms.places import placed
@@ -14,7 +15,7 @@ LARGE = 1 << 64
 
 
 def compile_built_in_call(compiler: Compiler, node: FunctionCall) -> Code:
-    function: BuiltIn = compiler.global_env[node.func_name]
+    function = BUILT_INS[node.func_name]
     arguments = [compiler.compile(argument) for argument in node.args]
     if node.keywords or not function.takes(len(arguments)) or function.is_linear:
         return _checked(compiler, node, function, arguments)

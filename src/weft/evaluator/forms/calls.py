@@ -22,7 +22,7 @@ Completion = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 
 def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool) -> Code:
     """A call by name: of a local closure, a template, a tool, or a built-in."""
-    if node.func_name in BUILT_IN_NAMES:
+    if node.func_name in BUILT_IN_NAMES and not compiler.hides(node.func_name):
         return compile_built_in_call(compiler, node)
     arguments = [compiler.compile(argument) for argument in node.args]
     complete = _completion(compiler, node)

@@ -1,5 +1,6 @@
 """Forms that read, bind and change names; values that stand for themselves."""
 
+from contextlib import ExitStack
 from typing import Any
 
 from weft.evaluator.compiler import Code, Compiler, Form
@@ -26,16 +27,14 @@ from weft.language.tree import (
 )
 
 
-def check_bindable(name: str, span: Span) -> None:
-    """Raise InvalidProgram when a name cannot be bound: it is a built-in's."""
+def check_definable(name: str, span: Span) -> None:
+    """Raise InvalidProgram when a name cannot be defined: it is a built-in's. Local names may hide one."""
     if name in BUILT_IN_NAMES or name == "taskLibrary":
-        raise refuse(span, "reserved-name", f"'{name}' is built in and cannot be bound to anything else")
+        raise refuse(span, "reserved-name", f"'{name}' is built in and cannot be defined as anything else")
 
 
 def check_distinct(names: tuple[str, ...], span: Span) -> None:
     """Raise InvalidProgram when a name stands twice where all are bound together."""
-    for name in names:
-        check_bindable(name, span)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse(span, "duplicate-name", f"'{twice}' is bound twice")
@@ -73,9 +72,6 @@ def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
 
     if path:
         return read_part
-    if name in BUILT_IN_NAMES:
-        value = compiler.global_env[name]
-        return lambda env: value
     return read
 
 
@@ -98,7 +94,7 @@ def compile_text(compiler: Compiler, node: Text, is_tail: bool) -> Code:
 
 
 def compile_define(compiler: Compiler, node: Define, is_tail: bool) -> Code:
-    check_bindable(node.name, node.span)
+    check_definable(node.name, node.span)
     name, value = node.name, compiler.compile(node.value)
 
     def define(env: Env) -> None:
@@ -108,7 +104,7 @@ def compile_define(compiler: Compiler, node: Define, is_tail: bool) -> Code:
 
 
 def compile_assign(compiler: Compiler, node: Assign, is_tail: bool) -> Code:
-    check_bindable(node.name, node.span)
+    check_definable(node.name, node.span)
     name, value = node.name, compiler.compile(node.value)
 
     def assign(env: Env) -> None:
@@ -124,19 +120,23 @@ def compile_assign(compiler: Compiler, node: Assign, is_tail: bool) -> Code:
 def compile_lambda(compiler: Compiler, node: Lambda, is_tail: bool) -> Code:
     check_distinct(node.parameters, node.span)
     parameters, name, span = node.parameters, node.name, node.span
-    body = compiler.compile(node.body, is_tail=True)
+    with compiler.hiding(parameters):
+        body = compiler.compile(node.body, is_tail=True)
     return lambda env: Closure(parameters, body, env, name=name, span=span)
 
 
 def compile_let(compiler: Compiler, node: Let, is_tail: bool) -> Code:
     names = tuple(name for name, _ in node.bindings)
-    if node.is_sequential:
-        for name in names:
-            check_bindable(name, node.span)
-    else:
+    if not node.is_sequential:
         check_distinct(names, node.span)
-    bindings = [(name, compiler.compile(value)) for name, value in node.bindings]
-    body = compiler.compile(node.body, is_tail=is_tail)
+    with ExitStack() as hidden:
+        bindings = []
+        for name, value in node.bindings:
+            bindings.append((name, compiler.compile(value)))
+            if node.is_sequential:
+                hidden.enter_context(compiler.hiding((name,)))
+        hidden.enter_context(compiler.hiding(names))
+        body = compiler.compile(node.body, is_tail=is_tail)
 
     def let(env: Env) -> Any:
         inner = new_frame(Env)

@@ -151,21 +151,27 @@ class Former:
                 position += 1
         return positional, list(named.values())
 
-    def bound_name(self, datum: Data, form: List) -> str:
-        """A name that the form binds; it must not be a built-in's or a special form's."""
+    def defined_name(self, datum: Data, form: List) -> str:
+        """A name that the form defines for all that follows; it must not be a built-in's."""
+        name = self.local_name(datum, form)
+        if name in BUILT_IN_NAMES:
+            self._reserve(datum, name, "built-in function")
+        return name
+
+    def local_name(self, datum: Data, form: List) -> str:
+        """A name that the form binds inside itself, where it may hide a built-in; no special form's."""
         if not isinstance(datum, Name):
             self.misshapen(form)
         if datum.path:
             message = f"`{datum.text}` is a path, and a path cannot be bound; |{datum.text}| is one name"
             raise Refused(datum.span, "syntax-error", message)
-        if datum.name in BUILT_IN_NAMES or datum.name in self._forms:
-            kind = "built-in function" if datum.name in BUILT_IN_NAMES else "special form"
-            self.note(
-                datum.span,
-                "reserved-name",
-                f"`{datum.name}` is a {kind} and cannot be bound; choose another name",
-            )
+        if datum.name in self._forms:
+            self._reserve(datum, datum.name, "special form")
         return datum.name
+
+    def _reserve(self, datum: Data, name: str, kind: str) -> None:
+        message = f"`{name}` is a {kind} and cannot be bound; choose another name"
+        self.note(datum.span, "reserved-name", message)
 
     def quoted(self, datum: Data) -> Datum:
         """The value of a datum that is not evaluated."""

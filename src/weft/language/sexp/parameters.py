@@ -27,10 +27,10 @@ def parameters(former: Former, datum: Data, form: List) -> tuple[Parameter, ...]
 
 def _parameter(former: Former, datum: Data, form: List) -> Parameter:
     if isinstance(datum, Name):
-        return Parameter(former.bound_name(datum, form))
+        return Parameter(former.local_name(datum, form))
     if not isinstance(datum, List) or datum.is_prefix or len(datum.items) not in {2, 3}:
         raise Refused(datum.span, "syntax-error", _SHAPE)
-    name = former.bound_name(datum.items[0], form)
+    name = former.local_name(datum.items[0], form)
     if len(datum.items) == 3:
         return Parameter(name, _type(former, datum.items[1]), constant(datum.items[2]))
     if isinstance(datum.items[1], Name):

@@ -147,7 +147,7 @@ def _let(*, is_sequential: bool) -> Callable[[Former, List], Node]:
 def _binding(former: Former, datum: Data, form: List) -> tuple[str, Node]:
     if not isinstance(datum, List) or len(datum.items) != 2:
         former.misshapen(form)
-    return former.bound_name(datum.items[0], form), former.expression(datum.items[1])
+    return former.local_name(datum.items[0], form), former.expression(datum.items[1])
 
 
 def _refuse_twice(former: Former, data: Sequence[Data], names: Sequence[str]) -> None:
@@ -166,20 +166,20 @@ def _define(former: Former, form: List) -> Node:
     if isinstance(target, List):
         if not target.items:
             former.misshapen(form)
-        name = former.bound_name(target.items[0], form)
+        name = former.defined_name(target.items[0], form)
         parameters = _parameters(former, target.items[1:], form)
         body = former.body(rest, form)
         closure = Lambda(span=form.span, parameters=parameters, body=body, name=name)
         return Define(span=form.span, name=name, value=closure)
     if len(rest) != 1:
         former.misshapen(form)
-    return Define(span=form.span, name=former.bound_name(target, form), value=former.expression(rest[0]))
+    return Define(span=form.span, name=former.defined_name(target, form), value=former.expression(rest[0]))
 
 
 def _set(former: Former, form: List) -> Node:
     if len(form.items) != 3:
         former.misshapen(form)
-    name = former.bound_name(form.items[1], form)
+    name = former.defined_name(form.items[1], form)
     return Assign(span=form.span, name=name, value=former.expression(form.items[2]))
 
 
@@ -191,7 +191,7 @@ def _lambda(former: Former, form: List) -> Node:
 
 
 def _parameters(former: Former, data: Sequence[Data], form: List) -> tuple[str, ...]:
-    names = tuple([former.bound_name(one, form) for one in data])
+    names = tuple([former.local_name(one, form) for one in data])
     _refuse_twice(former, data, names)
     return names
 
@@ -209,7 +209,7 @@ def _try(former: Former, form: List) -> Node:
     if not (isinstance(word, Name) and word.text == "catch"):
         former.misshapen(form)
     body = former.expression(form.items[1])
-    return Try(span=form.span, body=body, name=former.bound_name(name, form), handler=former.body(rest, form))
+    return Try(span=form.span, body=body, name=former.local_name(name, form), handler=former.body(rest, form))
 
 
 def _loop(former: Former, form: List) -> Node:

@@ -208,7 +208,7 @@ def _deftask(name: str) -> Callable[[Former, List], Node]:
     def build(former: Former, form: List) -> Node:
         if len(form.items) < 3:
             former.misshapen(form)
-        template = former.bound_name(form.items[1], form)
+        template = former.defined_name(form.items[1], form)
         taken = parameters(former, form.items[2], form)
         fields, positional = _task_fields(former, form, form.items[3:], _RETURNS, name)
         _only_keywords(former, positional, f"{name}` after the parameters")
@@ -223,7 +223,7 @@ def _deftask(name: str) -> Callable[[Former, List], Node]:
 def _template(former: Former, form: List) -> Node:
     if len(form.items) < 4:
         former.misshapen(form)
-    name = former.bound_name(form.items[1], form)
+    name = former.defined_name(form.items[1], form)
     taken = parameters(former, form.items[2], form)
     positional, named = former.arguments(form.items[3:])
     found = known_keywords(former, named, ("returns",), "template")

@@ -12,7 +12,6 @@ from weft.language.xml.shapes import read_default, read_shape
 from weft.language.xml.values import read_argument
 from weft.language.xml.words import BLANK, CALLED, IDENTIFIER, NAME
 
-_RESERVED = BUILT_IN_NAMES | SPECIAL_FORMS.keys()
 """What XML could bind and S-expressions could not, and no call could reach."""
 
 
@@ -71,9 +70,9 @@ def the_node(element: Element, reading: Reading) -> Node:
 
 
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
-    """A name that a template binds; it must not be a built-in's or a special form's."""
+    """A name that a template binds: its own must not be a built-in's, its parameters' may hide one."""
     name = reading.name(element, text, what, pattern)
-    if name in _RESERVED:
+    if name in SPECIAL_FORMS or (what == "template" and name in BUILT_IN_NAMES):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
         reading.found.add(element.span, "reserved-name", message)
     return name
