@@ -31,3 +31,7 @@ MAX_PROGRAM_CHARACTERS = 16 * 1024 * 1024
 
 MAX_PROGRAM_DEPTH = 1_000
 """Deepest nesting of a program: far beyond what a person writes, and safe for every walk over the tree."""
+
+MAX_TASK_DEPTH = 200
+"""Deepest nesting of tasks that run inside tasks, and of templates that call templates: each level is a record
+and a few waiting coroutines, and a template that calls itself must end."""

@@ -164,3 +164,7 @@ class Effects(Protocol):
     def tools(self) -> frozenset[str] | None:
         """The names of the tools there are; None when that cannot be said."""
         ...
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text of a JSON Schema file that a program names; `source` is the program's name. Raises OSError."""
+        ...
