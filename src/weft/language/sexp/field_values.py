@@ -1,0 +1,240 @@
+"""The values that fields of tasks are written with: strings, numbers, lists, settings."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, get_args
+
+from weft.language.context import context_conflict
+from weft.language.problems import InvalidProgram
+from weft.language.sexp.data import Constant, Data, Keyword, List, Name
+from weft.language.sexp.former import Former, Refused
+from weft.language.sexp.names import keyword_text
+from weft.language.sexp.plain_forms import known_keywords, string, text
+from weft.language.suggestions import nearest
+from weft.language.task_fields import (
+    AccumulationFormat,
+    ContextAssembly,
+    ContextOverrides,
+    FilePaths,
+    FreshContext,
+    HistorySettings,
+    InheritContext,
+)
+from weft.language.tree import Input, Text
+
+Reader = Callable[[Former, Data], Any]
+"""Reads the datum of one field."""
+
+_FORMAT_ALIASES = {"full": "full_output", "minimal": "notes_only"}
+_FILE_SOURCES = {
+    "command": "command",
+    "description": "description",
+    "context-description": "context_description",
+}
+
+
+def a_string(what: str) -> Reader:
+    """Reads a string."""
+    return lambda _, datum: string(datum, what)
+
+
+def a_text(what: str) -> Reader:
+    """Reads a text with placeholders."""
+    return lambda _, datum: text(datum, what)
+
+
+def a_name(what: str) -> Reader:
+    """Reads a name, written as a name or as a string."""
+
+    def read(_: Former, datum: Data) -> str:
+        return datum.text if isinstance(datum, Name) else string(datum, what)
+
+    return read
+
+
+def a_boolean(what: str) -> Reader:
+    """Reads `true` or `false`."""
+
+    def read(_: Former, datum: Data) -> bool:
+        if isinstance(datum, Constant) and isinstance(datum.value, bool):
+            return datum.value
+        raise Refused(datum.span, "bad-value", f"{what} is true or false")
+
+    return read
+
+
+def a_count(what: str, *, least: int = 1) -> Reader:
+    """Reads an integer."""
+
+    def read(_: Former, datum: Data) -> int:
+        value = datum.value if isinstance(datum, Constant) else None
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        raise Refused(datum.span, "bad-value", f"{what} is a whole number, at least {least}")
+
+    return read
+
+
+def a_duration(what: str) -> Reader:
+    """Reads seconds."""
+
+    def read(_: Former, datum: Data) -> float:
+        value = datum.value if isinstance(datum, Constant) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max:
+            return float(value)
+        raise Refused(datum.span, "bad-value", f"{what} is a number of seconds above 0")
+
+    return read
+
+
+def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = None) -> Reader:
+    """Reads one of a few words, as a string."""
+
+    def read(_: Former, datum: Data) -> str:
+        written = string(datum, what)
+        word = (aliases or {}).get(written, written)
+        if word in known:
+            return word
+        choices = ", ".join(f'"{one}"' for one in known)
+        raise Refused(datum.span, "bad-value", f"{what} is one of {choices}{nearest(written, known)}")
+
+    return read
+
+
+def a_list_of(item: Reader, what: str) -> Reader:
+    """Reads a list; what is wrong with an item does not hide what is wrong with the next."""
+
+    def read(former: Former, datum: Data) -> tuple[Any, ...]:
+        if not isinstance(datum, List) or datum.is_prefix:
+            raise Refused(datum.span, "bad-value", f"{what} is a list in parentheses")
+        return tuple([former.attempt(item, one) for one in datum.items])
+
+    return read
+
+
+def a_shape(what: str) -> Reader:
+    """Reads a schema: a name, a path, or a JSON Schema, whose JSON is brought to one spelling."""
+
+    def read(_: Former, datum: Data) -> str:
+        written = string(datum, what)
+        if not written.lstrip().startswith("{"):
+            return written
+        try:
+            schema = json.loads(written)
+            return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        except (ValueError, RecursionError) as error:
+            raise Refused(datum.span, "bad-value", f"{what} is no JSON: {error}") from error
+
+    return read
+
+
+def _settings(former: Former, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
+    """A list of keywords and values: what each reader makes of its value."""
+    if not isinstance(datum, List) or datum.is_prefix:
+        shape = " ".join(f"{keyword_text(name)} ..." for name in readers)
+        raise Refused(datum.span, "bad-value", f"{what} is written ({shape})")
+    positional, named = former.arguments(datum.items)
+    for stray in positional:
+        former.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
+    found = known_keywords(former, named, tuple(readers), what)
+    return {name: former.attempt(readers[name], value) for name, value in found.items()}
+
+
+_CONTEXT: dict[str, Reader] = {
+    "inherit": one_of(":inherit", get_args(InheritContext)),
+    "accumulate": a_boolean(":accumulate"),
+    "format": one_of(":format", get_args(AccumulationFormat), _FORMAT_ALIASES),
+    "fresh": one_of(":fresh", get_args(FreshContext)),
+}
+
+
+def context(former: Former, datum: Data) -> ContextOverrides:
+    """`(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
+    found = _settings(former, datum, _CONTEXT, ":context")
+    overrides = ContextOverrides(
+        found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
+    )
+    if problem := context_conflict(overrides, datum.span):
+        raise InvalidProgram([problem])
+    return overrides
+
+
+_ASSEMBLY = {name: a_string(f":{name}") for name in ("primary", "secondary", "excluded")}
+
+
+def assembly(former: Former, datum: Data) -> ContextAssembly:
+    """`(:primary "..." :secondary "..." :excluded "...")`."""
+    found = _settings(former, datum, _ASSEMBLY, ":assembly")
+    return ContextAssembly(**{f"{name}_elements": value for name, value in found.items()})
+
+
+_HISTORY: dict[str, Reader] = {
+    "use": a_boolean(":use"),
+    "turns": a_count(":turns", least=0),
+    "record": a_boolean(":record"),
+}
+
+
+def history(former: Former, datum: Data) -> HistorySettings:
+    """`(:use true :turns 3 :record false)`."""
+    found = _settings(former, datum, _HISTORY, ":history")
+    return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
+
+
+_paths = a_list_of(a_text("a path in :files"), ":files")
+
+
+def files(former: Former, datum: Data) -> FilePaths:
+    """`("a.py" "{{path}}")`, `(:command "...")`, `(:description "...")` or `(:context-description "...")`."""
+    if not isinstance(datum, List) or not any(isinstance(one, Keyword) for one in datum.items):
+        return FilePaths("literal", _paths(former, datum))
+    readers = {name: a_text(f":{name} of :files") for name in _FILE_SOURCES}
+    found: dict[str, Text] = _settings(former, datum, readers, ":files")
+    if len(found) != 1:
+        raise Refused(
+            datum.span,
+            "bad-value",
+            ":files is a list of paths, or has one of :command, :description and :context-description",
+        )
+    [(source, value)] = found.items()
+    return FilePaths(_FILE_SOURCES[source], (), value)  # type: ignore[arg-type]
+
+
+def _pair(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
+    if isinstance(datum, List) and len(datum.items) in lengths:
+        name = datum.items[0]
+        if isinstance(name, Name) and not datum.is_prefix:
+            return name.text, datum.items[1:]
+    raise Refused(datum.span, "syntax-error", what)
+
+
+def relevance(former: Former, datum: Data) -> tuple[tuple[str, bool], ...]:
+    """`((code true) (style false))`."""
+    return _unique(former, datum, _relevance_of, ":relevance")
+
+
+def _relevance_of(former: Former, datum: Data) -> tuple[str, bool]:
+    name, [value] = _pair("an entry of :relevance is written (input true) or (input false)", datum, {2})
+    return name, a_boolean(f"the relevance of `{name}`")(former, value)
+
+
+def inputs(former: Former, datum: Data) -> tuple[Input, ...]:
+    """`((name expression) (name))`."""
+    return _unique(former, datum, _input, ":inputs")
+
+
+def _input(former: Former, datum: Data) -> Input:
+    name, rest = _pair("an input is written (name expression), or (name) when it is passed", datum, {1, 2})
+    return Input(name, former.expression(rest[0]) if rest else None, datum.span)
+
+
+def _unique(former: Former, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
+    """A list of named things, none of which is named twice."""
+    found = [one for one in a_list_of(item, what)(former, datum) if one is not None]
+    names = [one.name if isinstance(one, Input) else one[0] for one in found]
+    for name, count in Counter(names).items():
+        if count > 1:
+            former.note(datum.span, "duplicate-name", f"{what} names `{name}` {count} times")
+    return tuple(found)

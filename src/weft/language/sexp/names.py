@@ -1,0 +1,111 @@
+"""How names are written: plain, with a path, or in bars."""
+
+import re
+from itertools import takewhile
+
+from weft.language.sexp.data import Name
+from weft.language.sexp.strings import BARRED, STRING, escape, unescape
+from weft.language.spans import Span
+
+UNSEEN = "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+"""Control and format characters: in a name they would let two different names look the same."""
+
+_PLAIN = rf"[^\s()\[\]{{}}\"';,`|\\\#{UNSEEN}]"
+_INDEX = rf"\[(?:-?[0-9]{{1,18}}|{STRING})?\]"
+WORD = rf"(?:{_PLAIN}|{BARRED})(?:{_PLAIN}|{BARRED}|{_INDEX})*+"
+"""A name, a keyword or a number; which of them is seen from its characters."""
+
+_NOT_PLAIN = re.compile(r"[.\[|]")
+_PIECE = re.compile(
+    rf"(?P<dot>\.)|(?P<barred>{BARRED})|\[(?P<index>-?[0-9]{{1,18}})\]|\[(?P<key>{STRING})\]|(?P<plain>\[\]|[^.\[|]+)",
+    re.DOTALL,
+)
+_NAMES_ITSELF = re.compile(rf"(?![+-]?\.?[0-9]|:)(?:(?!\.){_PLAIN})+")
+_TYPE = re.compile(r"[a-z]+\[\]")
+_SAME_PART = {"plain", "barred"}
+CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
+
+
+class BadName(ValueError):
+    """A word that is no name."""
+
+
+def read_name(word: str, span: Span) -> Name:
+    """The name a word is, with its path; raises BadName or BadEscape."""
+    if not _NOT_PLAIN.search(word):
+        return Name(span, word, word)
+    pieces = _pieces(word)
+    parts = _parts(word, pieces)
+    text = "".join(f"[{value}]" if kind in {"index", "key"} else value for kind, value in pieces)
+    is_barred = any(kind == "barred" for kind, _ in takewhile(lambda piece: piece[0] in _SAME_PART, pieces))
+    return Name(span, text, str(parts[0]), tuple(parts[1:]), is_barred)
+
+
+def read_keyword(word: str) -> str:
+    """The name of a keyword without its colon: dots are part of it; raises BadName or BadEscape."""
+    name = "".join(value for _, value in _pieces(word)) if _NOT_PLAIN.search(word) else word
+    if not name:
+        raise BadName("a keyword needs a name after the colon")
+    return name
+
+
+def _pieces(word: str) -> list[tuple[str, str]]:
+    """The word cut at dots, indexes and bars: what each piece is, and its text."""
+    pieces = []
+    for match in _PIECE.finditer(word):
+        kind = str(match.lastgroup)
+        written = match[kind]
+        pieces.append((kind, unescape(written[1:-1]) if kind in {"barred", "key"} else written))
+    return pieces
+
+
+def _parts(word: str, pieces: list[tuple[str, str]]) -> list[str | int]:
+    """The name and the steps of its path. A name with a colon is a tool's, and dots are part of it."""
+    is_tool = any(kind == "plain" and ":" in value for kind, value in pieces)
+    parts: list[str | int] = [""]
+    is_closed = False
+    for kind, value in pieces:
+        begins_part = kind in {"index", "key"} or (kind == "dot" and not is_tool)
+        if begins_part and parts[-1] == "" and not is_closed:
+            raise BadName(f"`{word}` is no name: part of it is empty")
+        if not begins_part and is_closed:
+            raise BadName(f"`{word}` is no name: after an index comes a dot or another index")
+        if begins_part:
+            parts.append(int(value) if kind == "index" else value if kind == "key" else "")
+        else:
+            parts[-1] = f"{parts[-1]}{value}"
+        is_closed = kind in {"index", "key"}
+    if parts[-1] == "" and not is_closed:
+        raise BadName(f"`{word}` is no name: part of it is empty")
+    return parts
+
+
+def name_text(name: str) -> str:
+    """How a name is written: itself where it reads as one, else in bars."""
+    if _NAMES_ITSELF.fullmatch(name) and name not in CONSTANTS:
+        return name
+    return escape(name, mark="|")
+
+
+def keyword_text(name: str) -> str:
+    """`:name`."""
+    return f":{name}" if _NAMES_ITSELF.fullmatch(name) else f":{escape(name, mark='|')}"
+
+
+def type_text(name: str) -> str:
+    """The shape of a parameter: a name, or `string[]`."""
+    return name if _TYPE.fullmatch(name) else name_text(name)
+
+
+def path_text(name: str, path: tuple[str | int, ...]) -> str:
+    """`answer.items[0]`."""
+    if not path:
+        return name_text(name)
+    root = escape(name, mark="|") if ":" in name else name_text(name)
+    return root + "".join(map(_step_text, path))
+
+
+def _step_text(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if _NAMES_ITSELF.fullmatch(step) and ":" not in step else f"[{escape(step)}]"

@@ -1,0 +1,29 @@
+"""Text to program."""
+
+from weft.language.deep import deep_stack
+from weft.language.problems import InvalidProgram, in_order
+from weft.language.sexp.former import Former, TooManyProblems
+from weft.language.sexp.plain_forms import PLAIN_FORMS
+from weft.language.sexp.reader import read_data
+from weft.language.sexp.task_forms import TASK_FORMS
+from weft.language.spans import Source
+from weft.language.tree import Node, Program
+
+SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
+
+
+def read_program(source: Source) -> Program:
+    """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
+    reading = read_data(source)
+    former = Former(SPECIAL_FORMS)
+    forms: list[Node] = []
+    try:
+        if reading.is_balanced:
+            with deep_stack():
+                forms.extend(former.expression(datum, is_in_body=True) for datum in reading.data)
+    except TooManyProblems:
+        pass
+    found = [*reading.problems, *former.problems]
+    if found:
+        raise InvalidProgram(in_order(found))
+    return Program(tuple(forms))

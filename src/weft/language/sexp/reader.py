@@ -1,0 +1,269 @@
+"""Text to data: one scan, no recursion, every problem at its place."""
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+
+from msgspec import Struct
+
+from weft.language.problems import LanguageProblem
+from weft.language.sexp.data import Constant, Data, Keyword, List, Name
+from weft.language.sexp.names import CONSTANTS, WORD, BadName, read_keyword, read_name
+from weft.language.sexp.strings import STRING, SURROGATE, BadEscape, unescape
+from weft.language.spans import Source, Span
+from weft.language.tree import Scalar
+from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS
+
+MAX_PROBLEMS = 100
+"""How many problems are looked for: a page of parentheses is no use to anybody."""
+
+_TOKEN = re.compile(
+    rf"(?P<space>(?:\s++|;[^\n\r]*+)++)|(?P<open>\()|(?P<close>\))|(?P<word>{WORD})|(?P<string>{STRING})"
+    r"|(?P<quote>')|(?P<comment>\#\|)|(?P<odd>.)",
+    re.DOTALL,
+)
+_NUMBER_LIKE = re.compile(r"[+-]?\.?[0-9]")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_COMMENT_EDGE = re.compile(r"#\||\|#")
+_BYTE_ORDER_MARK = "\ufeff"
+
+_HINTS = {
+    "[": "a list of values is written (list 1 2), an index stands right after its name: xs[0]",
+    "]": "a list of values is written (list 1 2), an index stands right after its name: xs[0]",
+    "{": "a dict is written (dict :key value)",
+    "}": "a dict is written (dict :key value)",
+    "`": "there is no quasi-quote: build the list with (list ...)",
+    ",": "there are no commas: values are separated by spaces",
+    "#": "true and false are written true and false, a block comment #| ... |#",
+    "\\": "a backslash stands only in strings and in names between bars",
+}
+
+
+class Reading(Struct):
+    """What was read of a text."""
+
+    data: list[Data]
+    problems: list[LanguageProblem]
+    is_balanced: bool = True
+    """False where the text does not say which data belong together: no use to look further."""
+
+
+class _Stop(Exception):
+    """There is no point in reading on."""
+
+
+def read_data(source: Source) -> Reading:
+    """The data of a text, and what is wrong with it."""
+    return _Reader(source).read()
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._text = source.text
+        lines = source.text.splitlines(keepends=True)
+        self._line_starts = [0, *accumulate(map(len, lines))]
+        self._reading = Reading([], [])
+        self._lists: list[List] = []
+        self._items = self._reading.data
+        """Those of the innermost open list."""
+        self._skipped = 0
+        """Open lists beyond the deepest that is kept: they are counted, for the balance, and dropped."""
+
+    def read(self) -> Reading:
+        try:
+            self._check_characters()
+            self._scan()
+            self._check_end()
+        except _Stop:
+            self._reading.is_balanced = False
+        return self._reading
+
+    def _check_characters(self) -> None:
+        if len(self._text) > MAX_PROGRAM_CHARACTERS:
+            message = f"the program has {len(self._text):,} characters; {MAX_PROGRAM_CHARACTERS:,} are read"
+            self._problem(0, message, "program-too-long")
+            raise _Stop
+        if half := SURROGATE.search(self._text):
+            self._problem(
+                half.start(), "half of a surrogate pair is no character: the text is not Unicode", "bad-value"
+            )
+            raise _Stop
+
+    def _scan(self) -> None:
+        text, match_at = self._text, _TOKEN.match
+        position = int(text.startswith(_BYTE_ORDER_MARK))
+        while token := match_at(text, position):
+            kind, start, position = token.lastgroup, position, token.end()
+            if kind == "word":
+                self._add(self._word(token[0], start))
+            elif kind == "open":
+                self._open(start)
+            elif kind == "close":
+                self._close(start)
+            elif kind == "string":
+                self._add(Constant(self._span(start), self._unescaped(token[0][1:-1], start + 1)))
+            elif kind == "quote":
+                self._open_quote(start)
+            elif kind == "comment":
+                position = self._comment_end(start)
+            elif kind == "odd":
+                self._odd(token[0], start)
+
+    def _span(self, offset: int) -> Span:
+        line = bisect_right(self._line_starts, offset)
+        return Span(self._source, line, offset - self._line_starts[line - 1] + 1)
+
+    def _problem(self, offset: int, message: str, code: str = "syntax-error") -> None:
+        problems = self._reading.problems
+        problems.append(LanguageProblem(self._span(offset), code, message))
+        if len(problems) >= MAX_PROBLEMS:
+            raise _Stop
+
+    # Lists
+
+    def _add(self, datum: Data) -> None:
+        if self._skipped:
+            return
+        self._items.append(datum)
+        if self._lists and self._lists[-1].is_prefix:
+            self._end_prefixes()
+
+    def _end_prefixes(self) -> None:
+        """A datum was added: quote marks before it have what they quote."""
+        while self._lists and self._lists[-1].is_prefix:
+            self._lists.pop()
+        self._items = self._lists[-1].items if self._lists else self._reading.data
+
+    def _enter(self, start: int, items: list[Data], *, is_prefix: bool) -> None:
+        entered = List(self._span(start), items, len(self._lists) + 1, is_prefix)
+        self._items.append(entered)
+        self._lists.append(entered)
+        self._items = items
+
+    def _open(self, start: int) -> None:
+        if len(self._lists) > MAX_PROGRAM_DEPTH:
+            self._skipped += 1
+        else:
+            self._enter(start, [], is_prefix=False)
+
+    def _open_quote(self, start: int) -> None:
+        if len(self._lists) <= MAX_PROGRAM_DEPTH:
+            self._enter(start, [Name(self._span(start), "quote", "quote")], is_prefix=True)
+
+    def _close(self, start: int) -> None:
+        if self._skipped:
+            self._skipped -= 1
+            return
+        if self._lists and self._lists[-1].is_prefix:
+            self._problem(start, "there is nothing after the quote mark before this parenthesis")
+            self._end_prefixes()
+        if not self._lists:
+            self._problem(start, "this parenthesis closes nothing")
+            self._reading.is_balanced = False
+            return
+        self._lists.pop()
+        self._end_prefixes()
+
+    def _check_end(self) -> None:
+        opened = [one for one in self._lists if not one.is_prefix]
+        if opened:
+            self._problem_at(opened[0].span, self._never_closed(opened))
+            raise _Stop
+        if self._lists:
+            self._problem_at(self._lists[-1].span, "there is nothing after this quote mark")
+
+    def _problem_at(self, span: Span, message: str) -> None:
+        self._reading.problems.append(LanguageProblem(span, "syntax-error", message))
+
+    def _never_closed(self, opened: list[List]) -> str:
+        count = len(opened) + self._skipped
+        message = (
+            "this parenthesis is never closed"
+            if count == 1
+            else f"{count:,} parentheses are never closed, the first is this one"
+        )
+        inner = next((one for one in opened[1:] if one.span.column == 1), None)
+        if inner is None:
+            inner = next(
+                (one for one in opened[0].items if isinstance(one, List) and one.span.column == 1), None
+            )
+        return (
+            f"{message}; what begins at line {inner.span.line} is read as a part of it" if inner else message
+        )
+
+    # Atoms
+
+    def _word(self, word: str, start: int) -> Data:
+        span = self._span(start)
+        if word in CONSTANTS:
+            return Constant(span, CONSTANTS[word])
+        if _NUMBER_LIKE.match(word):
+            return Constant(span, self._number(word, start))
+        try:
+            if word[0] == ":":
+                return Keyword(span, read_keyword(word[1:]))
+            return read_name(word, span)
+        except (BadName, BadEscape) as error:
+            self._problem(start, str(error))
+            return Constant(span, None)
+
+    def _number(self, word: str, start: int) -> Scalar:
+        try:
+            if _INTEGER.fullmatch(word):
+                return int(word)
+        except ValueError:  # more digits than Python turns into a number
+            self._problem(
+                start, f"an integer of {len(word):,} digits is longer than can be read", "bad-value"
+            )
+            return 0
+        if not _FLOAT.fullmatch(word):
+            shown = word[:MAX_SHOWN_CHARACTERS]
+            self._problem(
+                start, f"`{shown}` is no number as in JSON (1, -2, 0.5, 1e-3), and no name begins like one"
+            )
+            return 0
+        value = float(word)
+        if value in {float("inf"), float("-inf")}:
+            self._problem(
+                start,
+                f"{word[:MAX_SHOWN_CHARACTERS]} is beyond the range of floating-point numbers",
+                "bad-value",
+            )
+        return value
+
+    def _unescaped(self, written: str, start: int) -> str:
+        try:
+            return unescape(written)
+        except BadEscape as error:
+            self._problem(start + error.offset, str(error))
+            return written
+
+    # What is no datum
+
+    def _comment_end(self, start: int) -> int:
+        """Where a block comment ends; block comments nest."""
+        depth = 0
+        for edge in _COMMENT_EDGE.finditer(self._text, start):
+            depth += 1 if edge[0] == "#|" else -1
+            if not depth:
+                return edge.end()
+        self._problem(start, "this block comment is never closed: |# is missing")
+        raise _Stop
+
+    def _odd(self, character: str, start: int) -> None:
+        if character == '"':
+            self._problem(start, "this string is never closed")
+            raise _Stop
+        if character == "|":
+            self._problem(start, "this name in bars is never closed")
+            raise _Stop
+        shown = (
+            f"`{character}`"
+            if character.isprintable()
+            else f"U+{ord(character):04X}, a character that cannot be seen,"
+        )
+        self._problem(
+            start, f"{shown} means nothing here" + (f": {hint}" if (hint := _HINTS.get(character)) else "")
+        )
