@@ -138,7 +138,7 @@ class Effects(Protocol):
     """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
 
     async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
-        """The model's answer; the evaluator parses it."""
+        """The model's answer; the evaluator parses it. `notes.usage` (`tokens`, `cost`) counts for budgets."""
         ...
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
@@ -166,5 +166,5 @@ class Effects(Protocol):
         ...
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text of a JSON Schema file that a program names; `source` is the program's name. Raises OSError."""
+        """The text of a JSON Schema file that the program `source` names; raises OSError."""
         ...

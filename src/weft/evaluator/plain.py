@@ -41,7 +41,7 @@ def is_data(value: Any) -> bool:
 
 
 def as_result(value: Any) -> TaskResult:
-    """A value as the result of a task: itself, or a completed one that says it. Raises TypeError for functions."""
+    """A value as a task's result: itself, or a completed one that says it. Raises TypeError for functions."""
     if isinstance(value, TaskResult):
         return value
     if isinstance(value, str):

@@ -114,7 +114,8 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
 def error_of(result: TaskResult) -> TaskError:
     """The error of a failed result: `notes.error`, or what can be said without it."""
     try:
-        return msgspec.convert(result.notes.get("error"), TaskError)
+        error: TaskError = msgspec.convert(result.notes.get("error"), TaskError)
     except msgspec.ValidationError:
         message = result.content or "the task failed and said nothing"
         return TaskFailure("unexpected_error", message, content=result.content, notes=result.notes or None)
+    return error

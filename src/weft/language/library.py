@@ -9,7 +9,25 @@ from weft.errors import RequestError
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
 from weft.language.task_fields import Parameter
-from weft.language.tree import Node, Template
+from weft.language.tree import (
+    Atomic,
+    DirectorEvaluatorLoop,
+    Node,
+    Reduce,
+    Script,
+    Sequential,
+    TaskNode,
+    Template,
+)
+
+TASK_TYPES: dict[type[Node], str] = {
+    Atomic: "atomic",
+    Script: "script",
+    Sequential: "sequential",
+    Reduce: "reduce",
+    DirectorEvaluatorLoop: "director_evaluator_loop",
+}
+"""What the specification calls the kinds of task."""
 
 
 class DuplicateTask(RequestError):
@@ -46,6 +64,26 @@ class TaskDefinition(Struct, frozen=True):
     """The body."""
     parameters: tuple[Parameter, ...]
     template: Template
+
+
+def definition_of(template: Template) -> TaskDefinition:
+    """A template as the library keeps it."""
+    body = template.body
+    task = body if isinstance(body, TaskNode) else None
+    description = task.description if task is not None else None
+    return TaskDefinition(
+        name=template.name,
+        type=TASK_TYPES.get(type(body), "composite"),
+        subtype=task.subtype if task is not None else None,
+        metadata={
+            "parameters": [parameter.name for parameter in template.parameters],
+            "returns": template.returns,
+            "description": description.raw if description is not None else None,
+        },
+        ast_node=body,
+        parameters=template.parameters,
+        template=template,
+    )
 
 
 class TaskLibrary:

@@ -1,4 +1,4 @@
-"""The shapes of `schema`, `type` and `returns`: a name, a JSON Schema, or the path of a file that holds one."""
+"""The shapes of `schema`, `type` and `returns`: a name, a JSON Schema, or the path of a file with one."""
 
 from collections.abc import Callable
 from functools import lru_cache

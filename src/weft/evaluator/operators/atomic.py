@@ -2,10 +2,11 @@
 
 import msgspec
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Files, ModelCall, Repair
 from weft.evaluator.env import Env
-from weft.evaluator.operators.steps import completed, take_step
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import ask, completed, spend_usage
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
@@ -88,8 +89,10 @@ class AtomicTask(TaskCode):
         return self.settled(again).with_notes(repaired=True)
 
     def _ask(self, call: ModelCall) -> TaskResult:
-        span = self.node.span
-        return completed(take_step(self.compiler, call, span, self.compiler.machine.effects.call_model), span)
+        effects = self.compiler.machine.effects
+        result: TaskResult = ask(self.compiler, call, self.node.span, effects.call_model)
+        spend_usage(result)
+        return completed(result, self.node.span)
 
 
 def _compiled(compiler: Compiler, text: Text | None) -> FilledText | None:

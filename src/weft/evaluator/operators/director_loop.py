@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.operators.script import ScriptTask

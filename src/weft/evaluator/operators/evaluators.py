@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import failed
+from weft.evaluator.operators.template_calls import call_template
 from weft.evaluator.outputs import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.operators.template_calls import call_template
 from weft.language.library import TaskDefinition
 from weft.language.spans import Span
 from weft.language.tree import DirectorEvaluatorLoop, TaskNode
@@ -19,14 +20,14 @@ EVALUATOR = "evaluator"
 
 
 def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
-    """An evaluator's judgement: its parsed content, else its notes; raises TaskFailed when neither has `success`."""
+    """An evaluator's judgement: its parsed content, else its notes; raises TaskFailed when none has `success`."""
     for found in (result.value, result.notes, _read(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):
             return {"feedback": None, **found}
     message = 'an evaluation must be an object with a boolean "success"'
     notes = {"parseError": {"type": "schema_mismatch", "message": message, "location": "/success"}}
     failure = TaskFailure("output_format_failure", message, content=result.content, notes=notes)
-    raise TaskFailed(failure, span=span)
+    raise failed(failure, span)
 
 
 def chosen_evaluator(compiler: Compiler, node: DirectorEvaluatorLoop, names: Sequence[str]) -> Code:
@@ -49,8 +50,10 @@ def _best_match(compiler: Compiler, node: DirectorEvaluatorLoop) -> TaskDefiniti
     ]
     score, name = min(scored, default=(0, ""))
     if not score:
-        message = f"no evaluator is named, and no template of subtype evaluator matches '{node.criteria or ''}'"
-        raise TaskFailed(TaskFailure("template_not_found", message), span=node.span)
+        message = (
+            f"no evaluator is named, and no template of subtype evaluator matches '{node.criteria or ''}'"
+        )
+        raise failed(TaskFailure("template_not_found", message), node.span)
     return compiler.library.get_task(name)
 
 

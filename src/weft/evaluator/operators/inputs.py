@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import passed_value
 from weft.evaluator.env import Env
+from weft.evaluator.forms.names import check_bindable
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.texts import FilledText, require_bound
 from weft.evaluator.results import TaskResult
 from weft.language.spans import Span
@@ -21,7 +23,13 @@ class Inputs:
         self._compiler = compiler
         self._source = node.input_source
         self._span = node.span
-        self._inputs = [(one, None if one.value is None else _code(compiler, one.value)) for one in node.inputs]
+        for one in node.inputs:
+            check_bindable(one.name, one.span)
+        if node.output_slot is not None:
+            check_bindable(node.output_slot, node.span)
+        self._inputs = [
+            (one, None if one.value is None else _code(compiler, one.value)) for one in node.inputs
+        ]
 
     def evaluate(self, env: Env) -> dict[str, Any]:
         """The values by name, in the order they are written."""

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.evaluator.errors import ProgramError
-from weft.evaluator.results import ValidationFailure
+from weft.evaluator.operators.steps import mistake
 from weft.language.context import context_conflict
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
@@ -60,7 +60,9 @@ def replaced(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
     if not changes:
         return body
     if not isinstance(body, TaskNode):
-        raise _refused("settings were given, but the body of the template is no single task", "bad-value", span)
+        raise _refused(
+            "settings were given, but the body of the template is no single task", "bad-value", span
+        )
     changes = dict(changes)
     if "context" in changes:
         changes["context"] = _joined(body.context, changes["context"])
@@ -114,4 +116,4 @@ def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: st
 
 
 def _refused(message: str, code: str, span: Span) -> ProgramError:
-    return ProgramError(ValidationFailure(message), span=span, code=code)
+    return mistake(code, message, span)

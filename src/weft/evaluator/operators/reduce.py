@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.surroundings import inside, surroundings
@@ -95,10 +96,9 @@ class ReduceTask(TaskCode):
 
         return run
 
-    def _failed(
-        self, error: TaskFailed, part: str, index: int, partial: list[dict[str, Any]]
-    ) -> TaskFailed:
+    def _failed(self, error: TaskFailed, part: str, index: int, partial: list[dict[str, Any]]) -> TaskFailed:
         total = len(self.node.inputs)
         details = {"failedStep": index, "totalSteps": total, "partialResults": partial}
-        return part_failed(error, f"the {part} failed for input {index + 1} of {total}", self.node.span, details)
-
+        return part_failed(
+            error, f"the {part} failed for input {index + 1} of {total}", self.node.span, details
+        )

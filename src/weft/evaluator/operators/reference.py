@@ -1,13 +1,14 @@
 """`ref`: a task that names a registered template."""
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.inputs import IMPLICIT_INPUT, Inputs
-from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.operators.overrides import settings_of_reference
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.operators.steps import failed
+from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.operators.template_calls import call_template
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.library import UnknownTask
 from weft.language.tree import Reference
 
@@ -22,9 +23,7 @@ def reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:
         try:
             definition = compiler.library.get_task(node.ref)
         except UnknownTask as error:
-            raise TaskFailed(
-                TaskFailure("template_not_found", error.message), span=node.span, code="unknown-task"
-            ) from None
+            raise failed(TaskFailure("template_not_found", error.message), node.span) from None
         given = inputs.evaluate(env)
         if IMPLICIT_INPUT not in explicit and IMPLICIT_INPUT not in definition.metadata["parameters"]:
             given.pop(IMPLICIT_INPUT, None)

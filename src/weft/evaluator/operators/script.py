@@ -3,15 +3,16 @@
 import shlex
 from typing import Any
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.operators.steps import take_step
+from weft.evaluator.errors import ProgramError
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import ask, failed, mistake
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
-from weft.evaluator.results import TaskFailure, TaskResult, ValidationFailure
+from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.tree import Script
 
 COMMAND = "command"
@@ -42,7 +43,7 @@ class ScriptTask(TaskCode):
     def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
         """How the program ended."""
         run = self._run(entered, default_stdin)
-        found: ScriptOutcome = take_step(
+        found: ScriptOutcome = ask(
             self.compiler, run, self.node.span, self.compiler.machine.effects.run_script
         )
         return found
@@ -50,6 +51,7 @@ class ScriptTask(TaskCode):
     def result(self, outcome: ScriptOutcome) -> TaskResult:
         """The result of a program that ended well; raises TaskFailed for any other."""
         facts = script_facts(outcome)
+        reason: TaskFailureReason
         if outcome.is_timed_out:
             reason, message = "execution_timeout", "the script took too long"
             if self.node.timeout_seconds is not None:
@@ -60,8 +62,7 @@ class ScriptTask(TaskCode):
             message += f": {last_line[:200]}" if last_line else ""
         else:
             return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
-        failure = TaskFailure(reason, message, content=outcome.stdout, details=facts)
-        raise TaskFailed(failure, span=self.node.span)
+        raise failed(TaskFailure(reason, message, content=outcome.stdout, details=facts), self.node.span)
 
     def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
@@ -78,7 +79,9 @@ class ScriptTask(TaskCode):
             argv=self._without_nul(words),
             shell=shell,
             stdin=stdin,
-            environment={name: self._variable(name, value) for name, value in inputs.items() if _is_name(name)},
+            environment={
+                name: self._variable(name, value) for name, value in inputs.items() if _is_name(name)
+            },
             timeout_seconds=node.timeout_seconds,
             template=entered.template,
             subtype=node.subtype,
@@ -94,7 +97,9 @@ class ScriptTask(TaskCode):
             )
         command = inputs.pop(COMMAND)
         try:
-            words = command if isinstance(command, list | tuple) else shlex.split(self._text(COMMAND, command))
+            words = (
+                command if isinstance(command, list | tuple) else shlex.split(self._text(COMMAND, command))
+            )
         except ValueError as error:
             raise self._refused(f"the command cannot be split into words: {error}", "bad-value") from None
         if not words:
@@ -116,7 +121,7 @@ class ScriptTask(TaskCode):
         return words
 
     def _refused(self, message: str, code: str) -> ProgramError:
-        return ProgramError(ValidationFailure(message), span=self.node.span, code=code)
+        return mistake(code, message, self.node.span)
 
 
 def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import TaskCode, as_task_result, title_of

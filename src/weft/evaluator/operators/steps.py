@@ -8,24 +8,37 @@ import msgspec
 
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
+from weft.evaluator.forms.places import expression_of, placed
+from weft.evaluator.machine import current_branch
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
-from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult, error_of
+from weft.evaluator.results import (
+    ResourceExhaustion,
+    TaskError,
+    TaskFailure,
+    TaskResult,
+    ValidationFailure,
+    error_of,
+)
 from weft.language.spans import NOWHERE, Span
+from weft.language.tree import Node
 
 
-def take_step(
-    compiler: Compiler, request: Any, span: Span, ask: Callable[[Step, Any], Awaitable[Any]]
+def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
+    """What the effects answer to a request; it counts as a call of the budgets around."""
+    current_branch().scope.spend("calls", 1)
+    return _take_step(compiler, request, span, effect)
+
+
+def _take_step(
+    compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]
 ) -> Any:
-    """What the effects answer to a request; a failure that names no place gets the one of the task."""
     machine = compiler.machine
     step = Step(machine.next_key(), request, span)
     try:
-        return machine.wait(ask(step, request))
+        return machine.wait(effect(step, request))
     except TaskFailed as error:
-        if error.span is not NOWHERE:
-            raise
-        raise TaskFailed(error.error, span=span) from error
+        raise placed(error, Node(span=span)) from error  # effects do not know the place
 
 
 def run_composite(
@@ -44,13 +57,13 @@ def run_composite(
         with inside(around):
             return body()
 
-    async def ask(step: Step, _: Composite) -> TaskResult:
+    async def perform(step: Step, _: Composite) -> TaskResult:
         async def run() -> TaskResult:
             return await machine.run(code, prefix=f"{step.key}/")
 
         return await _in_time(machine.effects.around(step, run), timeout_seconds)
 
-    return completed(take_step(compiler, request, span, ask), span)
+    return completed(_take_step(compiler, request, span, perform), span)
 
 
 async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> TaskResult:
@@ -66,16 +79,38 @@ async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> T
         raise TaskFailed(TaskFailure("execution_timeout", message)) from None
 
 
+def spend_usage(result: TaskResult) -> None:
+    """Count what a model used (`notes.usage`: `tokens`, `cost`) against the budgets around."""
+    usage = result.notes.get("usage")
+    for resource in ("tokens", "cost"):
+        amount = usage.get(resource) if isinstance(usage, dict) else None
+        if isinstance(amount, int | float) and amount:
+            current_branch().scope.spend(resource, amount)
+
+
 def completed(result: TaskResult, span: Span) -> TaskResult:
     """The result, if it is one; raises TaskFailed when it failed or asks for a subtask."""
     if result.status == "COMPLETE":
         return result
     if result.status == "FAILED":
-        raise TaskFailed(error_of(result), span=span)
+        raise failed(error_of(result), span)
     request = result.notes.get("subtask_request")
     details = {"subtaskRequest": request} if request is not None else None
     message = "the task asks for a subtask, and subtasks are not available here"
-    raise TaskFailed(TaskFailure("subtask_failure", message, content=result.content, details=details), span=span)
+    raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
+
+
+def failed(error: TaskError, span: Span) -> TaskFailed:
+    """The failure of the task at that place, to be raised."""
+    return TaskFailed(error).at(span, expression_of(Node(span=span)))
+
+
+def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
+    """A mistake of the program at that place, to be raised; with a path it is one of an argument."""
+    error = program_error(code, message)
+    if path is not None:
+        error = ProgramError(ValidationFailure(message, path=path), code=code)
+    return error.at(span, expression_of(Node(span=span)))
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:
@@ -83,7 +118,7 @@ def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, 
 
     A budget that is used up stays what it is: whoever set it must see it, and nobody inside may catch it.
     """
-    if isinstance(cause.error, ResourceExhaustion):
+    if isinstance(cause, BudgetExceeded) or isinstance(cause.error, ResourceExhaustion):
         return cause
     error: dict[str, Any] = msgspec.to_builtins(cause.error)
     facts = {**details, "subtaskError": error, "nestingDepth": surroundings().depth}

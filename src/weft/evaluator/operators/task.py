@@ -10,13 +10,12 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import ArgumentsEnv, context_payload, inner_env
 from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError
 from weft.evaluator.operators.inputs import Inputs
-from weft.evaluator.operators.steps import run_composite
+from weft.evaluator.operators.steps import mistake, run_composite
 from weft.evaluator.operators.surroundings import Surroundings, surroundings
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
 from weft.evaluator.plain import as_data, as_result
-from weft.evaluator.results import TaskResult, ValidationFailure
+from weft.evaluator.results import TaskResult
 from weft.language.context import ContextKind, merged_context
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
@@ -84,9 +83,7 @@ class TaskCode:
         except BadOutput as problem:
             raise format_failure(problem, result.content, self.node.span) from None
 
-    def compose(
-        self, entered: Entered, body: Callable[[], TaskResult], **changes: Any
-    ) -> TaskResult:
+    def compose(self, entered: Entered, body: Callable[[], TaskResult], **changes: Any) -> TaskResult:
         """Run a composite task: `changes` are those of the surroundings inside it."""
         node = self.node
         request = Composite(
@@ -120,7 +117,7 @@ def as_input(name: str, value: Any, span: Span) -> Any:
         return as_data(value)
     except TypeError as error:
         message = f"the input '{name}' of a task must be a value: {error}"
-        raise ProgramError(ValidationFailure(message, path=name), span=span, code="wrong-type") from None
+        raise mistake("wrong-type", message, span, path=name) from None
 
 
 def as_task_result(value: Any, span: Span) -> TaskResult:
@@ -128,8 +125,7 @@ def as_task_result(value: Any, span: Span) -> TaskResult:
     try:
         return as_result(value)
     except TypeError as error:
-        message = f"a task must give a value: {error}"
-        raise ProgramError(ValidationFailure(message), span=span, code="wrong-type") from None
+        raise mistake("wrong-type", f"a task must give a value: {error}", span) from None
 
 
 def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
+from weft.evaluator.functions import Code
 from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
 from weft.evaluator.results import TaskResult
@@ -13,7 +14,9 @@ from weft.language.tree import TaskCond
 
 def task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code:
     """Compile a cond of tasks."""
-    cases = [(compiler.compile(case.test), compiler.compile(case.body), case.body.span) for case in node.cases]
+    cases = [
+        (compiler.compile(case.test), compiler.compile(case.body), case.body.span) for case in node.cases
+    ]
 
     def run(env: Env) -> TaskResult:
         scope = env.child(output=_output(env, node.span))

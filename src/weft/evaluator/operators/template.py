@@ -1,7 +1,9 @@
 """The definition of a template: evaluating it puts it into the task library."""
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
+from weft.evaluator.forms.names import check_bindable, check_distinct
+from weft.evaluator.functions import Code
 from weft.language.library import DuplicateTask, definition_of
 from weft.language.problems import refuse
 from weft.language.tree import Template
@@ -9,6 +11,8 @@ from weft.language.tree import Template
 
 def template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
     """Compile a definition; its value is nil."""
+    check_bindable(node.name, node.span)
+    check_distinct(tuple(parameter.name for parameter in node.parameters), node.span)
 
     def run(env: Env) -> None:
         known = compiler.library.tasks.get(node.name)

@@ -6,17 +6,18 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import ArgumentsEnv
 from weft.evaluator.effects import Composite, ToolCall
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.operators.steps import run_composite, take_step
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.overrides import CALL_SETTINGS, replaced, settings_of_call
+from weft.evaluator.operators.steps import ask, failed, mistake, run_composite
 from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import as_input, as_task_result
 from weft.evaluator.outputs import BadOutput, parse_output
-from weft.evaluator.operators.overrides import CALL_SETTINGS, replaced, settings_of_call
-from weft.evaluator.results import InvalidOutput, TaskResult, ValidationFailure
+from weft.evaluator.results import InvalidOutput, TaskResult
 from weft.language.library import TaskDefinition
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
@@ -67,7 +68,7 @@ def call_tool(
         raise _refused(f"there is no tool '{name}'{nearest(name, sorted(known))}", "unbound-name", span)
     given = {key: as_input(key, value, span) for key, value in keywords.items()}
     positional = tuple(as_input(str(index), value, span) for index, value in enumerate(arguments, 1))
-    return take_step(compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool)
+    return ask(compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool)
 
 
 def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, span: Span) -> Any:
@@ -104,11 +105,13 @@ def _bound(
     keywords: Mapping[str, Any],
     span: Span,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments by name, and the settings among the keywords; raises ProgramError when they do not fit."""
+    """Arguments by name, and the settings among the keywords; raises ProgramError when they do not fit."""
     parameters = definition.parameters
     if len(arguments) > len(parameters):
         raise _refused(
-            f"{definition.name} takes {len(parameters)} arguments; {len(arguments)} were given", "wrong-arity", span
+            f"{definition.name} takes {len(parameters)} arguments; {len(arguments)} were given",
+            "wrong-arity",
+            span,
         )
     values = {parameter.name: value for parameter, value in zip(parameters, arguments, strict=False)}
     settings: dict[str, Any] = {}
@@ -130,9 +133,7 @@ def _completed(
     compiler: Compiler, definition: TaskDefinition, values: dict[str, Any], span: Span
 ) -> dict[str, Any]:
     """The arguments with defaults for those left out, each of its type."""
-    missing = [
-        one.name for one in definition.parameters if one.name not in values and one.default is UNSET
-    ]
+    missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
         raise _refused(f"{definition.name} needs a value for {wanted}", "wrong-arity", span)
@@ -144,9 +145,7 @@ def _completed(
         found = shape.violations(as_input(parameter.name, value, span))
         if found:
             message = f"'{parameter.name}' of {definition.name} must be {parameter.type}: {found[0]}"
-            raise ProgramError(
-                ValidationFailure(message, path=parameter.name), span=span, code="wrong-type"
-            )
+            raise mistake("wrong-type", message, span, path=parameter.name)
     return values
 
 
@@ -176,9 +175,11 @@ def _returned(compiler: Compiler, definition: TaskDefinition, value: Any, span: 
     return value
 
 
-def _invalid(definition: TaskDefinition, content: str | None, violations: list[str], span: Span) -> TaskFailed:
+def _invalid(
+    definition: TaskDefinition, content: str | None, violations: list[str], span: Span
+) -> TaskFailed:
     message = f"{definition.name} must return {definition.template.returns}: {violations[0]}"
-    return TaskFailed(InvalidOutput(message, content=content, violations=violations), span=span)
+    return failed(InvalidOutput(message, content=content, violations=violations), span)
 
 
 def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
@@ -190,4 +191,4 @@ def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
 
 
 def _refused(message: str, code: str, span: Span) -> ProgramError:
-    return ProgramError(ValidationFailure(message), span=span, code=code)
+    return mistake(code, message, span)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from weft.evaluator.compiler import Code, Compiler
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import mistake
 from weft.evaluator.plain import as_text
-from weft.evaluator.results import ValidationFailure
 from weft.language.library import TaskLibrary
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
@@ -46,7 +46,7 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
         message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
     else:
         message = "names are not bound: " + ", ".join(f"'{name}'" for name in missing)
-    raise ProgramError(ValidationFailure(message), span=names[missing[0]], code="unbound-name")
+    raise mistake("unbound-name", message, names[missing[0]])
 
 
 def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
@@ -63,9 +63,7 @@ def _filled(code: Code, span: Span, env: Env) -> str:
     try:
         return as_text(code(env))
     except TypeError as error:
-        raise ProgramError(
-            ValidationFailure(f"a placeholder needs a value: {error}"), span=span, code="wrong-type"
-        ) from None
+        raise mistake("wrong-type", f"a placeholder needs a value: {error}", span) from None
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[str]:
