@@ -11,7 +11,7 @@ from weft.language.task_fields import ContextManagement
 from weft.language.tree import TaskNode
 
 STEP_NAMES = frozenset({"steps", "last_output"})
-"""Bound by a sequential task for its steps. Not handed down as context: `accumulate_data` decides on those."""
+"""Bound by a sequential task for its steps. Not context: `accumulate_data` decides on those."""
 
 
 class ArgumentsEnv(Env):

@@ -138,7 +138,7 @@ class Effects(Protocol):
     """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
 
     async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
-        """The model's answer; the evaluator parses it. `notes.usage` (`tokens`, `cost`) counts for budgets."""
+        """The model's answer; the evaluator parses it. `notes.usage` (`tokens`, `cost`) is counted."""
         ...
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:

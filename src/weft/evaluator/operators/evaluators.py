@@ -20,7 +20,7 @@ EVALUATOR = "evaluator"
 
 
 def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
-    """An evaluator's judgement: its parsed content, else its notes; raises TaskFailed when none has `success`."""
+    """An evaluator's judgement: its parsed content, else its notes; TaskFailed when none has `success`."""
     for found in (result.value, result.notes, _read(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):
             return {"feedback": None, **found}
