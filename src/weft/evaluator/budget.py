@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from weft.evaluator.errors import BudgetExceeded
+from weft.evaluator.errors import BudgetExceeded, exhausted
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 
 SLICE = 5_000
@@ -143,6 +143,12 @@ class Meter:
         self.left -= steps
         if self.left < 0:
             self.refill()
+
+    def check_size(self, size: int) -> None:
+        """Raise ProgramError when a value has more elements or characters than are allowed."""
+        if size > self.size:
+            message = f"a value of {size} elements or characters; the most is {self.size}"
+            raise exhausted("size", message, limit=self.size)
 
     def _settle(self) -> None:
         used = self._granted - self.left

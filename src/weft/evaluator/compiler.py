@@ -98,7 +98,9 @@ class Compiler:
             return self.invoke_built_in(function, arguments, keywords)
         if function.__class__ is TaskDefinition:
             return self.task_calls.call_template(self, function, arguments, keywords or {}, span)
-        raise program_error("wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}")
+        raise program_error(
+            "wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}"
+        )
 
     def invoke_built_in(
         self, function: BuiltIn, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
@@ -106,15 +108,21 @@ class Compiler:
         """The value of a call of a built-in, its arguments checked."""
         if not function.takes(len(arguments)):
             raise wrong_arity(function.name, function.least, function.most, len(arguments))
-        if function.is_linear:
-            self.machine.meter.count(work_of(arguments))
+        if keywords and not function.takes_keywords:
+            raise program_error(
+                "unknown-keyword", f"{function.name} takes no keywords: :{next(iter(keywords))}"
+            )
         if function.needs_compiler:
-            arguments = (self, *arguments)
-        if not keywords:
+            return function.act(self, *arguments)
+        if keywords:
+            return function.act(*arguments, keywords=keywords)
+        if not function.is_linear:
             return function.act(*arguments)
-        if not function.takes_keywords:
-            raise program_error("unknown-keyword", f"{function.name} takes no keywords; given :{next(iter(keywords))}")
-        return function.act(*arguments, **{"keywords": keywords})
+        self.machine.meter.count(work_of(arguments))
+        value = function.act(*arguments)
+        if value.__class__ in (list, str, dict):
+            self.machine.meter.check_size(len(value))
+        return value
 
 
 def work_of(arguments: Sequence[Any]) -> int:
@@ -129,7 +137,8 @@ def by_name(function: Closure, arguments: Sequence[Any], keywords: Mapping[str, 
     for keyword, value in keywords.items():
         if keyword not in function.parameters:
             raise program_error(
-                "unknown-keyword", f"{name} has no parameter '{keyword}'{nearest(keyword, function.parameters)}"
+                "unknown-keyword",
+                f"{name} has no parameter '{keyword}'{nearest(keyword, function.parameters)}",
             )
         if keyword in values:
             raise program_error("duplicate-name", f"{name} was given '{keyword}' twice")

@@ -65,7 +65,7 @@ class Closure:
 class BuiltIn:
     """A function of the language that is written in Python."""
 
-    __slots__ = ("act", "doc", "is_linear", "most", "name", "needs_compiler", "takes_keywords", "least")
+    __slots__ = ("act", "doc", "is_linear", "least", "most", "name", "needs_compiler", "takes_keywords")
 
     def __init__(
         self,

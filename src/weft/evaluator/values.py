@@ -12,10 +12,7 @@ from weft.evaluator.results import TaskResult
 from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.suggestions import nearest
 from weft.language.tree import Symbol
-from weft.limits import MAX_JSON_DEPTH
-
-MAX_VALUE_NODES = 10_000_000
-"""How much of a value is walked over: a list that holds another twice, many times over, has no end in time."""
+from weft.limits import MAX_JSON_DEPTH, MAX_VALUE_SIZE
 
 _KINDS: dict[type, str] = {
     type(None): "nil",
@@ -157,8 +154,8 @@ def are_equal(one: Any, other: Any) -> bool:
         elif left.__class__ is dict:
             pairs.extend((left[key], right[key]) for key in left)
             walked += len(left)
-        if walked > MAX_VALUE_NODES:
-            raise exhausted("size", f"more than {MAX_VALUE_NODES} parts to compare", limit=MAX_VALUE_NODES)
+        if walked > MAX_VALUE_SIZE:
+            raise exhausted("size", f"more than {MAX_VALUE_SIZE} parts to compare", limit=MAX_VALUE_SIZE)
     return True
 
 
@@ -182,8 +179,8 @@ def key_of(value: Any) -> tuple[Any, ...]:
     rest = [value]
     while rest:
         one = rest.pop()
-        if len(key) + len(rest) > MAX_VALUE_NODES:
-            raise exhausted("size", f"a value of more than {MAX_VALUE_NODES} parts", limit=MAX_VALUE_NODES)
+        if len(key) + len(rest) > MAX_VALUE_SIZE:
+            raise exhausted("size", f"a value of more than {MAX_VALUE_SIZE} parts", limit=MAX_VALUE_SIZE)
         if one.__class__ is TaskResult:
             one = fields_of(one)
         if one.__class__ is list:
@@ -197,7 +194,7 @@ def key_of(value: Any) -> tuple[Any, ...]:
     return tuple(key)
 
 
-def check_finite(value: Any, size: int = MAX_VALUE_NODES) -> None:
+def check_finite(value: Any, size: int = MAX_VALUE_SIZE) -> None:
     """Raise ProgramError unless the value is of a size and depth that can be written down."""
     level = [value]
     depth = total = 0

@@ -20,15 +20,6 @@ from weft.language.tree import (
     Template,
 )
 
-TASK_TYPES: dict[type[Node], str] = {
-    Atomic: "atomic",
-    Script: "script",
-    Sequential: "sequential",
-    Reduce: "reduce",
-    DirectorEvaluatorLoop: "director_evaluator_loop",
-}
-"""What the specification calls the kinds of task."""
-
 
 class DuplicateTask(RequestError):
     """A template's name is taken."""
@@ -66,19 +57,29 @@ class TaskDefinition(Struct, frozen=True):
     template: Template
 
 
+_TYPES: dict[type[Node], str] = {
+    Atomic: "atomic",
+    Sequential: "sequential",
+    Reduce: "reduce",
+    Script: "script",
+    DirectorEvaluatorLoop: "director_evaluator_loop",
+}
+
+
 def definition_of(template: Template) -> TaskDefinition:
-    """A template as the library keeps it."""
+    """The template as the library keeps it."""
     body = template.body
     task = body if isinstance(body, TaskNode) else None
-    description = task.description if task is not None else None
     return TaskDefinition(
         name=template.name,
-        type=TASK_TYPES.get(type(body), "composite"),
+        type=_TYPES.get(type(body), "composite"),
         subtype=task.subtype if task is not None else None,
         metadata={
             "parameters": [parameter.name for parameter in template.parameters],
             "returns": template.returns,
-            "description": description.raw if description is not None else None,
+            "description": task.description.raw
+            if task is not None and task.description is not None
+            else None,
         },
         ast_node=body,
         parameters=template.parameters,

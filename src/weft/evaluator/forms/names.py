@@ -11,7 +11,6 @@ from weft.evaluator.values import follow, to_text
 from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.problems import refuse
 from weft.language.spans import Span
-from weft.language.suggestions import nearest
 from weft.language.tree import (
     Assign,
     Begin,

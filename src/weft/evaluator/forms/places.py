@@ -1,14 +1,13 @@
 """Errors get a place: what a built-in or Python raises becomes an error at the node that was evaluated."""
 
-
 from weft.errors import WeftError
+from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
 from weft.language.deep import FRAMES
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.evaluator.env import Env
 
 
 def placed(error: Exception, node: Node, name: str = "the call") -> Exception:

@@ -6,7 +6,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Files, ModelCall, Repair
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import ask, completed, spend_usage
+from weft.evaluator.operators.steps import ask, completed
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
@@ -91,7 +91,6 @@ class AtomicTask(TaskCode):
     def _ask(self, call: ModelCall) -> TaskResult:
         effects = self.compiler.machine.effects
         result: TaskResult = ask(self.compiler, call, self.node.span, effects.call_model)
-        spend_usage(result)
         return completed(result, self.node.span)
 
 

@@ -10,7 +10,6 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
 from weft.evaluator.forms.places import expression_of, placed
-from weft.evaluator.machine import current_branch
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
 from weft.evaluator.results import (
     ResourceExhaustion,
@@ -24,15 +23,10 @@ from weft.language.spans import NOWHERE, Span
 from weft.language.tree import Node
 
 
-def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
-    """What the effects answer to a request; it counts as a call of the budgets around."""
-    current_branch().scope.spend("calls", 1)
-    return _take_step(compiler, request, span, effect)
-
-
-def _take_step(
+def ask(
     compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]
 ) -> Any:
+    """What the effects answer to a request; a failure that names no place gets the one of the task."""
     machine = compiler.machine
     step = Step(machine.next_key(), request, span)
     try:
@@ -63,7 +57,7 @@ def run_composite(
 
         return await _in_time(machine.effects.around(step, run), timeout_seconds)
 
-    return completed(_take_step(compiler, request, span, perform), span)
+    return completed(ask(compiler, request, span, perform), span)
 
 
 async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> TaskResult:
@@ -77,15 +71,6 @@ async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> T
             raise
         message = f"the task took longer than {seconds:g} seconds"
         raise TaskFailed(TaskFailure("execution_timeout", message)) from None
-
-
-def spend_usage(result: TaskResult) -> None:
-    """Count what a model used (`notes.usage`: `tokens`, `cost`) against the budgets around."""
-    usage = result.notes.get("usage")
-    for resource in ("tokens", "cost"):
-        amount = usage.get(resource) if isinstance(usage, dict) else None
-        if isinstance(amount, int | float) and amount:
-            current_branch().scope.spend(resource, amount)
 
 
 def completed(result: TaskResult, span: Span) -> TaskResult:
