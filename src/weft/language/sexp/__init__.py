@@ -1,5 +1,6 @@
 """S-expressions: text to tree and back."""
 
+from weft.language.sexp.printer import print_node, print_program
 from weft.language.sexp.program import read_program
 
-__all__ = ["read_program"]
+__all__ = ["print_node", "print_program", "read_program"]

@@ -10,20 +10,27 @@ from weft.language.spans import Span
 UNSEEN = "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
 """Control and format characters: in a name they would let two different names look the same."""
 
-_PLAIN = rf"[^\s()\[\]{{}}\"';,`|\\\#{UNSEEN}]"
+_DELIMITERS = rf"\s()\[\]{{}}\"';,`|\\\#{UNSEEN}"
+_PLAIN = f"[^{_DELIMITERS}]"
+_PLAIN_WITHOUT_DOT = f"[^.{_DELIMITERS}]"
 _INDEX = rf"\[(?:-?[0-9]{{1,18}}|{STRING})?\]"
 WORD = rf"(?:{_PLAIN}|{BARRED})(?:{_PLAIN}|{BARRED}|{_INDEX})*+"
 """A name, a keyword or a number; which of them is seen from its characters."""
+
+PLAIN_NAME = rf"(?![+-]?\.?[0-9]|[:.]){_PLAIN_WITHOUT_DOT}++(?![.\[|])"
+"""A word that is a name and has no path."""
 
 _NOT_PLAIN = re.compile(r"[.\[|]")
 _PIECE = re.compile(
     rf"(?P<dot>\.)|(?P<barred>{BARRED})|\[(?P<index>-?[0-9]{{1,18}})\]|\[(?P<key>{STRING})\]|(?P<plain>\[\]|[^.\[|]+)",
     re.DOTALL,
 )
-_NAMES_ITSELF = re.compile(rf"(?![+-]?\.?[0-9]|:)(?:(?!\.){_PLAIN})+")
+_NAMES_ITSELF = re.compile(rf"(?![+-]?\.?[0-9]|:){_PLAIN_WITHOUT_DOT}+")
 _TYPE = re.compile(r"[a-z]+\[\]")
 _SAME_PART = {"plain", "barred"}
 CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
+_WORDS = {*CONSTANTS, "else"}
+"""They are not names where a name could stand."""
 
 
 class BadName(ValueError):
@@ -82,7 +89,7 @@ def _parts(word: str, pieces: list[tuple[str, str]]) -> list[str | int]:
 
 def name_text(name: str) -> str:
     """How a name is written: itself where it reads as one, else in bars."""
-    if _NAMES_ITSELF.fullmatch(name) and name not in CONSTANTS:
+    if _NAMES_ITSELF.fullmatch(name) and name not in _WORDS:
         return name
     return escape(name, mark="|")
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft.language.problems import LanguageProblem
 from weft.language.sexp.data import Constant, Data, Keyword, List, Name
-from weft.language.sexp.names import CONSTANTS, WORD, BadName, read_keyword, read_name
+from weft.language.sexp.names import CONSTANTS, PLAIN_NAME, WORD, BadName, read_keyword, read_name
 from weft.language.sexp.strings import STRING, SURROGATE, BadEscape, unescape
 from weft.language.spans import Source, Span
 from weft.language.tree import Scalar
@@ -18,10 +18,12 @@ MAX_PROBLEMS = 100
 """How many problems are looked for: a page of parentheses is no use to anybody."""
 
 _TOKEN = re.compile(
-    rf"(?P<space>(?:\s++|;[^\n\r]*+)++)|(?P<open>\()|(?P<close>\))|(?P<word>{WORD})|(?P<string>{STRING})"
-    r"|(?P<quote>')|(?P<comment>\#\|)|(?P<odd>.)",
+    rf"(?:\s++|;[^\n\r]*+)*+(?:(?P<name>{PLAIN_NAME})|(?P<open>\()|(?P<close>\))|(?P<word>{WORD})"
+    rf"|(?P<string>{STRING})|(?P<quote>')|(?P<comment>\#\|)|(?P<odd>.))",
     re.DOTALL,
 )
+"""A token and the space before it; `name` is the common case of `word` that needs no second look."""
+
 _NUMBER_LIKE = re.compile(r"[+-]?\.?[0-9]")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -95,21 +97,25 @@ class _Reader:
         text, match_at = self._text, _TOKEN.match
         position = int(text.startswith(_BYTE_ORDER_MARK))
         while token := match_at(text, position):
-            kind, start, position = token.lastgroup, position, token.end()
-            if kind == "word":
-                self._add(self._word(token[0], start))
+            kind = token.lastgroup or ""
+            start, position = token.span(kind)
+            written = token[kind]
+            if kind == "name":
+                self._add(self._name(written, start))
             elif kind == "open":
                 self._open(start)
             elif kind == "close":
                 self._close(start)
+            elif kind == "word":
+                self._add(self._word(written, start))
             elif kind == "string":
-                self._add(Constant(self._span(start), self._unescaped(token[0][1:-1], start + 1)))
+                self._add(Constant(self._span(start), self._unescaped(written[1:-1], start + 1)))
             elif kind == "quote":
                 self._open_quote(start)
             elif kind == "comment":
                 position = self._comment_end(start)
-            elif kind == "odd":
-                self._odd(token[0], start)
+            else:
+                self._odd(written, start)
 
     def _span(self, offset: int) -> Span:
         line = bisect_right(self._line_starts, offset)
@@ -195,10 +201,12 @@ class _Reader:
 
     # Atoms
 
+    def _name(self, word: str, start: int) -> Data:
+        span = self._span(start)
+        return Constant(span, CONSTANTS[word]) if word in CONSTANTS else Name(span, word, word)
+
     def _word(self, word: str, start: int) -> Data:
         span = self._span(start)
-        if word in CONSTANTS:
-            return Constant(span, CONSTANTS[word])
         if _NUMBER_LIKE.match(word):
             return Constant(span, self._number(word, start))
         try:
