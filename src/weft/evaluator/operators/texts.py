@@ -20,12 +20,17 @@ class FilledText:
         self._parts: list[str | tuple[Code, Span]] = [
             part if isinstance(part, str) else (compiler.compile(part), part.span) for part in text.parts
         ]
+        self._span = text.span
+        self._meter = compiler.machine.meter
         self.names = dict(_names(part for part in text.parts if isinstance(part, Node)))
         """The names that the placeholders use, each with a place where it stands."""
 
     def fill(self, env: Env) -> str:
         """The text with the values of its placeholders."""
-        return "".join(part if isinstance(part, str) else _filled(*part, env) for part in self._parts)
+        pieces = [part if isinstance(part, str) else _filled(*part, env) for part in self._parts]
+        with at(self._span):
+            self._meter.check_size(sum(map(len, pieces)))
+        return "".join(pieces)
 
 
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:

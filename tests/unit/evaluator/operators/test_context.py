@@ -1,8 +1,8 @@
 """What of the surroundings reaches the request of a task, compared literally."""
 
 import pytest
-from tests.programs import evaluate, failure_of
 
+from tests.programs import evaluate, failure_of
 from weft.evaluator.effects import ContextPayload, Files
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
@@ -83,7 +83,9 @@ async def test_files_that_are_named_take_the_place_of_a_search() -> None:
 
 async def test_files_may_be_found_by_a_description() -> None:
     effects = InMemoryEffects(["x"])
-    await evaluate('(task :instructions "x" :files (:description "about {{t}}") :inputs ((t "cats")))', effects)
+    await evaluate(
+        '(task :instructions "x" :files (:description "about {{t}}") :inputs ((t "cats")))', effects
+    )
 
     assert effects.calls[0].files == Files("description", (), "about cats")
 
@@ -112,7 +114,8 @@ async def test_notes_only_tells_one_line_per_step() -> None:
 async def test_full_output_tells_everything() -> None:
     found = await payloads(
         """(sequential :context (:format "full_output")
-             (task :description "first" :output-slot a) (task :description "second") (task :description "third"))""",
+             (task :description "first" :output-slot a) (task :description "second")
+             (task :description "third"))""",
         "one",
         "two",
         "three",

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-
 import pytest
-from tests.programs import evaluate, failure_of
 
+from tests.programs import evaluate, failure_of
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
@@ -185,6 +184,3 @@ def gate(count: int) -> InMemoryEffects:
 
     effects = InMemoryEffects(lambda call: call.prompt, latency_seconds=1, sleep=sleep)
     return effects
-
-
-
