@@ -91,12 +91,17 @@ def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, s
 def _body(compiler: Compiler, definition: TaskDefinition, changes: Mapping[str, Any], span: Span) -> Code:
     """The compiled body; one with other settings is compiled for this call alone."""
     if changes:
-        return compiler.compile(replaced(definition.ast_node, changes, span))
+        return _compiled(compiler, definition, replaced(definition.ast_node, changes, span))
     known = compiler.bodies.get(definition.name)
     if known is None or known[0] is not definition:
-        known = (definition, compiler.compile(definition.ast_node))
+        known = (definition, _compiled(compiler, definition, definition.ast_node))
         compiler.bodies[definition.name] = known
     return known[1]
+
+
+def _compiled(compiler: Compiler, definition: TaskDefinition, body: Node) -> Code:
+    with compiler.hiding(parameter.name for parameter in definition.parameters):
+        return compiler.compile(body)
 
 
 def _bound(
