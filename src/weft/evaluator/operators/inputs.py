@@ -5,7 +5,6 @@ from typing import Any
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import passed_value
 from weft.evaluator.env import Env
-from weft.evaluator.forms.names import check_bindable
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.texts import FilledText, require_bound
 from weft.evaluator.results import TaskResult
@@ -23,10 +22,6 @@ class Inputs:
         self._compiler = compiler
         self._source = node.input_source
         self._span = node.span
-        for one in node.inputs:
-            check_bindable(one.name, one.span)
-        if node.output_slot is not None:
-            check_bindable(node.output_slot, node.span)
         self._inputs = [
             (one, None if one.value is None else _code(compiler, one.value)) for one in node.inputs
         ]

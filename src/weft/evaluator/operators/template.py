@@ -2,7 +2,7 @@
 
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.forms.names import check_bindable, check_distinct
+from weft.evaluator.forms.names import check_definable, check_distinct
 from weft.evaluator.functions import Code
 from weft.language.library import DuplicateTask, definition_of
 from weft.language.problems import refuse
@@ -11,7 +11,7 @@ from weft.language.tree import Template
 
 def template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
     """Compile a definition; its value is nil."""
-    check_bindable(node.name, node.span)
+    check_definable(node.name, node.span)
     check_distinct(tuple(parameter.name for parameter in node.parameters), node.span)
 
     def run(env: Env) -> None:

@@ -27,6 +27,7 @@ from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
     Literal,
+    Node,
     Reduce,
     Script,
     Sequential,

@@ -251,6 +251,9 @@ async def test_a_parameter_comes_before_a_setting_of_its_name() -> None:
     assert effects.calls[0].files is None
 
 
-async def test_an_input_cannot_have_the_name_of_a_built_in() -> None:
-    with pytest.raises(InvalidProgram, match="reserved-name"):
-        await evaluate('(task :instructions "x" :inputs ((length 3)))', InMemoryEffects())
+async def test_an_input_may_have_the_name_of_a_built_in() -> None:
+    effects = InMemoryEffects(["x"])
+
+    await evaluate('(task :instructions "of {{length}}" :inputs ((length 3)))', effects)
+
+    assert effects.calls[0].prompt == "of 3"
