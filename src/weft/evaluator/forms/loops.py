@@ -7,10 +7,10 @@ from weft.evaluator.budget import BUDGETS, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError, program_error
+from weft.evaluator.errors import program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, to_json, to_text
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
@@ -148,8 +148,8 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
         try:
             return condition.evaluate(lookup)
         except ConditionError as error:  # has the place inside the condition
-            failure = TaskFailure(reason="input_validation_failure", message=error.problem.message)
-            raise ProgramError(failure, span=error.span, code=error.problem.code) from None
+            failure = program_error(error.problem.code, error.problem.message)
+            raise failure.at(error.span, node.text) from None
 
     return hold
 

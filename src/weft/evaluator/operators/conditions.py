@@ -6,7 +6,6 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.operators.steps import mistake
 from weft.evaluator.values import kind_of
-from weft.language.expressions import ConditionError
 from weft.language.tree import Condition
 
 
@@ -15,10 +14,7 @@ def compiled_condition(compiler: Compiler, condition: Condition) -> Callable[[En
     code = compiler.compile(condition)
 
     def holds(env: Env) -> bool:
-        try:
-            value = code(env)
-        except ConditionError as error:
-            raise mistake(error.problem.code, error.problem.message, error.span) from None
+        value = code(env)
         if not isinstance(value, bool):
             message = f"a condition must be true or false; '{condition.text}' is {kind_of(value)}"
             raise mistake("wrong-type", message, condition.span)
