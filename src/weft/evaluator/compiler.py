@@ -1,28 +1,146 @@
 """Syntax tree to closures, once; what runs afterwards is plain Python functions."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from weft.evaluator.env import Env
+from weft.evaluator.env import GlobalEnv
+from weft.evaluator.errors import program_error
+from weft.evaluator.functions import BuiltIn, Closure, Code, finished, wrong_arity
 from weft.evaluator.machine import Machine
-from weft.language.library import TaskLibrary
+from weft.evaluator.values import kind_of
+from weft.language.library import TaskDefinition, TaskLibrary
+from weft.language.problems import refuse
+from weft.language.spans import NOWHERE, Span
+from weft.language.suggestions import nearest
 from weft.language.tree import Node
-
-Code = Callable[[Env], Any]
-"""Compiled code: the value of a node in an environment. In tail position it may give a TailCall."""
 
 Form = Callable[["Compiler", Any, bool], Code]
 """Compiles one kind of node: (compiler, node, is_tail)."""
 
 
-class Compiler:
-    """Compiles nodes for one evaluation: the code knows its machine."""
+class TaskCalls(Protocol):
+    """How what is no function is called; the operators have it."""
 
-    def __init__(self, machine: Machine, library: TaskLibrary, forms: Mapping[type[Node], Form]) -> None:
+    def call_template(
+        self,
+        compiler: "Compiler",
+        definition: TaskDefinition,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        span: Span,
+    ) -> Any:
+        """The result of a template."""
+        ...
+
+    def call_tool(
+        self,
+        compiler: "Compiler",
+        name: str,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        span: Span,
+    ) -> Any:
+        """What a tool returns."""
+        ...
+
+
+class NoTaskCalls:
+    """Refuses: for evaluators of pure programs."""
+
+    def call_template(self, compiler: "Compiler", definition: TaskDefinition, *_: Any) -> Any:
+        raise program_error("bad-value", f"task '{definition.name}' cannot be called here")
+
+    def call_tool(self, compiler: "Compiler", name: str, *_: Any) -> Any:
+        raise program_error("bad-value", f"tool '{name}' cannot be called here")
+
+
+class Compiler:
+    """Compiles nodes for one evaluator: the code knows its machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        library: TaskLibrary,
+        forms: Mapping[type[Node], Form],
+        *,
+        global_env: GlobalEnv | None = None,
+        task_calls: TaskCalls | None = None,
+    ) -> None:
         self.machine = machine
         self.library = library
+        self.global_env = global_env if global_env is not None else GlobalEnv(library)
+        self.task_calls = task_calls or NoTaskCalls()
         self._forms = forms
 
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:
         """The code of a node."""
-        return self._forms[type(node)](self, node, is_tail)
+        form = self._forms.get(type(node))
+        if form is None:
+            raise refuse(node.span, "bad-value", f"{type(node).__name__} cannot be evaluated here")
+        return form(self, node, is_tail)
+
+    def invoke(
+        self,
+        function: Any,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any] | None = None,
+        span: Span = NOWHERE,
+    ) -> Any:
+        """The value of a call of whatever can be called; raises ProgramError, perhaps without a place."""
+        if function.__class__ is Closure:
+            if keywords:
+                arguments = by_name(function, arguments, keywords)
+            self.machine.meter.count(1)
+            return finished(function.frame(arguments))
+        if function.__class__ is BuiltIn:
+            return self.invoke_built_in(function, arguments, keywords)
+        if function.__class__ is TaskDefinition:
+            return self.task_calls.call_template(self, function, arguments, keywords or {}, span)
+        raise program_error(
+            "wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}"
+        )
+
+    def invoke_built_in(
+        self, function: BuiltIn, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The value of a call of a built-in, its arguments checked."""
+        if not function.takes(len(arguments)):
+            raise wrong_arity(function.name, function.least, function.most, len(arguments))
+        if keywords and not function.takes_keywords:
+            raise program_error(
+                "unknown-keyword", f"{function.name} takes no keywords: :{next(iter(keywords))}"
+            )
+        if function.needs_compiler:
+            return function.act(self, *arguments)
+        if keywords:
+            return function.act(*arguments, keywords=keywords)
+        if not function.is_linear:
+            return function.act(*arguments)
+        self.machine.meter.count(work_of(arguments))
+        value = function.act(*arguments)
+        if value.__class__ in (list, str, dict):
+            self.machine.meter.check_size(len(value))
+        return value
+
+
+def work_of(arguments: Sequence[Any]) -> int:
+    """How many steps it counts to walk over the arguments; 256 elements are copied in the time of a call."""
+    return sum(len(one) for one in arguments if isinstance(one, list | str | dict)) >> 8
+
+
+def by_name(function: Closure, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+    """All arguments of a closure by position."""
+    name = function.name or "the function"
+    values = dict(zip(function.parameters, arguments, strict=False))
+    for keyword, value in keywords.items():
+        if keyword not in function.parameters:
+            raise program_error(
+                "unknown-keyword",
+                f"{name} has no parameter '{keyword}'{nearest(keyword, function.parameters)}",
+            )
+        if keyword in values:
+            raise program_error("duplicate-name", f"{name} was given '{keyword}' twice")
+        values[keyword] = value
+    if len(arguments) + len(keywords) != function.arity:
+        raise wrong_arity(name, function.arity, function.arity, len(arguments) + len(keywords))
+    return [values[parameter] for parameter in function.parameters]

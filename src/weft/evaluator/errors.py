@@ -1,11 +1,11 @@
 """How an evaluation fails."""
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from weft.errors import AuthorError
-from weft.evaluator.results import TaskError, TaskResult
+from weft.evaluator.results import ResourceExhaustion, TaskError, TaskFailure, TaskResult
 from weft.language.problems import LanguageProblem
 from weft.language.spans import NOWHERE, Span
 
@@ -31,8 +31,40 @@ class TaskFailed(AuthorError):
         """Where it happened, if that is known."""
         return [] if self.span is NOWHERE else [self.problem.as_json()]
 
+    def at(self, span: Span, expression: str) -> Self:
+        """The same error with the place and the expression that failed."""
+        error = self.error
+        if isinstance(error, TaskFailure):
+            details = {"code": self.problem.code, "failing_expression": expression, "place": str(span)}
+            error = msgspec.structs.replace(error, details={**details, **(error.details or {})})
+        return type(self)(error, span=span, code=self.problem.code)
+
 
 class ProgramError(TaskFailed):
     """A mistake of the program that shows at run time: unbound name, wrong arity, wrong type, a bad value."""
 
     code = "program-error"
+
+
+class BudgetExceeded(TaskFailed):
+    """A budget of some scope is used up. A `try` inside that scope does not catch it: nothing is left to use."""
+
+    code = "budget-exceeded"
+    scope: object = None
+    """Whose budget it was."""
+
+    def at(self, span: Span, expression: str) -> Self:
+        placed = super().at(span, expression)
+        placed.scope = self.scope
+        return placed
+
+
+def program_error(code: str, message: str) -> ProgramError:
+    """A mistake of the program; whoever knows the place adds it."""
+    return ProgramError(TaskFailure(reason="input_validation_failure", message=message), code=code)
+
+
+def exhausted(resource: str, message: str, **metrics: float) -> ProgramError:
+    """A limit of values or of depth is reached. Unlike a budget it is caught by any `try`."""
+    error = ResourceExhaustion(resource=resource, message=message, metrics=metrics or None)
+    return ProgramError(error, code=f"{resource}-exhausted")

@@ -5,88 +5,173 @@ the event loop until an awaitable is done. A branch is a greenlet with step keys
 """
 
 import asyncio
-import contextvars
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
 from weft.errors import InternalError
+from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects
+from weft.evaluator.errors import exhausted
 
 T = TypeVar("T")
+
+MAX_NESTED_BRANCHES = 500
+"""How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
+
+_SCOPE: ContextVar[Scope] = ContextVar("scope")
+"""The scope of the branch that an effect is performed for: what the effect evaluates in turn belongs to it."""
 
 
 class Branch(greenlet):
     """Code that runs by itself, one step after the other."""
 
-    def __init__(self, run: Callable[[], Any], prefix: str = "") -> None:
+    def __init__(self, run: Callable[[], Any], scope: Scope, prefix: str = "", *, level: int = 0) -> None:
         super().__init__(run)
-        self.gr_context = contextvars.copy_context()  # else it would begin with an empty one
+        self.gr_context = copy_context()  # else it would begin with an empty one
+        self.scope = scope
+        self.level = level
         self.begin(prefix)
 
-    def begin(self, prefix: str) -> None:
-        """Count steps from 1 below the prefix."""
-        self.prefix = prefix
-        self.steps = 0
+    def begin(self, prefix: str, item: int = 0) -> None:
+        """Count steps from 1 below the prefix; below its item of that number, if there is one."""
+        self._prefix = prefix
+        self._item = item
+        self._steps = 0
 
     def next_key(self) -> str:
         """The key of the step that is taken now."""
-        self.steps += 1
-        return f"{self.prefix}{self.steps}"
+        self._steps += 1
+        item = f"/{self._item}/" if self._item else ""
+        return f"{self._prefix}{item}{self._steps}"
 
 
 class Machine:
     """What compiled code needs at run time."""
 
-    def __init__(self, effects: Effects, *, max_concurrency: int = 1_000) -> None:
+    def __init__(self, effects: Effects, *, limits: EvaluationLimits | None = None) -> None:
         self.effects = effects
-        self.max_concurrency = max_concurrency
+        self.limits = limits or EvaluationLimits()
+        self.meter = Meter(self.new_scope(), size=self.limits.size, now=self.now)
+        self._waiting = 0
 
-    async def run(self, code: Callable[[], T], *, prefix: str = "") -> T:
-        """The value of the code, in a branch of its own; `prefix` begins the keys of its steps."""
-        branch = Branch(code, prefix)
-        return cast(T, await _drive(branch, branch.switch()))
+    def new_scope(self) -> Scope:
+        """A scope with the limits of a whole evaluation; its time begins now."""
+        seconds = self.limits.seconds
+        return Scope(self.limits.budgets(), seconds=seconds, now=0.0 if seconds is None else self.now())
+
+    def now(self) -> float:
+        """The time of the event loop, which deadlines are counted in."""
+        return asyncio.get_running_loop().time()
+
+    async def run(self, code: Callable[[], T], *, prefix: str = "", scope: Scope | None = None) -> T:
+        """The value of the code, in a branch of its own; `prefix` begins the keys of its steps.
+
+        Without a scope it counts for the branch that waits for it.
+        """
+        branch = Branch(code, scope or _SCOPE.get(None) or self.new_scope(), prefix)
+        token = _SCOPE.set(branch.scope)
+        try:
+            return cast(T, await self._drive(branch, self._resume(branch, branch.switch)))
+        finally:
+            _SCOPE.reset(token)
 
     def wait(self, awaitable: Awaitable[T]) -> T:
         """The result of an awaitable; everything else goes on meanwhile. Only for code inside `run`."""
-        loop = current_branch().parent
-        return cast(T, loop.switch(awaitable))  # type: ignore[union-attr]  # a started greenlet has a parent
+        branch = current_branch()
+        if branch.scope.deadline is not None:
+            awaitable = _until(branch.scope, self.now, awaitable)
+        return _switch(awaitable)
 
     def next_key(self) -> str:
         """The key of the step that the running branch takes now."""
         return current_branch().next_key()
 
-    def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
-        """The values of all, in order; where they wait, they wait together. The first error stops the others.
+    def within(self, scope: Scope, code: Callable[[], T]) -> T:
+        """The value of the code, counted in a scope inside that of the running branch."""
+        branch = current_branch()
+        outer = branch.scope
+        branch.scope = scope
+        self.meter.enter(scope)
+        try:
+            return code()
+        finally:
+            branch.scope = outer
+            self.meter.enter(outer)
 
-        A worker goes on with the next thunk until it must wait: code without effects needs one worker only.
+    def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
+        """The values of all, in order; where they wait, they wait together. The first error stops the others."""
+        return self.each(len(thunks), lambda index: thunks[index]())
+
+    def each(self, count: int, act: Callable[[int], T]) -> list[T]:
+        """The values of the act on 0, 1 ... in order; as `all`.
+
+        A worker goes on with the next one until it must wait: code without effects needs one worker only.
         """
-        base = self.next_key()
-        values: list[Any] = [None] * len(thunks)
-        indexes = iter(range(len(thunks)))
+        parent = current_branch()
+        if parent.level >= MAX_NESTED_BRANCHES:
+            raise exhausted("depth", f"more than {MAX_NESTED_BRANCHES} concurrent forms inside each other")
+        base = parent.next_key()
+        values: list[Any] = [None] * count
+        indexes = iter(range(count))
 
         def work() -> None:
             branch = current_branch()
             for index in indexes:
-                branch.begin(f"{base}/{index + 1}/")
-                values[index] = thunks[index]()
+                branch.begin(base, index + 1)
+                values[index] = act(index)
 
         under_way: list[asyncio.Task[Any]] = []
         try:
-            while len(under_way) < self.max_concurrency:
-                branch = Branch(work)
-                awaitable = branch.switch()
+            while not under_way or self._waiting < self.limits.concurrency:
+                branch = Branch(work, parent.scope, level=parent.level + 1)
+                awaitable = self._resume(branch, branch.switch)
                 if branch.dead:
                     break  # nothing is left to begin
-                under_way.append(asyncio.ensure_future(_drive(branch, awaitable)))
+                under_way.append(self._begin(branch, awaitable))
             if under_way:
                 self.wait(_together(under_way))
         except BaseException:
-            self.wait(_stop(under_way))
+            if under_way:
+                _switch(_stop(under_way))  # whatever the time: nothing may be left behind
             raise
         return values
+
+    def _resume(self, branch: Branch, switch: Callable[..., Any], *arguments: Any) -> Any:
+        """Go on with a branch until it waits or ends; what it waits for, or its value."""
+        running = self.meter.scope
+        self.meter.enter(branch.scope)
+        try:
+            return switch(*arguments)
+        finally:
+            self.meter.enter(running)
+
+    def _begin(self, branch: Branch, awaitable: Any) -> asyncio.Task[Any]:
+        """Let a branch that waits go on by itself."""
+        task = asyncio.ensure_future(self._drive(branch, awaitable))
+        self._waiting += 1
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, _: asyncio.Task[Any]) -> None:
+        self._waiting -= 1
+
+    async def _drive(self, branch: Branch, awaitable: Any) -> Any:
+        """Run a branch to its end, awaiting for it; `awaitable` is what it waits for first, or its value."""
+        value = awaitable
+        while not branch.dead:
+            branch.parent = getcurrent()  # who began the branch may have ended, or wait for it
+            _SCOPE.set(branch.scope)
+            try:
+                answer = await value
+            except BaseException:
+                value = self._resume(branch, branch.throw, *sys.exc_info())
+            else:
+                value = self._resume(branch, branch.switch, answer)
+        return value
 
 
 def current_branch() -> Branch:
@@ -97,18 +182,23 @@ def current_branch() -> Branch:
     return branch
 
 
-async def _drive(branch: Branch, awaitable: Any) -> Any:
-    """Run a branch to its end, awaiting for it; `awaitable` is what it waits for first, or its value."""
-    value = awaitable
-    while not branch.dead:
-        branch.parent = getcurrent()  # who began the branch may have ended, or wait for it
-        try:
-            answer = await value
-        except BaseException:
-            value = branch.throw(*sys.exc_info())
-        else:
-            value = branch.switch(answer)
-    return value
+def _switch(awaitable: Awaitable[T]) -> T:
+    """Leave the running branch until the awaitable is done."""
+    loop = current_branch().parent
+    return cast(T, loop.switch(awaitable))  # type: ignore[union-attr]  # a started greenlet has a parent
+
+
+async def _until(scope: Scope, now: Callable[[], float], awaitable: Awaitable[T]) -> T:
+    """The result of the awaitable; BudgetExceeded, and the awaitable cancelled, when the deadline passes."""
+    limit = asyncio.timeout_at(scope.deadline)
+    try:
+        async with limit:
+            return await awaitable
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        scope.check_time(max(now(), scope.deadline or 0.0))
+        raise
 
 
 async def _together(under_way: Sequence[asyncio.Task[Any]]) -> None:
@@ -120,10 +210,12 @@ async def _together(under_way: Sequence[asyncio.Task[Any]]) -> None:
 
 
 async def _stop(under_way: Sequence[asyncio.Task[Any]]) -> None:
-    for task in under_way:
-        task.cancel()
-    if under_way:
-        await asyncio.wait(under_way)
+    try:
+        await asyncio.sleep(0)  # all have begun: a task that never began would leave its branch unfinished
+    finally:
         for task in under_way:
-            if not task.cancelled():
-                task.exception()  # seen: the error that stopped them is the one that is told
+            task.cancel()
+    await asyncio.wait(under_way)
+    for task in under_way:
+        if not task.cancelled():
+            task.exception()  # seen: the error that stopped them is the one that is told

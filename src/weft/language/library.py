@@ -9,7 +9,16 @@ from weft.errors import RequestError
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
 from weft.language.task_fields import Parameter
-from weft.language.tree import Node, Template
+from weft.language.tree import (
+    Atomic,
+    DirectorEvaluatorLoop,
+    Node,
+    Reduce,
+    Script,
+    Sequential,
+    TaskNode,
+    Template,
+)
 
 
 class DuplicateTask(RequestError):
@@ -46,6 +55,36 @@ class TaskDefinition(Struct, frozen=True):
     """The body."""
     parameters: tuple[Parameter, ...]
     template: Template
+
+
+_TYPES: dict[type[Node], str] = {
+    Atomic: "atomic",
+    Sequential: "sequential",
+    Reduce: "reduce",
+    Script: "script",
+    DirectorEvaluatorLoop: "director_evaluator_loop",
+}
+
+
+def definition_of(template: Template) -> TaskDefinition:
+    """The template as the library keeps it."""
+    body = template.body
+    task = body if isinstance(body, TaskNode) else None
+    return TaskDefinition(
+        name=template.name,
+        type=_TYPES.get(type(body), "composite"),
+        subtype=task.subtype if task is not None else None,
+        metadata={
+            "parameters": [parameter.name for parameter in template.parameters],
+            "returns": template.returns,
+            "description": task.description.raw
+            if task is not None and task.description is not None
+            else None,
+        },
+        ast_node=body,
+        parameters=template.parameters,
+        template=template,
+    )
 
 
 class TaskLibrary:

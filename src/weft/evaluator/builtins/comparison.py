@@ -1,0 +1,124 @@
+"""Comparison and predicates."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from weft.evaluator.builtins.table import built_in, wrong_type
+from weft.evaluator.functions import BuiltIn, Closure
+from weft.evaluator.results import TaskResult
+from weft.evaluator.values import are_equal, is_number
+from weft.language.library import TaskDefinition
+from weft.language.tree import Symbol
+
+
+def _all_equal(*values: Any) -> bool:
+    """(= a b ...): whether all are equal: numbers by value, lists and dicts by content."""
+    first = values[0]
+    return all([are_equal(first, other) for other in values[1:]])
+
+
+for _name in ("=", "eq?", "equal?"):
+    built_in(_name)(_all_equal)
+
+
+@built_in("!=")
+def differ(*values: Any) -> bool:
+    """(!= a b ...): whether they are not all equal."""
+    return not _all_equal(*values)
+
+
+def _ordered(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
+    def compare(*values: Any) -> bool:
+        if not all([is_number(value) for value in values]):
+            _want_comparable(name, values)
+        return all([holds(one, other) for one, other in zip(values, values[1:], strict=False)])
+
+    compare.__doc__ = doc
+    built_in(name)(compare)
+
+
+def _want_comparable(name: str, values: tuple[Any, ...]) -> None:
+    """Raise ProgramError unless all are numbers or all are strings."""
+    first = values[0]
+    for position, value in enumerate(values):
+        if first.__class__ is str and value.__class__ is not str:
+            raise wrong_type(name, "strings" if position else "numbers or strings", value, position)
+        if first.__class__ is not str and not is_number(value):
+            raise wrong_type(name, "numbers" if position else "numbers or strings", value, position)
+
+
+_ordered("<", operator.lt, "(< a b ...): whether each is less than the next; numbers or strings.")
+_ordered(">", operator.gt, "(> a b ...): whether each is more than the next; numbers or strings.")
+_ordered("<=", operator.le, "(<= a b ...): whether none is more than the next; numbers or strings.")
+_ordered(">=", operator.ge, "(>= a b ...): whether none is less than the next; numbers or strings.")
+
+
+@built_in("not")
+def negate(value: Any) -> bool:
+    """(not x): whether x is false: false, nil, 0, "", () or the empty dict."""
+    return not value
+
+
+@built_in("number?")
+def number(value: Any) -> bool:
+    """(number? x): whether x is a number."""
+    return is_number(value)
+
+
+@built_in("integer?")
+def integer(value: Any) -> bool:
+    """(integer? x): whether x is a number without a fraction, 2.0 too."""
+    return value.__class__ is int or (value.__class__ is float and value.is_integer())
+
+
+@built_in("string?")
+def string(value: Any) -> bool:
+    """(string? x): whether x is a string."""
+    return value.__class__ is str
+
+
+@built_in("boolean?")
+def boolean(value: Any) -> bool:
+    """(boolean? x): whether x is true or false."""
+    return value is True or value is False
+
+
+@built_in("list?")
+def is_list(value: Any) -> bool:
+    """(list? x): whether x is a list."""
+    return value.__class__ is list
+
+
+@built_in("dict?")
+def is_dict(value: Any) -> bool:
+    """(dict? x): whether x is a dict."""
+    return value.__class__ is dict
+
+
+@built_in("symbol?")
+def symbol(value: Any) -> bool:
+    """(symbol? x): whether x is a quoted name."""
+    return value.__class__ is Symbol
+
+
+@built_in("function?")
+def function(value: Any) -> bool:
+    """(function? x): whether x can be called: a closure, a built-in, a task."""
+    return value.__class__ in (Closure, BuiltIn, TaskDefinition)
+
+
+@built_in("null?")
+def null(value: Any) -> bool:
+    """(null? x): whether x is nil or the empty list."""
+    return value is None or (value.__class__ is list and not value)
+
+
+@built_in("empty?")
+def empty(value: Any) -> bool:
+    """(empty? x): whether a list, dict or string has nothing in it; nil has nothing."""
+    if value is None or value.__class__ in (list, dict, str):
+        return not value
+    if value.__class__ is TaskResult:
+        return not value.content
+    raise wrong_type("empty?", "a list, a dict or a string", value, 0)

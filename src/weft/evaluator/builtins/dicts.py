@@ -1,0 +1,135 @@
+"""Dicts and JSON. A dict is never changed: every built-in gives a new one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.builtins.table import built_in, check_size, want, wrong_type
+from weft.evaluator.errors import program_error
+from weft.evaluator.results import TaskResult
+from weft.evaluator.values import check_finite, fields_of, json_text, part_of
+from weft.language.tree import Symbol
+
+
+def _key(name: str, value: Any, position: int) -> str:
+    """A key of a dict: a string, or a symbol, whose name it is."""
+    if value.__class__ is str:
+        return str(value)
+    if value.__class__ is Symbol:
+        return str(value)
+    raise wrong_type(name, "strings as keys", value, position)
+
+
+def _dict(name: str, value: Any, position: int = 0) -> dict[str, Any]:
+    if value.__class__ is dict:
+        return dict(value)
+    if value.__class__ is TaskResult:
+        return fields_of(value)
+    raise wrong_type(name, "a dict", value, position)
+
+
+@built_in("dict", takes_keywords=True)
+def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """(dict :key x ...) or (dict "key" x ...): a dict."""
+    if len(pairs) % 2:
+        raise program_error("wrong-arity", f"dict takes keys and values in turn; it was given {len(pairs)}")
+    made = {_key("dict", pairs[at], at): pairs[at + 1] for at in range(0, len(pairs), 2)}
+    return {**made, **(keywords or {})}
+
+
+@built_in("get")
+def get(value: Any, key: Any, default: Any = None) -> Any:
+    """(get d key default): the value of a key, the element of a list, the field of a task result; else nil."""
+    _want_parts("get", value)
+    return part_of(value, str(key) if key.__class__ is Symbol else key, default)
+
+
+@built_in("get-in")
+def get_in(value: Any, path: Any) -> Any:
+    """(get-in d (list key ...)): the part at the end of the path; nil when there is none."""
+    want("list", "get-in", path, first=1)
+    for key in path:
+        value = part_of(value, str(key) if key.__class__ is Symbol else key)
+    return value
+
+
+def _want_parts(name: str, value: Any) -> None:
+    if value is not None and value.__class__ not in (dict, list, TaskResult):
+        raise wrong_type(name, "a dict, a list or a task result", value, 0)
+
+
+@built_in("assoc", is_linear=True)
+def assoc(value: Any, *pairs: Any) -> dict[str, Any]:
+    """(assoc d key x ...): the dict with these values."""
+    if len(pairs) % 2:
+        raise program_error("wrong-arity", f"assoc takes keys and values in turn; it was given {len(pairs)}")
+    made = _dict("assoc", value) if value is not None else {}
+    for at in range(0, len(pairs), 2):
+        made[_key("assoc", pairs[at], at + 1)] = pairs[at + 1]
+    return made
+
+
+@built_in("dissoc", is_linear=True)
+def dissoc(value: Any, *keys: Any) -> dict[str, Any]:
+    """(dissoc d key ...): the dict without these keys."""
+    made = _dict("dissoc", value)
+    for position, key in enumerate(keys, 1):
+        made.pop(_key("dissoc", key, position), None)
+    return made
+
+
+@built_in("keys", is_linear=True)
+def keys(value: Any) -> list[str]:
+    """(keys d): the keys, in order."""
+    return list(_dict("keys", value))
+
+
+@built_in("values", is_linear=True)
+def values(value: Any) -> list[Any]:
+    """(values d): the values, in order."""
+    return list(_dict("values", value).values())
+
+
+@built_in("items", is_linear=True)
+def items(value: Any) -> list[list[Any]]:
+    """(items d): a list of (key value)."""
+    return [[key, part] for key, part in _dict("items", value).items()]
+
+
+@built_in("merge", is_linear=True)
+def merge(*dicts: Any) -> dict[str, Any]:
+    """(merge d ...): one dict of all; of two values for a key the later counts."""
+    made: dict[str, Any] = {}
+    for position, value in enumerate(dicts):
+        made.update(_dict("merge", value, position))
+    return made
+
+
+@built_in("has-key?")
+def has_key(value: Any, key: Any) -> bool:
+    """(has-key? d key): whether the dict has the key."""
+    return _key("has-key?", key, 1) in _dict("has-key?", value)
+
+
+@built_in("json-parse", is_linear=True)
+def json_parse(text: Any) -> Any:
+    """(json-parse s): the value of a JSON text; of a task result, of its content."""
+    if text.__class__ is TaskResult:
+        text = text.content
+    want("string", "json-parse", text)
+    check_size("json-parse", len(text))
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise program_error("bad-value", f"json-parse: {error}") from None
+    except RecursionError:
+        raise program_error("bad-value", "json-parse: nested too deeply") from None
+    check_finite(value)
+    return value
+
+
+@built_in("json-string", is_linear=True)
+def json_string(value: Any) -> str:
+    """(json-string x): the JSON text of a value."""
+    return json_text(value)

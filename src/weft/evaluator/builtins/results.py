@@ -1,0 +1,85 @@
+"""Task results, errors, messages."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from weft.evaluator.builtins.table import built_in, wrong_type
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskError, TaskFailure, TaskResult
+from weft.evaluator.values import to_json, to_text
+
+
+def _result(name: str, value: Any) -> TaskResult:
+    if not isinstance(value, TaskResult):
+        raise wrong_type(name, "a task result", value, 0)
+    return value
+
+
+@built_in("content")
+def content(value: Any) -> str:
+    """(content r): the text of a task result."""
+    return _result("content", value).content
+
+
+@built_in("status")
+def status(value: Any) -> str:
+    """(status r): COMPLETE, CONTINUATION or FAILED."""
+    return _result("status", value).status
+
+
+@built_in("parsed")
+def parsed(value: Any) -> Any:
+    """(parsed r): the parsed content of a task result; nil when there is none."""
+    found = _result("parsed", value).parsed_content
+    return None if found is UNSET else found
+
+
+@built_in("notes")
+def notes(value: Any) -> dict[str, Any]:
+    """(notes r): the notes of a task result, a dict."""
+    return _result("notes", value).notes
+
+
+@built_in("failed?")
+def failed(value: Any) -> bool:
+    """(failed? x): whether x is a task result that failed."""
+    return isinstance(value, TaskResult) and value.status == "FAILED"
+
+
+@built_in("log-message", needs_compiler=True)
+def log_message(compiler: Compiler, value: Any) -> None:
+    """(log-message x): keeps x as text in the log; nil."""
+    compiler.machine.effects.log(to_text(value))
+
+
+@built_in("error")
+def error(message: Any, details: Any = None) -> Any:
+    """(error message details): fails; `catch` finds both in the notes."""
+    notes = None if details is None else {"details": to_json(details)}
+    raise TaskFailed(
+        TaskFailure(reason="execution_halted", message=to_text(message), notes=notes), code="raised"
+    )
+
+
+@built_in("raise")
+def raise_again(value: Any) -> Any:
+    """(raise x): fails with a failed task result as it is, or with x as the message."""
+    if isinstance(value, TaskResult) and value.status == "FAILED":
+        raise TaskFailed(_error_of(value), code="raised")
+    return error(value)
+
+
+def _error_of(result: TaskResult) -> TaskError:
+    try:
+        return msgspec.convert(result.notes.get("error"), TaskError)  # type: ignore[arg-type, no-any-return]
+    except msgspec.ValidationError:
+        return TaskFailure(reason="subtask_failure", message=result.content, content=result.content)
+
+
+@built_in("identity")
+def identity(value: Any) -> Any:
+    """(identity x): x."""
+    return value

@@ -1,0 +1,86 @@
+"""How built-ins are declared, and the checks they share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from weft.evaluator.errors import ProgramError, exhausted, program_error
+from weft.evaluator.functions import BuiltIn
+from weft.evaluator.values import is_number, kind_of
+from weft.language.builtin_arities import BUILT_IN_ARITIES
+from weft.limits import MAX_VALUE_SIZE
+
+Act = TypeVar("Act", bound=Callable[..., Any])
+
+BUILT_INS: dict[str, BuiltIn] = {}
+"""Every built-in by its name; filled when the modules of this package are imported."""
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "number": (int, float),
+    "integer": (int,),
+    "string": (str,),
+    "list": (list,),
+    "dict": (dict,),
+}
+
+
+def built_in(
+    name: str, *, is_linear: bool = False, needs_compiler: bool = False, takes_keywords: bool = False
+) -> Callable[[Act], Act]:
+    """Declare a built-in; the first line of its docstring is its help."""
+
+    def declare(act: Act) -> Act:
+        least, most = BUILT_IN_ARITIES[name]
+        BUILT_INS[name] = BuiltIn(
+            name,
+            act,
+            least=least,
+            most=most,
+            doc=(act.__doc__ or "").partition("\n")[0],
+            is_linear=is_linear,
+            needs_compiler=needs_compiler,
+            takes_keywords=takes_keywords,
+        )
+        return act
+
+    return declare
+
+
+def want(kind: str, name: str, *values: Any, first: int = 0) -> None:
+    """Raise ProgramError unless all values are of the kind; `first` is the position of the first of them."""
+    allowed = _TYPES[kind]
+    for position, value in enumerate(values, first):
+        if value.__class__ not in allowed:
+            raise wrong_type(name, f"{kind}s" if len(values) > 1 else f"a {kind}", value, position)
+
+
+def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramError:
+    """`+ takes numbers; the second is a string`."""
+    which = _ORDINALS[position] if position < len(_ORDINALS) else f"argument {position + 1}"
+    article = "an" if wanted == "a integer" else ""
+    wanted = f"{article} integer" if article else wanted
+    place = f"the {which}" if position < len(_ORDINALS) else which
+    return program_error("wrong-type", f"{name} takes {wanted}; {place} is {kind_of(value)}")
+
+
+def want_function(name: str, value: Any) -> None:
+    """Raise ProgramError unless the value can be called."""
+    if kind_of(value) not in ("a function", "a task"):
+        raise wrong_type(name, "a function", value, 0)
+
+
+def want_numbers(name: str, values: Sequence[Any]) -> None:
+    """Raise ProgramError unless all are numbers."""
+    for position, value in enumerate(values):
+        if not is_number(value):
+            raise wrong_type(name, "numbers", value, position)
+
+
+def check_size(name: str, size: int) -> None:
+    """Raise ProgramError before a value of that many elements or characters is made."""
+    if size > MAX_VALUE_SIZE:
+        raise exhausted(
+            "size",
+            f"{name} would give {size} elements or characters; the most is {MAX_VALUE_SIZE}",
+            limit=MAX_VALUE_SIZE,
+        )

@@ -1,0 +1,98 @@
+"""Programs to values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.errors import InternalError, WeftError
+from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.builtins import BUILT_INS
+from weft.evaluator.compiler import Compiler, Form, TaskCalls
+from weft.evaluator.effects import Effects
+from weft.evaluator.env import GlobalEnv
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.forms import FORMS
+from weft.evaluator.forms.names import check_bindable
+from weft.evaluator.functions import Code
+from weft.evaluator.machine import Machine
+from weft.evaluator.metered_effects import MeteredEffects
+from weft.evaluator.values import check_finite
+from weft.language.deep import deep_stack
+from weft.language.library import DuplicateTask, TaskLibrary, definition_of
+from weft.language.problems import refuse
+from weft.language.spans import NOWHERE
+from weft.language.tree import Node, Program, Template
+from weft.limits import MAX_PROGRAM_DEPTH
+
+
+class Evaluator:
+    """Evaluates programs one after the other; what one defines, the next can use."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        *,
+        library: TaskLibrary | None = None,
+        limits: EvaluationLimits | None = None,
+        operators: Mapping[type[Node], Form] | None = None,
+        task_calls: TaskCalls | None = None,
+    ) -> None:
+        self.library = library if library is not None else TaskLibrary()
+        self.global_env = GlobalEnv(self.library)
+        self.global_env.update(BUILT_INS)
+        self._machine = Machine(MeteredEffects(effects), limits=limits)
+        self._compiler = Compiler(
+            self._machine,
+            self.library,
+            {**FORMS, **(operators or {})},
+            global_env=self.global_env,
+            task_calls=task_calls,
+        )
+
+    async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
+        """The value of the last form; `bindings` are global names.
+
+        Raises InvalidProgram before anything is run, TaskFailed or another error of weft's afterwards.
+        """
+        for name in bindings or {}:
+            check_bindable(name, NOWHERE)
+        try:
+            with deep_stack():
+                codes = self._compile(program)
+                self.global_env.update(bindings or {})
+                return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
+        except TaskFailed as error:
+            raise error.with_traceback(None) from None  # of thousands of frames none is the author's
+        except WeftError:
+            raise
+        except Exception as error:
+            raise InternalError(f"the evaluation failed: {type(error).__name__}: {error}") from error
+
+    def _compile(self, program: Program) -> list[Code]:
+        """The code of every form; templates are registered, all or none."""
+        templates = [form for form in program.forms if isinstance(form, Template)]
+        forms = [form for form in program.forms if not isinstance(form, Template)]
+        try:
+            codes = [self._compiler.compile(form) for form in forms]
+        except RecursionError:
+            message = f"the program nests too deeply; {MAX_PROGRAM_DEPTH} levels are allowed"
+            raise refuse(NOWHERE, "program-too-deep", message) from None
+        self._register(templates)
+        return codes
+
+    def _register(self, templates: list[Template]) -> None:
+        names: dict[str, Template] = {}
+        for template in templates:
+            check_bindable(template.name, template.span)
+            if template.name in names or template.name in self.library:
+                taken = names.get(template.name) or self.library.get_task(template.name).template
+                raise DuplicateTask(name=template.name, first=taken.span)
+            names[template.name] = template
+        for template in templates:
+            self.library.register_task(definition_of(template))
+
+    def _run(self, codes: list[Code]) -> Any:
+        value = None
+        for code in codes:
+            value = code(self.global_env)
+        check_finite(value, self._machine.limits.size)
+        return value

@@ -1,0 +1,103 @@
+"""Forms that choose: if, cond, and, or, try, conditions."""
+
+from typing import Any
+
+from weft.evaluator.compiler import Code, Compiler, Form
+from weft.evaluator.env import Env
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.forms.names import check_bindable
+from weft.evaluator.machine import current_branch
+from weft.language.tree import And, Cond, If, Node, Or, Try
+
+
+def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
+    test = compiler.compile(node.test)
+    then = compiler.compile(node.then, is_tail=is_tail)
+    if node.otherwise is None:
+        return lambda env: then(env) if test(env) else None
+    otherwise = compiler.compile(node.otherwise, is_tail=is_tail)
+    return lambda env: then(env) if test(env) else otherwise(env)
+
+
+def compile_cond(compiler: Compiler, node: Cond, is_tail: bool) -> Code:
+    clauses = [
+        (
+            compiler.compile(clause.test),
+            None if clause.body is None else compiler.compile(clause.body, is_tail=is_tail),
+        )
+        for clause in node.clauses
+    ]
+    otherwise = None if node.otherwise is None else compiler.compile(node.otherwise, is_tail=is_tail)
+
+    def choose(env: Env) -> Any:
+        for test, body in clauses:
+            value = test(env)
+            if value:
+                return value if body is None else body(env)
+        return None if otherwise is None else otherwise(env)
+
+    return choose
+
+
+def compile_and(compiler: Compiler, node: And, is_tail: bool) -> Code:
+    if not node.items:
+        return lambda env: True
+    first = [compiler.compile(item) for item in node.items[:-1]]
+    last = compiler.compile(node.items[-1], is_tail=is_tail)
+
+    def both(env: Env) -> Any:
+        for item in first:
+            value = item(env)
+            if not value:
+                return value
+        return last(env)
+
+    return both if first else last
+
+
+def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
+    if not node.items:
+        return lambda env: False
+    first = [compiler.compile(item) for item in node.items[:-1]]
+    last = compiler.compile(node.items[-1], is_tail=is_tail)
+
+    def either(env: Env) -> Any:
+        for item in first:
+            value = item(env)
+            if value:
+                return value
+        return last(env)
+
+    return either if first else last
+
+
+def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
+    check_bindable(node.name, node.span)
+    name = node.name
+    body = compiler.compile(node.body)  # not in tail position: it must end inside the `try`
+    handler = compiler.compile(node.handler, is_tail=is_tail)
+
+    def attempt(env: Env) -> Any:
+        try:
+            return body(env)
+        except TaskFailed as error:
+            if is_of_outer_scope(error):
+                raise
+            failed = error.result()
+        return handler(Env((name,), (failed,), env))
+
+    return attempt
+
+
+def is_of_outer_scope(error: TaskFailed) -> bool:
+    """Whether the budget that is used up belongs to the running scope or one around it."""
+    return isinstance(error, BudgetExceeded) and error.scope in current_branch().scope.chain()
+
+
+BRANCHING_FORMS: dict[type[Node], Form] = {
+    If: compile_if,
+    Cond: compile_cond,
+    And: compile_and,
+    Or: compile_or,
+    Try: compile_try,
+}

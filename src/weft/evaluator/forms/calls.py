@@ -1,0 +1,207 @@
+"""Calls: of built-ins, found when compiled, and of whatever a name or an expression gives.
+
+Every call gives a frame, which is a tail call; elsewhere `_run` runs it. The codes for one, two and three
+arguments are written out: calls are where programs spend their time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weft.evaluator.budget import Meter
+from weft.evaluator.compiler import Code, Compiler, Form, by_name
+from weft.evaluator.env import Env
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.forms.built_in_calls import compile_built_in_call
+from weft.evaluator.forms.places import placed, unbound
+from weft.evaluator.functions import Closure, Frame, new_frame
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.tree import Apply, FunctionCall, Node
+
+Completion = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+
+def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool) -> Code:
+    """A call by name: of a local closure, a template, a tool, or a built-in."""
+    if node.func_name in BUILT_IN_NAMES:
+        return compile_built_in_call(compiler, node)
+    arguments = [compiler.compile(argument) for argument in node.args]
+    complete = _completion(compiler, node)
+    if ":" in node.func_name:
+        call = _tool_call(compiler, node, arguments)
+    elif node.keywords or not 1 <= len(arguments) <= 3:
+        call = _call(compiler, node, _reader(node), arguments, complete)
+    else:
+        written_out = (_call_1, _call_2, _call_3)[len(arguments) - 1]
+        call = written_out(compiler.machine.meter, node, arguments, complete)
+    return call if is_tail else _run(call, node)
+
+
+def compile_apply(compiler: Compiler, node: Apply, is_tail: bool) -> Code:
+    """A call of what an expression gives."""
+    arguments = [compiler.compile(argument) for argument in node.args]
+    function = compiler.compile(node.function)
+    call = _call(compiler, node, function, arguments, _completion(compiler, node))
+    return call if is_tail else _run(call, node)
+
+
+def _run(call: Code, node: Node) -> Code:
+    """A call that is not in tail position: runs the frame, and those that follow from it."""
+
+    def run(env: Env) -> Any:
+        try:
+            value = call(env)
+            while value.__class__ is Frame:
+                value = value.code(value)
+        except RecursionError as error:
+            raise placed(error, node) from None
+        return value
+
+    return run
+
+
+def _reader(node: FunctionCall) -> Code:
+    name = node.func_name
+
+    def read(env: Env) -> Any:
+        try:
+            return env[name]
+        except NameError:
+            raise unbound(name, env, node) from None
+
+    return read
+
+
+def _call(
+    compiler: Compiler,
+    node: FunctionCall | Apply,
+    function: Code,
+    arguments: Sequence[Code],
+    complete: Completion,
+) -> Code:
+    keywords = [(name, compiler.compile(value)) for name, value in node.keywords]
+
+    def call(env: Env) -> Any:
+        called = function(env)
+        values = [argument(env) for argument in arguments]
+        return complete(called, values, {keyword: value(env) for keyword, value in keywords})
+
+    return call
+
+
+def _tool_call(compiler: Compiler, node: FunctionCall, arguments: Sequence[Code]) -> Code:
+    name = node.func_name
+    keywords = [(keyword, compiler.compile(value)) for keyword, value in node.keywords]
+
+    def call(env: Env) -> Any:
+        values = [argument(env) for argument in arguments]
+        named = {keyword: value(env) for keyword, value in keywords}
+        try:
+            return compiler.task_calls.call_tool(compiler, name, values, named, node.span)
+        except Exception as error:
+            raise placed(error, node, name) from None
+
+    return call
+
+
+def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
+    """How a call goes on once all is evaluated, when it is none of those that are written out."""
+    meter = compiler.machine.meter
+
+    def complete(called: Any, values: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        try:
+            if called.__class__ is not Closure:
+                return compiler.invoke(called, values, keywords, node.span)
+            meter.count(1)
+            return called.frame(by_name(called, values, keywords) if keywords else values)
+        except Exception as error:
+            raise placed(error, node) from None
+
+    return complete
+
+
+def _call_1(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+    name = node.func_name
+    (first,) = arguments
+
+    def call(env: Env) -> Any:
+        try:
+            function = env[name]
+        except NameError:
+            raise unbound(name, env, node) from None
+        x = first(env)
+        if function.__class__ is not Closure or function.arity != 1:
+            return complete(function, (x,), {})
+        frame = new_frame(Frame)
+        frame[function.parameters[0]] = x
+        frame.outer = function.env
+        frame.code = function.code
+        meter.left -= 1
+        if meter.left < 0:
+            _refill(meter, node)
+        return frame
+
+    return call
+
+
+def _call_2(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+    name = node.func_name
+    first, second = arguments
+
+    def call(env: Env) -> Any:
+        try:
+            function = env[name]
+        except NameError:
+            raise unbound(name, env, node) from None
+        x = first(env)
+        y = second(env)
+        if function.__class__ is not Closure or function.arity != 2:
+            return complete(function, (x, y), {})
+        frame = new_frame(Frame)
+        frame[function.parameters[0]] = x
+        frame[function.parameters[1]] = y
+        frame.outer = function.env
+        frame.code = function.code
+        meter.left -= 1
+        if meter.left < 0:
+            _refill(meter, node)
+        return frame
+
+    return call
+
+
+def _call_3(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+    name = node.func_name
+    first, second, third = arguments
+
+    def call(env: Env) -> Any:
+        try:
+            function = env[name]
+        except NameError:
+            raise unbound(name, env, node) from None
+        x = first(env)
+        y = second(env)
+        z = third(env)
+        if function.__class__ is not Closure or function.arity != 3:
+            return complete(function, (x, y, z), {})
+        frame = new_frame(Frame)
+        frame[function.parameters[0]] = x
+        frame[function.parameters[1]] = y
+        frame[function.parameters[2]] = z
+        frame.outer = function.env
+        frame.code = function.code
+        meter.left -= 1
+        if meter.left < 0:
+            _refill(meter, node)
+        return frame
+
+    return call
+
+
+def _refill(meter: Meter, node: Node) -> None:
+    try:
+        meter.refill()
+    except TaskFailed as error:
+        raise placed(error, node) from None
+
+
+CALL_FORMS: dict[type[Node], Form] = {FunctionCall: compile_function_call, Apply: compile_apply}

@@ -1,0 +1,211 @@
+"""Forms that repeat, run concurrently, or bound what runs inside them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.evaluator.budget import BUDGETS, Scope
+from weft.evaluator.compiler import Code, Compiler, Form
+from weft.evaluator.effects import ContextQuery, Step
+from weft.evaluator.env import Env
+from weft.evaluator.errors import program_error
+from weft.evaluator.forms.places import placed
+from weft.evaluator.machine import current_branch
+from weft.evaluator.results import TaskResult
+from weft.evaluator.values import fields_of, is_number, kind_of, to_json, to_text
+from weft.language.expressions import read_condition
+from weft.language.problems import refuse
+from weft.language.suggestions import nearest
+from weft.language.tree import (
+    Condition,
+    GetContext,
+    IterativeLoop,
+    Loop,
+    Node,
+    Parallel,
+    WithBudget,
+    WithTimeout,
+)
+
+
+def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
+    count, body = compiler.compile(node.count), compiler.compile(node.body)
+    meter = compiler.machine.meter
+
+    def repeat(env: Env) -> Any:
+        times = count(env)
+        value = None
+        try:
+            for _ in range(_whole(times, "the count of a loop")):
+                meter.count(1)
+                value = body(env)
+        except Exception as error:
+            raise placed(error, node, "loop") from None
+        return value
+
+    return repeat
+
+
+def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: bool) -> Code:
+    limit, initial = compiler.compile(node.max_iterations), compiler.compile(node.initial)
+    executor, controller = compiler.compile(node.executor), compiler.compile(node.controller)
+    validator = None if node.validator is None else compiler.compile(node.validator)
+    meter = compiler.machine.meter
+
+    def iterate(env: Env) -> Any:
+        times, state = limit(env), initial(env)
+        execute, control = executor(env), controller(env)
+        validate = None if validator is None else validator(env)
+        try:
+            result = state
+            for number in range(1, _whole(times, ":max-iterations") + 1):
+                meter.count(1)
+                result = compiler.invoke(execute, (state, number), None, node.span)
+                checked = None
+                if validate is not None:
+                    checked = compiler.invoke(validate, (result, number), None, node.span)
+                verdict = compiler.invoke(control, (result, checked, number), None, node.span)
+                is_last, state = _decision(verdict)
+                if is_last:
+                    return state
+            return result
+        except Exception as error:
+            raise placed(error, node, "iterative-loop") from None
+
+    return iterate
+
+
+def _decision(verdict: Any) -> tuple[bool, Any]:
+    """What the controller said: whether to stop, and the value or the next state."""
+    if verdict.__class__ is list and len(verdict) == 2 and verdict[0] in ("stop", "continue"):
+        return verdict[0] == "stop", verdict[1]
+    raise program_error(
+        "bad-value", "the controller gives (list 'stop value) or (list 'continue state); "
+        f"this one gave {kind_of(verdict)}",
+    )  # fmt: skip
+
+
+def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
+    items = [compiler.compile(item) for item in node.items]
+
+    def together(env: Env) -> list[Any]:
+        try:
+            return compiler.machine.each(len(items), lambda index: items[index](env))
+        except Exception as error:
+            raise placed(error, node, "parallel") from None
+
+    return together
+
+
+def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -> Code:
+    seconds, body = compiler.compile(node.seconds), compiler.compile(node.body)
+    machine = compiler.machine
+
+    def bounded(env: Env) -> Any:
+        limit = seconds(env)
+        try:
+            if not is_number(limit) or limit < 0:
+                raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
+            scope = Scope({}, current_branch().scope, seconds=limit, now=machine.now())
+            return machine.within(scope, lambda: body(env))
+        except Exception as error:
+            raise placed(error, node, "with-timeout") from None
+
+    return bounded
+
+
+def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> Code:
+    for name, _ in node.limits:
+        if name not in BUDGETS:
+            known = ", ".join(BUDGETS)
+            hint = nearest(name, BUDGETS)
+            raise refuse(node.span, "unknown-keyword", f"':{name}' is no budget{hint}; there are {known}")
+    limits = [(name, compiler.compile(value)) for name, value in node.limits]
+    body, machine = compiler.compile(node.body), compiler.machine
+
+    def bounded(env: Env) -> Any:
+        values = {name: value(env) for name, value in limits}
+        try:
+            for name, value in values.items():
+                if not is_number(value) or value < 0:
+                    raise program_error(
+                        "wrong-type", f"the budget :{name} is a number; this is {_shown(value)}"
+                    )
+            scope = Scope(values, current_branch().scope)
+            return machine.within(scope, lambda: body(env))
+        except Exception as error:
+            raise placed(error, node, "with-budget") from None
+
+    return bounded
+
+
+def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Code:
+    condition = read_condition(node.text, node.span)
+
+    def hold(env: Env) -> Any:
+        def lookup(name: str) -> Any:
+            return as_condition_value(env[name])
+
+        return condition.evaluate(lookup)
+
+    return hold
+
+
+def as_condition_value(value: Any) -> Any:
+    """A value as conditions see it: of a task result its fields, then those of its parsed content."""
+    if value.__class__ is not TaskResult:
+        return to_json(value)
+    parsed = value.parsed_content
+    return to_json({**(parsed if parsed.__class__ is dict else {}), **fields_of(value)})
+
+
+_QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "query": ("query", to_text),
+    "inputs": ("inputs", to_json),
+    "strategy": ("matching_strategy", to_text),
+    "inherited": ("inherited_context", to_text),
+    "previous": ("previous_outputs", to_text),
+}
+
+
+def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> Code:
+    for name, _ in node.keywords:
+        if name not in _QUERY_FIELDS:
+            raise refuse(
+                node.span, "unknown-keyword", f"get-context has no ':{name}'{nearest(name, _QUERY_FIELDS)}"
+            )
+    keywords = [(*_QUERY_FIELDS[name], compiler.compile(value)) for name, value in node.keywords]
+    machine = compiler.machine
+
+    def ask(env: Env) -> Any:
+        fields = {field: convert(value(env)) for field, convert, value in keywords}
+        try:
+            if not isinstance(fields.get("inputs", {}), dict):
+                raise program_error("wrong-type", f":inputs is a dict; this is {kind_of(fields['inputs'])}")
+            query = ContextQuery(**fields)
+            step = Step(machine.next_key(), query, node.span)
+            return machine.wait(machine.effects.get_context(step, query))
+        except Exception as error:
+            raise placed(error, node, "get-context") from None
+
+    return ask
+
+
+def _whole(value: Any, what: str) -> int:
+    if value.__class__ is not int or value < 0:
+        raise program_error("wrong-type", f"{what} is a whole number from 0; this is {_shown(value)}")
+    return int(value)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if is_number(value) else kind_of(value)
+
+
+LOOP_FORMS: dict[type[Node], Form] = {
+    Loop: compile_loop,
+    IterativeLoop: compile_iterative_loop,
+    Parallel: compile_parallel,
+    WithTimeout: compile_with_timeout,
+    WithBudget: compile_with_budget,
+    Condition: compile_condition,
+    GetContext: compile_get_context,
+}

@@ -1,0 +1,65 @@
+"""Effects that count against the budget of the branch that asks."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from weft.evaluator.budget import Scope
+from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
+from weft.evaluator.machine import current_branch
+from weft.evaluator.results import TaskResult
+
+T = TypeVar("T")
+
+
+class MeteredEffects:
+    """Passes on to other effects. A call is counted before it is made, in the branch that makes it.
+
+    Tokens and cost are counted when the answer is there, from `notes.usage` of the result: `tokens` (or
+    `input_tokens` and `output_tokens`) and `cost`.
+    """
+
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
+
+    def call_model(self, step: Step, call: ModelCall) -> Coroutine[Any, Any, TaskResult]:
+        scope = _counted()
+        return _paid(scope, self._effects.call_model(step, call))
+
+    def run_script(self, step: Step, run: ScriptRun) -> Coroutine[Any, Any, ScriptOutcome]:
+        _counted()
+        return self._effects.run_script(step, run)
+
+    def call_tool(self, step: Step, call: ToolCall) -> Coroutine[Any, Any, Any]:
+        _counted()
+        return self._effects.call_tool(step, call)
+
+    def get_context(self, step: Step, query: ContextQuery) -> Coroutine[Any, Any, dict[str, Any]]:
+        _counted()
+        return self._effects.get_context(step, query)
+
+    def around(
+        self, step: Step, body: Callable[[], Awaitable[TaskResult]]
+    ) -> Coroutine[Any, Any, TaskResult]:
+        return self._effects.around(step, body)
+
+    def log(self, message: str) -> None:
+        self._effects.log(message)
+
+    def tools(self) -> frozenset[str] | None:
+        return self._effects.tools()
+
+
+def _counted() -> Scope:
+    scope = current_branch().scope
+    scope.spend("calls", 1)
+    return scope
+
+
+async def _paid(scope: Scope, answer: Awaitable[TaskResult]) -> TaskResult:
+    result = await answer
+    usage = result.notes.get("usage")
+    if isinstance(usage, dict):
+        tokens = usage.get("tokens", usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
+        scope.spend("tokens", tokens or 0)
+        scope.spend("cost", usage.get("cost") or 0)
+    return result
