@@ -70,6 +70,8 @@ class Compiler:
         self.library = library
         self.global_env = global_env if global_env is not None else GlobalEnv(library)
         self.task_calls = task_calls or NoTaskCalls()
+        self.bodies: dict[str, tuple[TaskDefinition, Code]] = {}
+        """Compiled bodies of templates by name, each with the definition it was compiled from."""
         self._forms = forms
 
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:

@@ -138,7 +138,7 @@ class Effects(Protocol):
     """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
 
     async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
-        """The model's answer; the evaluator parses it."""
+        """The model's answer; the evaluator parses it. `notes.usage` (`tokens`, `cost`) is counted."""
         ...
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
@@ -163,4 +163,8 @@ class Effects(Protocol):
 
     def tools(self) -> frozenset[str] | None:
         """The names of the tools there are; None when that cannot be said."""
+        ...
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text of a JSON Schema file that the program `source` names; raises OSError."""
         ...

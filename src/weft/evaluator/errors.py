@@ -25,7 +25,8 @@ class TaskFailed(AuthorError):
     def result(self) -> TaskResult:
         """The failed result that `catch` receives."""
         error: dict[str, Any] = msgspec.to_builtins(self.error)
-        return TaskResult(content=self.error.content or "", status="FAILED", notes={"error": error})
+        notes = {**(error.get("notes") or {}), "error": error}
+        return TaskResult(content=self.error.content or "", status="FAILED", notes=notes)
 
     def problems(self) -> list[dict[str, Any]]:
         """Where it happened, if that is known."""

@@ -15,6 +15,7 @@ from weft.evaluator.forms.names import check_bindable
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
+from weft.evaluator.operators import OPERATORS, template_calls
 from weft.evaluator.values import check_finite
 from weft.language.deep import deep_stack
 from weft.language.library import DuplicateTask, TaskLibrary, definition_of
@@ -43,9 +44,9 @@ class Evaluator:
         self._compiler = Compiler(
             self._machine,
             self.library,
-            {**FORMS, **(operators or {})},
+            {**FORMS, **(OPERATORS if operators is None else operators)},
             global_env=self.global_env,
-            task_calls=task_calls,
+            task_calls=task_calls or template_calls,
         )
 
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:

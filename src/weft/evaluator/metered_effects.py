@@ -48,6 +48,9 @@ class MeteredEffects:
     def tools(self) -> frozenset[str] | None:
         return self._effects.tools()
 
+    def schema_text(self, path: str, source: str) -> str:
+        return self._effects.schema_text(path, source)
+
 
 def _counted() -> Scope:
     scope = current_branch().scope

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, get_args
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 ReturnStatus = Literal["COMPLETE", "CONTINUATION", "FAILED"]
@@ -88,3 +89,33 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
     parsed_content: Any | UnsetType = field(default=UNSET, name="parsedContent")
     notes: dict[str, Any] = field(default_factory=dict)
     """Free; `error` holds the TaskError of a failed task, as JSON."""
+
+    @property
+    def value(self) -> Any:
+        """What the task says: its parsed content, else its content."""
+        return self.content if self.parsed_content is UNSET else self.parsed_content
+
+    def field(self, name: str) -> Any:
+        """A field of the result, else of its parsed content; raises KeyError."""
+        match name:
+            case "content" | "status" | "criteria" | "notes":
+                return getattr(self, name)
+            case "parsedContent" | "parsed_content":
+                return None if self.parsed_content is UNSET else self.parsed_content
+        if isinstance(self.parsed_content, dict):
+            return self.parsed_content[name]
+        raise KeyError(name)
+
+    def with_notes(self, **notes: Any) -> "TaskResult":
+        """The result with further notes."""
+        return msgspec.structs.replace(self, notes={**self.notes, **notes})
+
+
+def error_of(result: TaskResult) -> TaskError:
+    """The error of a failed result: `notes.error`, or what can be said without it."""
+    try:
+        error: TaskError = msgspec.convert(result.notes.get("error"), TaskError)
+    except msgspec.ValidationError:
+        message = result.content or "the task failed and said nothing"
+        return TaskFailure("unexpected_error", message, content=result.content, notes=result.notes or None)
+    return error

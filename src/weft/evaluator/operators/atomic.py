@@ -1,0 +1,98 @@
+"""The atomic task: one request to a model, and one more when its answer does not fit."""
+
+import msgspec
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.effects import Files, ModelCall, Repair
+from weft.evaluator.env import Env
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import ask, completed
+from weft.evaluator.operators.surroundings import surroundings
+from weft.evaluator.operators.task import Entered, TaskCode
+from weft.evaluator.operators.texts import FilledText, fill_all
+from weft.evaluator.outputs import BadOutput, format_failure
+from weft.evaluator.results import TaskResult
+from weft.language.problems import refuse
+from weft.language.tree import Atomic, Text
+
+
+def atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
+    """Compile an atomic task."""
+    task = AtomicTask(compiler, node)
+
+    def run(env: Env) -> TaskResult:
+        entered = task.enter(env)
+        return task.leave(entered, task.answer(task.call(entered)))
+
+    return run
+
+
+class AtomicTask(TaskCode):
+    """An atomic task, compiled."""
+
+    node: Atomic
+
+    def __init__(self, compiler: Compiler, node: Atomic) -> None:
+        super().__init__(compiler, node, "atomic")
+        if node.prompt is None:
+            raise refuse(node.span, "missing-field", "an atomic task needs instructions or a description")
+        files = node.file_paths
+        self._texts = [
+            _compiled(compiler, text)
+            for text in (
+                node.prompt,
+                node.description if node.instructions is not None else None,
+                node.system,
+                files.text if files is not None else None,
+                *(files.paths if files is not None else ()),
+            )
+        ]
+
+    def call(self, entered: Entered) -> ModelCall:
+        """The request, with every placeholder filled."""
+        node, around = self.node, surroundings()
+        prompt, description, system, query, *paths = fill_all(
+            self._texts, entered.inner, self.compiler.library
+        )
+        files = node.file_paths
+        is_default = node.model is None
+        return ModelCall(
+            prompt=prompt or "",
+            system=system,
+            description=description if node.instructions is not None else prompt,
+            template=entered.template,
+            subtype=node.subtype,
+            model=around.model if is_default else node.model,
+            provider=node.provider or (around.provider if is_default else None),
+            criteria=node.criteria,
+            inputs=self.data(entered.inputs),
+            output_format=node.output_format,
+            output_schema=self.shape.schema if self.shape is not None else None,
+            context=self.payload(entered),
+            files=None if files is None else Files(files.source, tuple(path or "" for path in paths), query),
+            tools=node.tools,
+            history=node.history,
+            timeout_seconds=node.timeout_seconds,
+            reuse=node.reuse,
+        )
+
+    def answer(self, call: ModelCall) -> TaskResult:
+        """The model's answer in the format that was asked for; it is asked once more when it does not fit."""
+        result = self._ask(call)
+        try:
+            return self.parsed(result)
+        except BadOutput as problem:
+            if self.node.disable_reparsing:
+                raise format_failure(problem, result.content, self.node.span) from None
+            repair = Repair(result.content, str(problem))
+        again = self._ask(msgspec.structs.replace(call, repair=repair))
+        return self.settled(again).with_notes(repaired=True)
+
+    def _ask(self, call: ModelCall) -> TaskResult:
+        effects = self.compiler.machine.effects
+        result: TaskResult = ask(self.compiler, call, self.node.span, effects.call_model)
+        return completed(result, self.node.span)
+
+
+def _compiled(compiler: Compiler, text: Text | None) -> FilledText | None:
+    return None if text is None else FilledText(compiler, text)

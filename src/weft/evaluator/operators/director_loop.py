@@ -1,0 +1,136 @@
+"""The director-evaluator loop: direct, perhaps run a script, evaluate; until it succeeds."""
+
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.env import Env
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of
+from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.operators.script import ScriptTask
+from weft.evaluator.operators.steps import part_failed
+from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
+from weft.evaluator.operators.texts import FilledText, fill_all
+from weft.evaluator.plain import as_text
+from weft.evaluator.results import TaskResult
+from weft.language.problems import refuse
+from weft.language.tree import DirectorEvaluatorLoop, Node
+
+DEFAULT_ITERATIONS = 5
+
+NAMES = (
+    "user_query",
+    "evaluation_feedback",
+    "current_iteration",
+    "director_result",
+    "script_output",
+    "script_errors",
+    "script_exit_code",
+    "evaluation",
+)
+"""What the parts of a loop can name; nil as long as there is nothing."""
+
+
+def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
+    """Compile a loop."""
+    if node.director is None:
+        raise refuse(node.span, "missing-field", "a director_evaluator_loop needs a director")
+    if node.max_iterations is not None and node.max_iterations < 1:
+        raise refuse(node.span, "bad-value", "max_iterations must be at least 1")
+    task = LoopTask(compiler, node, node.director)
+
+    def run(env: Env) -> TaskResult:
+        entered = task.enter(env)
+        entered.inner.update(dict.fromkeys(NAMES) | {"user_query": task.query(entered)})
+        history = SequentialHistory(task.settings)
+        return task.compose(entered, lambda: task.iterate(entered.inner, history), history=history)
+
+    return run
+
+
+class LoopTask(TaskCode):
+    """A loop, compiled."""
+
+    node: DirectorEvaluatorLoop
+
+    def __init__(self, compiler: Compiler, node: DirectorEvaluatorLoop, director: Node) -> None:
+        super().__init__(compiler, node, "director_evaluator_loop")
+        self._prompt = None if node.prompt is None else FilledText(compiler, node.prompt)
+        self._director = compiler.compile(director)
+        self._evaluator = None if node.evaluator is None else compiler.compile(node.evaluator)
+        self._script = None if node.script is None else ScriptTask(compiler, node.script)
+        condition = node.termination_condition
+        self._condition = None if condition is None else compiler.compile(condition)
+
+    def query(self, entered: Entered) -> Any:
+        """`user_query`: the input of that name, else what is bound where the loop stands, else its prompt."""
+        if "user_query" in entered.inputs:
+            return entered.inputs["user_query"]
+        try:
+            return entered.outer.find("user_query")["user_query"]
+        except NameError:
+            return fill_all([self._prompt], entered.inner, self.compiler.library)[0]
+
+    def iterate(self, env: Env, history: SequentialHistory) -> TaskResult:
+        """The last result of the director, and why the loop ended."""
+        limit = self.node.max_iterations or DEFAULT_ITERATIONS
+        for iteration in range(1, limit + 1):
+            env["current_iteration"] = iteration
+            result = self._part("director", iteration, self._director, env)
+            history.add(f"director {iteration}", result)
+            env["director_result"] = result
+            self._run_script(env, iteration)
+            ended = self._evaluate(env, iteration, history)
+            if ended is not None or iteration == limit:
+                return result.with_notes(
+                    iterations=iteration,
+                    terminated_by=ended or "max_iterations",
+                    evaluation=env["evaluation"],
+                )
+        raise AssertionError("a loop has at least one iteration")
+
+    def _part(self, part: str, iteration: int, code: Code, env: Env) -> TaskResult:
+        try:
+            return as_task_result(code(env), self.node.span)
+        except TaskFailed as error:
+            raise self._failed(error, part, iteration) from error
+
+    def _run_script(self, env: Env, iteration: int) -> None:
+        """Run the script, if there is one; how it ends is for the evaluator to judge."""
+        if self._script is None:
+            return
+        try:
+            entered = self._script.enter(env)
+            outcome = self._script.outcome(entered, default_stdin=as_text(env["director_result"]))
+        except TaskFailed as error:
+            raise self._failed(error, "script", iteration) from error
+        env["script_output"] = outcome.stdout
+        env["script_errors"] = outcome.stderr
+        env["script_exit_code"] = outcome.exit_code
+
+    def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
+        """Judge the iteration; gives the reason to end, if there is one."""
+        code = self._evaluator or chosen_evaluator(self.compiler, self.node, NAMES)
+        result = self._part("evaluator", iteration, code, env)
+        history.add(f"evaluator {iteration}", result)
+        try:
+            evaluation = evaluation_of(result, self.node.span)
+        except TaskFailed as error:
+            raise _with_iteration(error, iteration) from None
+        env["evaluation"] = evaluation
+        env["evaluation_feedback"] = evaluation.get("feedback")
+        if evaluation["success"]:
+            return "success"
+        return "condition" if self._condition is not None and self._condition(env) else None
+
+    def _failed(self, error: TaskFailed, part: str, iteration: int) -> TaskFailed:
+        message = f"the {part} failed in iteration {iteration}"
+        return part_failed(error, message, self.node.span, {"iteration": iteration, "part": part})
+
+
+def _with_iteration(error: TaskFailed, iteration: int) -> TaskFailed:
+    changed = msgspec.structs.replace(error.error, details={"iteration": iteration, "part": "evaluator"})
+    return TaskFailed(changed, span=error.span)

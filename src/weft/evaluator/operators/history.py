@@ -1,0 +1,68 @@
+"""What the steps of a composite task gave so far."""
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from weft.evaluator.plain import result_json
+from weft.evaluator.results import TaskResult
+from weft.language.task_fields import ContextManagement
+from weft.limits import MAX_SHOWN_CHARACTERS
+
+
+class StepOutput(Struct, frozen=True):
+    """One step that is done."""
+
+    title: str
+    result: TaskResult
+
+
+class SequentialHistory:
+    """The outputs of earlier steps, and how much of them later steps are told.
+
+    It lives in the evaluator: nothing of it counts against a model's window but what `text` gives.
+    """
+
+    def __init__(self, settings: ContextManagement) -> None:
+        self.outputs: list[StepOutput] = []
+        self._settings = settings
+
+    def add(self, title: str, result: TaskResult) -> None:
+        """Keep the result of the step that ended now."""
+        self.outputs.append(StepOutput(title, result))
+
+    def results(self) -> list[TaskResult]:
+        """The results so far, as a new list."""
+        return [output.result for output in self.outputs]
+
+    def text(self) -> str | None:
+        """What the next step is told as its `previous_outputs`; None: nothing."""
+        if not self._settings.accumulate_data or not self.outputs:
+            return None
+        if self._settings.accumulation_format == "full_output":
+            return "\n\n".join(
+                f"[{number}] {output.title}\n{output.result.content}"
+                for number, output in enumerate(self.outputs, 1)
+            )
+        return "\n".join(_line(number, output) for number, output in enumerate(self.outputs, 1))
+
+    def notes(self) -> list[dict[str, Any]]:
+        """One short entry per step, for the notes of the whole."""
+        return [
+            {"step": index, "title": output.title, "status": output.result.status}
+            for index, output in enumerate(self.outputs)
+        ]
+
+    def partial_results(self) -> list[dict[str, Any]]:
+        """The results so far as JSON, for the details of a failure."""
+        return [result_json(output.result) for output in self.outputs]
+
+
+def _line(number: int, output: StepOutput) -> str:
+    """A step in one line: its title, its status, and its notes as far as they are short."""
+    line = f"{number}. {output.title}: {output.result.status}"
+    if not output.result.notes:
+        return line
+    notes = json.dumps(output.result.notes, ensure_ascii=False)
+    return f"{line} {notes[:MAX_SHOWN_CHARACTERS]}{'...' if len(notes) > MAX_SHOWN_CHARACTERS else ''}"

@@ -1,0 +1,104 @@
+"""The reduce task: the inner task for every input at once, then a fold over what they gave, in order."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.env import Env
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.operators.steps import part_failed
+from weft.evaluator.operators.surroundings import inside, surroundings
+from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
+from weft.evaluator.plain import result_json
+from weft.evaluator.results import TaskResult
+from weft.language.problems import refuse
+from weft.language.tree import Reduce
+
+
+def reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
+    """Compile a reduce task."""
+    if node.reduction_task is None:
+        raise refuse(node.span, "missing-field", "a reduce task needs a reduction_task")
+    task = ReduceTask(compiler, node, compiler.compile(node.reduction_task))
+
+    def run(env: Env) -> TaskResult:
+        entered = task.enter(env)
+        initial = task.initial_value(env)
+        history = SequentialHistory(task.settings)
+        return task.compose(entered, lambda: task.fold(entered, initial, history))
+
+    return run
+
+
+class ReduceTask(TaskCode):
+    """A reduce task, compiled."""
+
+    node: Reduce
+
+    def __init__(self, compiler: Compiler, node: Reduce, reduction: Code) -> None:
+        super().__init__(compiler, node, "reduce")
+        self._initial = None if node.initial_value is None else compiler.compile(node.initial_value)
+        self._inner = None if node.inner_task is None else compiler.compile(node.inner_task)
+        self._reduction = reduction
+
+    def initial_value(self, env: Env) -> Any:
+        """The accumulator to begin with; evaluated where the task stands, as inputs are."""
+        value = None if self._initial is None else self._initial(env)
+        return value.value if isinstance(value, TaskResult) else value
+
+    def fold(self, entered: Entered, initial: Any, history: SequentialHistory) -> TaskResult:
+        """The result of the last reduction; the initial value when there are no inputs."""
+        originals = list(entered.inputs.values())
+        currents = self._inner_results(entered)
+        accumulator: Any = initial
+        last = as_task_result(initial, self.node.span)
+        with inside(msgspec.structs.replace(surroundings(), history=history)):
+            for index, (original, current) in enumerate(zip(originals, currents, strict=True)):
+                env = entered.inner.child(
+                    current_result=current, accumulator=accumulator, original_input=original
+                )
+                try:
+                    last = as_task_result(self._reduction(env), self.node.span)
+                except TaskFailed as error:
+                    raise self._failed(error, "reduction", index, history.partial_results()) from error
+                history.add(f"reduction of {list(entered.inputs)[index]}", last)
+                accumulator = last.value
+        return last
+
+    def _inner_results(self, entered: Entered) -> list[Any]:
+        """What the inner task gives for every input; the inputs themselves without one."""
+        if self._inner is None:
+            return list(entered.inputs.values())
+        done: dict[int, Any] = {}
+        thunks = [
+            self._inner_thunk(self._inner, index, name, entered, done)
+            for index, name in enumerate(entered.inputs)
+        ]
+        self.compiler.machine.all(thunks)
+        return [done[index] for index in range(len(thunks))]
+
+    def _inner_thunk(
+        self, inner: Code, index: int, name: str, entered: Entered, done: dict[int, Any]
+    ) -> Callable[[], None]:
+        value = entered.inputs[name]
+
+        def run() -> None:
+            try:
+                done[index] = inner(entered.inner.child(**{name: value, "input": value}))
+            except TaskFailed as error:
+                finished = [as_task_result(done[number], self.node.span) for number in sorted(done)]
+                partial = [result_json(result) for result in finished]
+                raise self._failed(error, "inner task", index, partial) from error
+
+        return run
+
+    def _failed(self, error: TaskFailed, part: str, index: int, partial: list[dict[str, Any]]) -> TaskFailed:
+        total = len(self.node.inputs)
+        details = {"failedStep": index, "totalSteps": total, "partialResults": partial}
+        return part_failed(
+            error, f"the {part} failed for input {index + 1} of {total}", self.node.span, details
+        )

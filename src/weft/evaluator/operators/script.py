@@ -1,0 +1,137 @@
+"""The script task: a program that is run. Values reach it as argv, standard input and environment."""
+
+import shlex
+from typing import Any
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.effects import ScriptOutcome, ScriptRun
+from weft.evaluator.env import Env
+from weft.evaluator.errors import ProgramError
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import ask, failed, mistake
+from weft.evaluator.operators.task import Entered, TaskCode
+from weft.evaluator.operators.texts import FilledText, fill_all
+from weft.evaluator.plain import as_text
+from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
+from weft.language.tree import Script
+
+COMMAND = "command"
+"""The input that is the command of a script which has neither `argv` nor `shell`."""
+
+
+def script(compiler: Compiler, node: Script, is_tail: bool) -> Code:
+    """Compile a script task."""
+    task = ScriptTask(compiler, node)
+
+    def run(env: Env) -> TaskResult:
+        entered = task.enter(env)
+        return task.leave(entered, task.result(task.outcome(entered)))
+
+    return run
+
+
+class ScriptTask(TaskCode):
+    """A script task, compiled."""
+
+    node: Script
+
+    def __init__(self, compiler: Compiler, node: Script) -> None:
+        super().__init__(compiler, node, "script")
+        texts = (node.description, node.shell, *node.argv)
+        self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
+
+    def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
+        """How the program ended."""
+        run = self._run(entered, default_stdin)
+        found: ScriptOutcome = ask(
+            self.compiler, run, self.node.span, self.compiler.machine.effects.run_script
+        )
+        return found
+
+    def result(self, outcome: ScriptOutcome) -> TaskResult:
+        """The result of a program that ended well; raises TaskFailed for any other."""
+        facts = script_facts(outcome)
+        reason: TaskFailureReason
+        if outcome.is_timed_out:
+            reason, message = "execution_timeout", "the script took too long"
+            if self.node.timeout_seconds is not None:
+                message = f"the script took longer than {self.node.timeout_seconds:g} seconds"
+        elif outcome.exit_code:
+            reason, message = "execution_halted", f"the script exited with code {outcome.exit_code}"
+            last_line = outcome.stderr.strip().rpartition("\n")[2]
+            message += f": {last_line[:200]}" if last_line else ""
+        else:
+            return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
+        raise failed(TaskFailure(reason, message, content=outcome.stdout, details=facts), self.node.span)
+
+    def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
+        node = self.node
+        description, shell, *argv = fill_all(self._texts, entered.inner, self.compiler.library)
+        inputs = dict(entered.inputs)
+        words = tuple(word or "" for word in argv)
+        if not node.argv and node.shell is None:
+            words = self._command(inputs)
+        stdin = default_stdin
+        for name in ("input", "stdin"):
+            if name in inputs:
+                stdin = self._text(name, inputs.pop(name))
+        return ScriptRun(
+            argv=self._without_nul(words),
+            shell=shell,
+            stdin=stdin,
+            environment={
+                name: self._variable(name, value) for name, value in inputs.items() if _is_name(name)
+            },
+            timeout_seconds=node.timeout_seconds,
+            template=entered.template,
+            subtype=node.subtype,
+            description=description,
+            reuse=node.reuse,
+        )
+
+    def _command(self, inputs: dict[str, Any]) -> tuple[str, ...]:
+        """The words of the input `command`: a list, or a text that is split as a shell splits words."""
+        if COMMAND not in inputs:
+            raise self._refused(
+                f"a script needs a command: argv, shell, or an input named '{COMMAND}'", "missing-field"
+            )
+        command = inputs.pop(COMMAND)
+        try:
+            words = (
+                command if isinstance(command, list | tuple) else shlex.split(self._text(COMMAND, command))
+            )
+        except ValueError as error:
+            raise self._refused(f"the command cannot be split into words: {error}", "bad-value") from None
+        if not words:
+            raise self._refused("the command is empty", "bad-value")
+        return tuple(self._text(COMMAND, word) for word in words)
+
+    def _text(self, name: str, value: Any) -> str:
+        try:
+            return as_text(value)
+        except TypeError as error:
+            raise self._refused(f"the input '{name}' must be a value: {error}", "wrong-type") from None
+
+    def _variable(self, name: str, value: Any) -> str:
+        return self._without_nul((self._text(name, value),))[0]
+
+    def _without_nul(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in word for word in words):
+            raise self._refused("a NUL character cannot be part of a command or environment", "bad-value")
+        return words
+
+    def _refused(self, message: str, code: str) -> ProgramError:
+        return mistake(code, message, self.node.span)
+
+
+def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:
+    """How a program ended, under the specification's names."""
+    return {
+        "script_stdout": outcome.stdout,
+        "script_stderr": outcome.stderr,
+        "script_exit_code": outcome.exit_code,
+    }
+
+
+def _is_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier()

@@ -1,0 +1,87 @@
+"""The sequential task: steps one after the other, or all at once when they do not need each other."""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.env import Env
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.operators.steps import part_failed
+from weft.evaluator.operators.task import TaskCode, as_task_result, title_of
+from weft.evaluator.plain import as_text, result_json
+from weft.evaluator.results import TaskResult
+from weft.language.problems import refuse
+from weft.language.tree import Sequential
+
+
+def sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
+    """Compile a sequential task."""
+    if not node.steps:
+        raise refuse(node.span, "missing-field", "a sequential task needs at least one step")
+    task = SequentialTask(compiler, node)
+
+    def run(env: Env) -> TaskResult:
+        entered = task.enter(env)
+        if node.is_parallel:
+            return task.compose(entered, lambda: task.together(entered.inner))
+        history = SequentialHistory(task.settings)
+        return task.compose(entered, lambda: task.in_order(entered.inner, history), history=history)
+
+    return run
+
+
+class SequentialTask(TaskCode):
+    """A sequential task, compiled."""
+
+    node: Sequential
+
+    def __init__(self, compiler: Compiler, node: Sequential) -> None:
+        super().__init__(compiler, node, "sequential")
+        self._steps = [(step, compiler.compile(step), title_of(step)) for step in node.steps]
+
+    def in_order(self, env: Env, history: SequentialHistory) -> TaskResult:
+        """The result of the last step; each sees what those before it gave."""
+        for index, (step, code, title) in enumerate(self._steps):
+            env["steps"] = history.results()
+            if history.outputs:
+                env["last_output"] = history.outputs[-1].result.content
+            try:
+                result = as_task_result(code(env), step.span)
+            except TaskFailed as error:
+                raise self._failed(error, index, history.partial_results()) from error
+            history.add(title, result)
+        return history.outputs[-1].result.with_notes(steps=history.notes())
+
+    def together(self, env: Env) -> TaskResult:
+        """The list of what the steps give; none sees another's output."""
+        done: dict[int, TaskResult] = {}
+        self.compiler.machine.all([self._alone(index, env, done) for index in range(len(self._steps))])
+        history = SequentialHistory(self.settings)
+        for index, (_, _, title) in enumerate(self._steps):
+            history.add(title, done[index])
+        results = history.results()
+        return TaskResult(
+            content=as_text([result.content for result in results]),
+            status="COMPLETE",
+            parsed_content=[result.value for result in results],
+            notes={"steps": history.notes()},
+        )
+
+    def _alone(self, index: int, env: Env, done: dict[int, TaskResult]) -> Callable[[], None]:
+        step, code, _ = self._steps[index]
+
+        def run() -> None:
+            try:
+                done[index] = as_task_result(code(Env(outer=env)), step.span)
+            except TaskFailed as error:
+                partial = [done[number] for number in sorted(done)]
+                raise self._failed(error, index, [result_json(result) for result in partial]) from error
+
+        return run
+
+    def _failed(self, error: TaskFailed, index: int, partial: list[dict[str, Any]]) -> TaskFailed:
+        total = len(self._steps)
+        details = {"failedStep": index, "totalSteps": total, "partialResults": partial}
+        return part_failed(error, f"step {index + 1} of {total} failed", self.node.span, details)

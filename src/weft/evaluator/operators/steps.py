@@ -1,0 +1,115 @@
+"""Steps: how task operators ask for effects, and what they make of failures."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.effects import Composite, Step
+from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
+from weft.evaluator.forms.places import expression_of, placed
+from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
+from weft.evaluator.results import (
+    ResourceExhaustion,
+    TaskError,
+    TaskFailure,
+    TaskResult,
+    ValidationFailure,
+    error_of,
+)
+from weft.language.spans import NOWHERE, Span
+from weft.language.tree import Node
+
+
+def ask(
+    compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]
+) -> Any:
+    """What the effects answer to a request; a failure that names no place gets the one of the task."""
+    machine = compiler.machine
+    step = Step(machine.next_key(), request, span)
+    try:
+        return machine.wait(effect(step, request))
+    except TaskFailed as error:
+        raise placed(error, Node(span=span)) from error  # effects do not know the place
+
+
+def run_composite(
+    compiler: Compiler,
+    request: Composite,
+    span: Span,
+    body: Callable[[], TaskResult],
+    *,
+    around: Surroundings,
+    timeout_seconds: float | None = None,
+) -> TaskResult:
+    """The result of a task made of others; its steps have keys below its own."""
+    machine = compiler.machine
+
+    def code() -> TaskResult:
+        with inside(around):
+            return body()
+
+    async def perform(step: Step, _: Composite) -> TaskResult:
+        async def run() -> TaskResult:
+            return await machine.run(code, prefix=f"{step.key}/")
+
+        return await _in_time(machine.effects.around(step, run), timeout_seconds)
+
+    return completed(ask(compiler, request, span, perform), span)
+
+
+async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> TaskResult:
+    if seconds is None:
+        return await awaitable
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await awaitable
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        message = f"the task took longer than {seconds:g} seconds"
+        raise TaskFailed(TaskFailure("execution_timeout", message)) from None
+
+
+def completed(result: TaskResult, span: Span) -> TaskResult:
+    """The result, if it is one; raises TaskFailed when it failed or asks for a subtask."""
+    if result.status == "COMPLETE":
+        return result
+    if result.status == "FAILED":
+        raise failed(error_of(result), span)
+    request = result.notes.get("subtask_request")
+    details = {"subtaskRequest": request} if request is not None else None
+    message = "the task asks for a subtask, and subtasks are not available here"
+    raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
+
+
+def failed(error: TaskError, span: Span) -> TaskFailed:
+    """The failure of the task at that place, to be raised."""
+    return TaskFailed(error).at(span, expression_of(Node(span=span)))
+
+
+def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
+    """A mistake of the program at that place, to be raised; with a path it is one of an argument."""
+    error = program_error(code, message)
+    if path is not None:
+        error = ProgramError(ValidationFailure(message, path=path), code=code)
+    return error.at(span, expression_of(Node(span=span)))
+
+
+def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:
+    """The failure of a composite by the failure of a part.
+
+    A budget that is used up stays what it is: whoever set it must see it, and nobody inside may catch it.
+    """
+    if isinstance(cause, BudgetExceeded) or isinstance(cause.error, ResourceExhaustion):
+        return cause
+    error: dict[str, Any] = msgspec.to_builtins(cause.error)
+    facts = {**details, "subtaskError": error, "nestingDepth": surroundings().depth}
+    expression = (error.get("details") or {}).get("failing_expression")
+    if expression is not None:
+        facts["failing_expression"] = expression
+    text = f"{message}: {cause.error.message}"
+    failure = TaskFailure("subtask_failure", text, content=cause.error.content, details=facts)
+    return TaskFailed(failure, span=span if cause.span is NOWHERE else cause.span)

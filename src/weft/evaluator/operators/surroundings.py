@@ -1,0 +1,53 @@
+"""What a running task gets from those it runs inside, whatever scope its names come from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.results import ResourceExhaustion
+from weft.language.spans import Span
+from weft.limits import MAX_TASK_DEPTH
+
+
+class Surroundings(Struct, frozen=True):
+    """The tasks around, in as much as they matter to those inside."""
+
+    depth: int = 0
+    """How many composite tasks and template calls are around."""
+    history: SequentialHistory | None = None
+    """Of the innermost composite that has one."""
+    model: str | None = None
+    """What the innermost composite that names a model says; the default of the tasks inside."""
+    provider: str | None = None
+
+    def deeper(self, span: Span, **changes: Any) -> "Surroundings":
+        """The surroundings one level further in; raises TaskFailed where the limit is passed."""
+        if self.depth >= MAX_TASK_DEPTH:
+            message = f"tasks are nested deeper than {MAX_TASK_DEPTH} levels"
+            metrics = {"used": float(self.depth + 1), "limit": float(MAX_TASK_DEPTH)}
+            raise TaskFailed(ResourceExhaustion("depth", message, metrics=metrics), span=span)
+        return msgspec.structs.replace(self, depth=self.depth + 1, **changes)
+
+
+_CURRENT: ContextVar[Surroundings] = ContextVar("surroundings", default=Surroundings())  # noqa: B039 (frozen)
+
+
+def surroundings() -> Surroundings:
+    """Those of the code that runs now."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def inside(new: Surroundings) -> Iterator[None]:
+    """Run a block of compiled code in other surroundings. Branches that begin in it get them too."""
+    token = _CURRENT.set(new)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

@@ -1,0 +1,154 @@
+"""What all kinds of task do alike: inputs, scope, context, output, slot."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.context import ArgumentsEnv, context_payload, inner_env
+from weft.evaluator.effects import Composite, ContextPayload
+from weft.evaluator.env import Env
+from weft.evaluator.operators.inputs import Inputs
+from weft.evaluator.operators.steps import mistake, run_composite
+from weft.evaluator.operators.surroundings import Surroundings, surroundings
+from weft.evaluator.outputs import BadOutput, format_failure, parse_output
+from weft.evaluator.plain import as_data, as_result
+from weft.evaluator.results import TaskResult
+from weft.language.context import ContextKind, merged_context
+from weft.language.output_schemas import BadSchema, Shape, shape_of
+from weft.language.problems import refuse
+from weft.language.spans import Span
+from weft.language.tree import FunctionCall, Node, Reference, TaskNode
+
+TITLE_CHARACTERS = 60
+"""How much of a description stands for a step in the notes."""
+
+
+class Entered(Struct, frozen=True):
+    """A task that has begun: its inputs are evaluated."""
+
+    outer: Env
+    """Where the task stands."""
+    inner: Env
+    """Where the names inside it are looked up."""
+    inputs: dict[str, Any]
+    template: str | None
+    """The template whose body the task is."""
+
+
+class TaskCode:
+    """The part of a compiled task that every kind has."""
+
+    def __init__(self, compiler: Compiler, node: TaskNode, kind: ContextKind) -> None:
+        self.compiler = compiler
+        self.node = node
+        self.kind = kind
+        self.settings = merged_context(kind, node.context, node.span)
+        self.shape = output_shape(compiler, node)
+        self._inputs = Inputs(compiler, node)
+
+    def enter(self, env: Env) -> Entered:
+        """Evaluate the inputs where the task stands, and open its scope."""
+        inputs = self._inputs.evaluate(env)
+        template = env.template if isinstance(env, ArgumentsEnv) else None
+        return Entered(env, inner_env(env, self.settings, inputs), inputs, template)
+
+    def leave(self, entered: Entered, result: TaskResult) -> TaskResult:
+        """The finished result; its slot is bound where the task stands."""
+        if self.node.criteria is not None and result.criteria is None:
+            result = msgspec.structs.replace(result, criteria=self.node.criteria)
+        if self.node.output_slot is not None:
+            entered.outer[self.node.output_slot] = result
+        return result
+
+    def payload(self, entered: Entered) -> ContextPayload:
+        """The context that goes with a request of this task."""
+        history = surroundings().history
+        previous = None if history is None else history.text()
+        return context_payload(self.node, self.settings, entered.outer, entered.inputs, previous)
+
+    def parsed(self, result: TaskResult) -> TaskResult:
+        """The result with its content parsed as the output format says; raises BadOutput."""
+        output = self.node.output_format
+        if output is None or output.type != "json":
+            return result
+        return msgspec.structs.replace(result, parsed_content=parse_output(result.content, self.shape))
+
+    def settled(self, result: TaskResult) -> TaskResult:
+        """The result, parsed; a content that does not fit is the failure of the task."""
+        try:
+            return self.parsed(result)
+        except BadOutput as problem:
+            raise format_failure(problem, result.content, self.node.span) from None
+
+    def compose(self, entered: Entered, body: Callable[[], TaskResult], **changes: Any) -> TaskResult:
+        """Run a composite task: `changes` are those of the surroundings inside it."""
+        node = self.node
+        request = Composite(
+            kind=self.kind, name=entered.template or title_of(node), inputs=self.data(entered.inputs)
+        )
+        result = run_composite(
+            self.compiler,
+            request,
+            node.span,
+            body,
+            around=self._surroundings(changes),
+            timeout_seconds=node.timeout_seconds,
+        )
+        return self.leave(entered, self.settled(result))
+
+    def data(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs as JSON for a request."""
+        return {name: as_input(name, value, self.node.span) for name, value in inputs.items()}
+
+    def _surroundings(self, changes: dict[str, Any]) -> Surroundings:
+        if self.node.model is not None:
+            changes |= {"model": self.node.model, "provider": self.node.provider}
+        elif self.node.provider is not None:
+            changes |= {"provider": self.node.provider}
+        return surroundings().deeper(self.node.span, **{"history": None, **changes})
+
+
+def as_input(name: str, value: Any, span: Span) -> Any:
+    """A value as JSON; raises a ProgramError that names the input when it is a function."""
+    try:
+        return as_data(value)
+    except TypeError as error:
+        message = f"the input '{name}' of a task must be a value: {error}"
+        raise mistake("wrong-type", message, span, path=name) from None
+
+
+def as_task_result(value: Any, span: Span) -> TaskResult:
+    """What a part of a task gave, as a result; raises a ProgramError when it is a function."""
+    try:
+        return as_result(value)
+    except TypeError as error:
+        raise mistake("wrong-type", f"a task must give a value: {error}", span) from None
+
+
+def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
+    """The shape that the output format asks for; raises InvalidProgram when that is none."""
+    output = node.output_format
+    if output is None or output.schema is None:
+        return None
+    source = node.span.source.name
+    try:
+        return shape_of(output.schema, lambda path: compiler.machine.effects.schema_text(path, source))
+    except BadSchema as error:
+        raise refuse(node.span, "bad-value", error.message) from None
+
+
+def title_of(node: Node) -> str:
+    """A few words for a step in notes and records."""
+    if isinstance(node, FunctionCall):
+        return node.func_name
+    if isinstance(node, TaskNode):
+        prompt = node.description or node.instructions
+        words = " ".join(prompt.raw.split()) if prompt is not None else ""
+        named = node.output_slot or (node.ref if isinstance(node, Reference) else None)
+        found = named or (words[: TITLE_CHARACTERS - 3] + "..." if len(words) > TITLE_CHARACTERS else words)
+        if found:
+            return found
+    return type(node).__name__.lower()

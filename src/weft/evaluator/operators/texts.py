@@ -1,0 +1,84 @@
+"""Texts with placeholders: filled in one pass, so that a value which contains `{{` stays text."""
+
+from collections.abc import Iterable, Iterator
+
+from weft.evaluator.compiler import Compiler
+from weft.evaluator.env import Env
+from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import mistake
+from weft.evaluator.plain import as_text
+from weft.language.library import TaskLibrary
+from weft.language.spans import Span
+from weft.language.suggestions import nearest
+from weft.language.tree import FunctionCall, Node, Text, Variable
+
+
+class FilledText:
+    """A text, compiled."""
+
+    def __init__(self, compiler: Compiler, text: Text) -> None:
+        self._parts: list[str | tuple[Code, Span]] = [
+            part if isinstance(part, str) else (compiler.compile(part), part.span) for part in text.parts
+        ]
+        self.names = tuple(dict.fromkeys(_names(part for part in text.parts if isinstance(part, Node))))
+        self.span = text.span
+
+    def fill(self, env: Env) -> str:
+        """The text with the values of its placeholders."""
+        return "".join(part if isinstance(part, str) else _filled(*part, env) for part in self._parts)
+
+
+def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
+    """Every text filled; raises one ProgramError that lists every name that is not bound."""
+    wanted = list(texts)
+    names = {name: text.span for text in wanted if text is not None for name in text.names}
+    require_bound(names, env, library)
+    return [None if text is None else text.fill(env) for text in wanted]
+
+
+def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> None:
+    """Raise a ProgramError that lists every name that is not bound."""
+    missing = [name for name in names if not is_bound(name, env, library)]
+    if not missing:
+        return
+    known = list(_known(env, library))
+    if len(missing) == 1:
+        message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
+    else:
+        message = "names are not bound: " + ", ".join(f"'{name}'" for name in missing)
+    raise mistake("unbound-name", message, names[missing[0]])
+
+
+def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
+    """Whether a name is bound around here, is a template, or may be a tool."""
+    scope: Env | None = env
+    while scope is not None:
+        if name in scope:
+            return True
+        scope = scope.outer
+    return name in library or ":" in name
+
+
+def _filled(code: Code, span: Span, env: Env) -> str:
+    try:
+        return as_text(code(env))
+    except TypeError as error:
+        raise mistake("wrong-type", f"a placeholder needs a value: {error}", span) from None
+
+
+def _names(nodes: Iterable[Node]) -> Iterator[str]:
+    """The names that placeholders use, in order; arguments of calls nest only as deep as a text may."""
+    for node in nodes:
+        if isinstance(node, Variable):
+            yield node.name
+        elif isinstance(node, FunctionCall):
+            yield node.func_name
+            yield from _names([*node.args, *(value for _, value in node.keywords)])
+
+
+def _known(env: Env, library: TaskLibrary) -> Iterator[str]:
+    scope: Env | None = env
+    while scope is not None:
+        yield from scope
+        scope = scope.outer
+    yield from library.tasks

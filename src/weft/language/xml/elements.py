@@ -1,0 +1,118 @@
+"""A document as elements with exact places, read so that nothing hostile in it takes effect.
+
+expat reads it, because it tells line and column of every element, and calls us at a DOCTYPE before it has read
+what is in it, and at every level of nesting.
+"""
+
+from typing import Final
+from xml.parsers import expat  # nosec: a DOCTYPE ends the reading, so there is nothing to expand
+
+from msgspec import Struct
+
+from weft.language.problems import refuse
+from weft.language.spans import Source, Span
+from weft.language.suggestions import nearest
+from weft.language.xml.words import shown
+
+MAX_ELEMENT_DEPTH = 200
+"""Deepest nesting of elements: a hundred nested tasks. libxml2, which holds documents against the schema, ends
+at 256 in its older versions."""
+
+MAX_ATTRIBUTES = 64
+"""Most attributes of an element: far beyond the schema. libxml2 compares each with all others."""
+
+ROOTS: Final = ("program", "template", "task", "call", "cond", "director_evaluator_loop")
+"""What a document can be."""
+
+
+class Element(Struct):
+    """An element; what the schema does not know is taken out before it is read."""
+
+    tag: str
+    attributes: dict[str, str]
+    span: Span
+    is_preserved: bool
+    """`xml:space="preserve"` here or around."""
+    children: list["Element"]
+    pieces: list[str]
+    """The character data, in the pieces the parser gave."""
+    is_damaged: bool = False
+    """Something was taken out: what is missing now may have been meant."""
+
+    @property
+    def text(self) -> str:
+        """The character data directly in this element."""
+        return "".join(self.pieces)
+
+    def child(self, tag: str) -> "Element | None":
+        """The first child of that name."""
+        return next((one for one in self.children if one.tag == tag), None)
+
+
+def parse_elements(source: Source) -> Element:
+    """The root of a document; raises InvalidProgram at the first thing that is not XML or not allowed."""
+    builder = _Builder(source)
+    try:
+        builder.parser.Parse(source.text.encode(), True)
+    except expat.ExpatError as error:
+        place = Span(source, error.lineno, error.offset + 1)
+        raise refuse(place, "syntax-error", builder.explained(expat.ErrorString(error.code))) from None
+    return builder.root
+
+
+class _Builder:
+    """What expat calls."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.open: list[Element] = []
+        self.parser = expat.ParserCreate("utf-8")  # whatever the declaration says: the text is decoded already
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self.refuse_doctype
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.characters
+
+    @property
+    def here(self) -> Span:
+        return Span(self.source, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1)
+
+    def refuse_doctype(self, *_: object) -> None:
+        raise refuse(self.here, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        around = self.open[-1] if self.open else None
+        if around is None and tag not in ROOTS:
+            raise refuse(self.here, "unknown-element", _unknown_root(tag, attributes))
+        if len(self.open) == MAX_ELEMENT_DEPTH:
+            message = f"elements nest more than {MAX_ELEMENT_DEPTH} deep"
+            raise refuse(self.here, "program-too-deep", message)
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise refuse(self.here, "syntax-error", f"more than {MAX_ATTRIBUTES} attributes on one element")
+        space = attributes.get("xml:space")
+        is_preserved = space == "preserve" or (space is None and around is not None and around.is_preserved)
+        element = Element(tag, attributes, self.here, is_preserved, [], [])
+        if around is None:
+            self.root = element
+        else:
+            around.children.append(element)
+        self.open.append(element)
+
+    def end(self, _: str) -> None:
+        self.open.pop()
+
+    def characters(self, piece: str) -> None:
+        self.open[-1].pieces.append(piece)
+
+    def explained(self, reason: str) -> str:
+        """The parser's words, with the element that was open."""
+        if not self.open:
+            return "the document is empty" if reason == "no element found" else reason
+        around = self.open[-1]
+        return f"{reason}; <{shown(around.tag)}> of line {around.span.line} is open here"
+
+
+def _unknown_root(tag: str, attributes: dict[str, str]) -> str:
+    words = ", ".join(f"<{root}>" for root in ROOTS)
+    hint = "; elements of weft have no namespace: remove xmlns" if "xmlns" in attributes or ":" in tag else ""
+    return f"<{shown(tag)}> is no weft document: expected one of {words}{hint or nearest(shown(tag), ROOTS)}"

@@ -1,0 +1,34 @@
+"""Small texts: names, white space, and how much of an offending value a message repeats."""
+
+import re
+import textwrap
+
+MAX_SHOWN = 60
+"""How much of an offending word a message repeats, and compares with known ones: comparing is quadratic."""
+
+BLANK = " \t\r\n"
+"""What XML calls white space; Python's strip takes more."""
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+NAME = re.compile(r"[^\W\d][\w-]*")
+CALLED = re.compile(r"[^\W\d][\w>-]*[?!]?(:[^\W\d][\w.-]*)?|[-+*/=<>]|[!<>]=")
+"""Names of templates, of tools (`system:read_files`), of built-ins (`string-append`, `has-key?`, `+`)."""
+
+LITERALS = frozenset({"true", "false", "nil", "null"})
+"""Words that are values, so no names."""
+
+_BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")
+
+
+def shown(word: str) -> str:
+    """The word as a message repeats it."""
+    return word if len(word) <= MAX_SHOWN else word[:MAX_SHOWN] + "..."
+
+
+def dedented(text: str) -> str:
+    """The text without the indentation its lines share, and without blank space around it.
+
+    The first line begins beside the tag, so it has no say in what is shared. Tabs stay tabs.
+    """
+    first, newline, rest = text.partition("\n")
+    return _BLANK_LINES.sub("", first.lstrip(BLANK) + newline + textwrap.dedent(rest)).rstrip(BLANK)

@@ -1,0 +1,23 @@
+"""Programs under test: evaluated from S-expression text, with scripted effects."""
+
+from typing import Any
+
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.memory_effects import InMemoryEffects
+from weft.language.sexp import read_program
+from weft.language.spans import Source
+
+
+async def evaluate(text: str, effects: InMemoryEffects, **bindings: Any) -> Any:
+    """The value of a program."""
+    return await Evaluator(effects).evaluate(read_program(Source("<test>", text)), bindings)
+
+
+async def failure_of(text: str, effects: InMemoryEffects, **bindings: Any) -> TaskFailed:
+    """How a program fails; it must."""
+    try:
+        value = await evaluate(text, effects, **bindings)
+    except TaskFailed as error:
+        return error
+    raise AssertionError(f"the program gave {value!r}")
