@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.language.expressions.faults import Fault
-from weft.language.expressions.functions import METHODS, compiled
+from weft.language.expressions.functions import METHODS, compiled, is_found
 from weft.language.expressions.nodes import (
     Call,
     Chain,
@@ -21,6 +21,7 @@ from weft.language.expressions.nodes import (
     Path,
     Step,
 )
+from weft.language.expressions.tokens import shown
 from weft.language.expressions.values import (
     Run,
     are_equal,
@@ -89,13 +90,16 @@ def _has(node: Has) -> Closure:
 
 
 def _call(node: Call) -> Closure:
+    match node:
+        case Call(function="matches", args=(target, Constant(value=str() as pattern, at=pattern_at))):
+            return _match(node.at, compile_node(target), compiled(pattern, pattern_at))
     call, at = METHODS[node.function].call, node.at
     args = [compile_node(arg) for arg in node.args]
-    if node.function == "matches":
-        match node.args[1]:
-            case Constant(value=str() as pattern, at=pattern_at):
-                args[1] = _constant(Constant(pattern_at, compiled(pattern, pattern_at)))
     return lambda run: call(run, at, *[arg(run) for arg in args])
+
+
+def _match(at: int, target: Closure, pattern: Any) -> Closure:
+    return lambda run: is_found(run, at, pattern, target(run))
 
 
 def _not(node: Not) -> Closure:
@@ -184,7 +188,7 @@ def _map_of(node: MapOf) -> Closure:
             if kind_of(key) != "string":
                 raise Fault(at, "wrong-type", f"the key of a map is a string, not {article(kind_of(key))}")
             if key in built:
-                raise Fault(at, "duplicate-name", f"the key '{key}' is given twice")
+                raise Fault(at, "duplicate-name", f"the key '{shown(key)}' is given twice")
             built[key] = value_of(run)
         return built
 

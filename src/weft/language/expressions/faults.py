@@ -8,6 +8,7 @@ from weft.language.expressions.places import Places
 from weft.language.problems import LanguageProblem
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
+from weft.limits import MAX_SHOWN_CHARACTERS
 
 
 class ConditionError(AuthorError):
@@ -45,5 +46,10 @@ class Fault(Exception):
 
     def error(self, places: Places) -> ConditionError:
         """The error to be raised, with its place and the nearest known name."""
-        hint = nearest(self.name, (word for word in self.known if isinstance(word, str))) if self.name else ""
+        hint = nearest(self.name, filter(_is_short, self.known)) if _is_short(self.name) else ""
         return ConditionError(LanguageProblem(places.at(self.at), self.code, self.message + hint))
+
+
+def _is_short(word: Any) -> bool:
+    """Whether a word may be a misspelt name; comparing long texts takes long."""
+    return isinstance(word, str) and 0 < len(word) <= MAX_SHOWN_CHARACTERS

@@ -45,11 +45,15 @@ def compiled(pattern: str, at: int) -> Any:
 
 
 def is_match(run: Run, at: int, text: Any, pattern: Any) -> bool:
-    """Whether the pattern is found in the text. It is a string, or compiled already."""
-    _want_strings("matches", at, text, pattern if isinstance(pattern, str) else "")
-    if isinstance(pattern, str):
-        run.spend(WORK_PER_PATTERN, at)
-        pattern = compiled(pattern, at)
+    """Whether the pattern is found in the text."""
+    _want_strings("matches", at, text, pattern)
+    run.spend(WORK_PER_PATTERN, at)
+    return is_found(run, at, compiled(pattern, at), text)
+
+
+def is_found(run: Run, at: int, pattern: Any, text: Any) -> bool:
+    """Whether a compiled pattern is found in the text."""
+    _want_strings("matches", at, text)
     run.spend(len(text), at)
     try:
         return pattern.search(text) is not None
@@ -81,5 +85,5 @@ METHODS = {
 }
 """`target.name(...)`."""
 
-FUNCTIONS = {"has": Function(1, size), "size": METHODS["size"], "matches": METHODS["matches"]}
-"""`name(...)`. `has` is a form of the parser and never called."""
+FUNCTIONS = ("has", "matches", "size")
+"""`name(...)`: the methods that CEL has as functions too, and `has`, which is a form of its own."""

@@ -37,9 +37,7 @@ _MEANT = {
     "or": "||",
     "not": "!",
 }
-_OFFERED = (
-    f"offered are the functions {', '.join(sorted(FUNCTIONS))} and the methods {', '.join(sorted(METHODS))}"
-)
+_OFFERED = f"offered are the functions {', '.join(FUNCTIONS)} and the methods {', '.join(sorted(METHODS))}"
 
 
 class Parser:
@@ -160,7 +158,7 @@ class Parser:
         raise self.tokens.refuse(name, "has() takes one field, as in has(output.errors)", code="wrong-type")
 
     def _call(self, name: Token, args: tuple[ConditionNode, ...]) -> Call:
-        expected = (METHODS.get(name.text) or FUNCTIONS[name.text]).arity
+        expected = METHODS[name.text].arity
         if len(args) != expected:
             raise self.tokens.refuse(
                 name,

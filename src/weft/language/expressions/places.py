@@ -9,7 +9,8 @@ class Places:
     """The lines of a text whose first character stands at `span`.
 
     The text may be part of a larger source: line and column count on from the span. A column of 0 (unknown)
-    stays 0 on the first line; on later lines the column is that in the text.
+    stays 0 on the first line; on later lines the column is that in the text. Where the source writes the text
+    in other characters (escapes, entities, dedented lines), places are near and not exact.
     """
 
     __slots__ = ("_line_starts", "span", "text")

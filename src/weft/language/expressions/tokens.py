@@ -8,6 +8,13 @@ from msgspec import Struct
 from weft.language.expressions.bounds import MAX_DEPTH
 from weft.language.expressions.places import Places
 from weft.language.problems import InvalidProgram, refuse
+from weft.limits import MAX_SHOWN_CHARACTERS
+
+
+def shown(text: str) -> str:
+    """As much of the text as an error repeats."""
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+
 
 Kind = Literal["name", "number", "string", "operator", "end"]
 
@@ -24,10 +31,11 @@ class Token(Struct, frozen=True):
     def __str__(self) -> str:
         if self.kind == "end":
             return "the end"
-        return self.text if self.kind == "string" else f"'{self.text}'"
+        text = shown(self.text)
+        return text if self.kind == "string" else f"'{text}'"
 
 
-_NUMBER = r"0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = r"0x[0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _QUOTED = [
     rf"[rR]{quote}[^{quote}\n]*{quote}|{quote}[^{quote}\\\n]*(?:\\.[^{quote}\\\n]*)*{quote}"
     for quote in "\"'"
@@ -112,11 +120,13 @@ class Tokens:
     def _number(self, token: Token) -> Token:
         following = self.places.text[token.end : token.end + 1]
         if following.isalnum() or following == "_":
-            raise self.refuse(token, f"'{token.text}{following}' is no number: expected 1, 0x1F, 1.5 or 1e3")
+            raise self.refuse(
+                token, f"'{shown(token.text)}{following}' is no number: expected 1, 0x1F, 1.5 or 1e3"
+            )
         try:
             return Token(token.kind, token.text, token.start, token.end, _number_value(token.text))
         except (ValueError, OverflowError):
-            raise self.refuse(token, "this number is too large", code="bad-value")
+            raise self.refuse(token, "this number is too large", code="bad-value") from None
 
     def _string(self, token: Token) -> Token:
         text = token.text
@@ -150,7 +160,7 @@ _ESCAPE = re.compile(
 
 def _number_value(text: str) -> int | float:
     """The value; raises ValueError or OverflowError when it is too large to be kept."""
-    if text[:2] in ("0x", "0X"):
+    if text.startswith("0x"):
         return int(text, 0)
     if text.isdecimal():
         return int(text)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from weft.language.expressions.bounds import MAX_VALUE_SIZE, MAX_WORK, WORK_PER_ITEM
 from weft.language.expressions.faults import Fault
+from weft.language.expressions.tokens import shown
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
@@ -56,7 +57,9 @@ class Run:
 
 def kind_of(value: Any) -> str:
     """The word for the kind of a value."""
-    return _KINDS.get(type(value)) or ("task result" if isinstance(value, HasFields) else "opaque value")
+    return _KINDS.get(type(value)) or (
+        "task result" if isinstance(value, HasFields) else "function or symbol"
+    )
 
 
 def usable_kind(value: Any, at: int) -> str:
@@ -114,7 +117,7 @@ def are_equal(left: Any, right: Any, run: Run, at: int) -> bool:
 def _refuse_opaque(kind: str, other_kind: str, at: int) -> None:
     """A task result is not compared as a whole, but with null."""
     for which, beside in ((kind, other_kind), (other_kind, kind)):
-        if which in ("task result", "opaque value") and beside != "null":
+        if which in ("task result", "function or symbol") and beside != "null":
             hint = ": compare one of its fields" if which == "task result" else ""
             raise Fault(at, "wrong-type", f"{article(which)} cannot be compared with {article(beside)}{hint}")
 
@@ -244,7 +247,7 @@ def part_of(value: Any, key: Any, at: int) -> Any:
     if kind == "list":
         return _item(value, key, key_kind, at)
     if kind not in ("map", "task result"):
-        what = f"field '{key}'" if key_kind == "string" else "parts"
+        what = f"field '{shown(key)}'" if key_kind == "string" else "parts"
         raise Fault(at, "wrong-type", f"{article(kind)} has no {what}")
     if key_kind != "string":
         raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {article(key_kind)}")
@@ -265,4 +268,4 @@ def _item(items: Any, key: Any, key_kind: str, at: int) -> Any:
 def missing_field(value: Any, name: str, at: int) -> Fault:
     """The fault for a field that is not there, with those that are."""
     known: Iterable[str] = value if isinstance(value, dict) else getattr(value, "field_names", tuple)()
-    return Fault(at, "missing-field", f"there is no field '{name}'", name=name, known=known)
+    return Fault(at, "missing-field", f"there is no field '{shown(name)}'", name=name, known=known)
