@@ -79,7 +79,9 @@ def test_fresh_context_with_inherited_context_is_refused_with_its_place(
 
 
 def test_no_settings_in_force_break_the_rule() -> None:
-    for kind, inherit, fresh in product(KINDS, (None, "full", "none", "subset"), (None, "enabled", "disabled")):
+    for kind, inherit, fresh in product(
+        KINDS, (None, "full", "none", "subset"), (None, "enabled", "disabled")
+    ):
         written = ContextOverrides(inherit_context=inherit, fresh_context=fresh)  # type: ignore[arg-type]
         if context_conflict(written, HERE) is None:
             settings = merged_context(kind, written, HERE)

@@ -107,4 +107,8 @@ def _unknown_attribute(name: str, element: Element, rule: ElementRule) -> str:
 
 
 def _expected(rule: ElementRule) -> str:
-    return f"; it can have: {', '.join(sorted(rule.children))}" if rule.children else "; it has no elements inside"
+    return (
+        f"; it can have: {', '.join(sorted(rule.children))}"
+        if rule.children
+        else "; it has no elements inside"
+    )

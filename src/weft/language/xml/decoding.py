@@ -65,4 +65,6 @@ def _python_name(source: Source, declared: str) -> str:
 def _unreadable(source: Source, declared: str, name: str) -> InvalidProgram:
     is_wide = name.startswith(("utf-16", "utf-32"))
     reason = "but the bytes are not" if is_wide else "which is not read here; save the file as UTF-8"
-    return refuse(Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}")
+    return refuse(
+        Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}"
+    )

@@ -1,9 +1,10 @@
 """A document as elements with exact places, read so that nothing hostile in it takes effect.
 
-expat reads it, because it tells line and column of every element, and calls us at a DOCTYPE before it has read
-what is in it, and at every level of nesting.
+expat reads it, because it tells line and column of every element, and calls us at a DOCTYPE before it has
+read what is in it, and at every level of nesting.
 """
 
+import re
 from typing import Final
 from xml.parsers import expat  # nosec: a DOCTYPE ends the reading, so there is nothing to expand
 
@@ -15,14 +16,19 @@ from weft.language.suggestions import nearest
 from weft.language.xml.words import shown
 
 MAX_ELEMENT_DEPTH = 200
-"""Deepest nesting of elements: a hundred nested tasks. libxml2, which holds documents against the schema, ends
-at 256 in its older versions."""
+"""Deepest nesting of elements: a hundred nested tasks. libxml2, which holds documents against the schema,
+ends at 256 in its older versions."""
 
 MAX_ATTRIBUTES = 64
 """Most attributes of an element: far beyond the schema. libxml2 compares each with all others."""
 
 ROOTS: Final = ("program", "template", "task", "call", "cond", "director_evaluator_loop")
 """What a document can be."""
+
+_PLACED: Final = ("test", "from")
+"""Attributes whose text is read further, so that a mistake in it has a place of its own."""
+
+_ATTRIBUTE = re.compile(rb"""([^\s=<>"'/]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 class Element(Struct):
@@ -36,6 +42,10 @@ class Element(Struct):
     children: list["Element"]
     pieces: list[str]
     """The character data, in the pieces the parser gave."""
+    text_span: Span
+    """Where the character data begins."""
+    places: dict[str, Span]
+    """Where the values of some attributes begin."""
     is_damaged: bool = False
     """Something was taken out: what is missing now may have been meant."""
 
@@ -46,14 +56,17 @@ class Element(Struct):
 
     def child(self, tag: str) -> "Element | None":
         """The first child of that name."""
-        return next((one for one in self.children if one.tag == tag), None)
+        for one in self.children:
+            if one.tag == tag:
+                return one
+        return None
 
 
 def parse_elements(source: Source) -> Element:
     """The root of a document; raises InvalidProgram at the first thing that is not XML or not allowed."""
     builder = _Builder(source)
     try:
-        builder.parser.Parse(source.text.encode(), True)
+        builder.parser.Parse(builder.content, True)
     except expat.ExpatError as error:
         place = Span(source, error.lineno, error.offset + 1)
         raise refuse(place, "syntax-error", builder.explained(expat.ErrorString(error.code))) from None
@@ -65,9 +78,11 @@ class _Builder:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.content = source.text.encode()
         self.open: list[Element] = []
-        self.parser = expat.ParserCreate("utf-8")  # whatever the declaration says: the text is decoded already
-        self.parser.buffer_text = True
+        self.parser = expat.ParserCreate(
+            "utf-8"
+        )  # whatever the declaration says: the text is decoded already
         self.parser.StartDoctypeDeclHandler = self.refuse_doctype
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
@@ -78,7 +93,9 @@ class _Builder:
         return Span(self.source, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1)
 
     def refuse_doctype(self, *_: object) -> None:
-        raise refuse(self.here, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
+        before = self.content[: self.parser.CurrentByteIndex].rpartition(b"<!DOCTYPE")[0].decode()
+        place = Span(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise refuse(place, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         around = self.open[-1] if self.open else None
@@ -91,7 +108,9 @@ class _Builder:
             raise refuse(self.here, "syntax-error", f"more than {MAX_ATTRIBUTES} attributes on one element")
         space = attributes.get("xml:space")
         is_preserved = space == "preserve" or (space is None and around is not None and around.is_preserved)
-        element = Element(tag, attributes, self.here, is_preserved, [], [])
+        here = self.here
+        places = {name: self.value_place(name) for name in attributes if name in _PLACED}
+        element = Element(tag, attributes, here, is_preserved, [], [], here, places)
         if around is None:
             self.root = element
         else:
@@ -102,7 +121,21 @@ class _Builder:
         self.open.pop()
 
     def characters(self, piece: str) -> None:
-        self.open[-1].pieces.append(piece)
+        element = self.open[-1]
+        if not element.pieces:
+            element.text_span = self.here
+        element.pieces.append(piece)
+
+    def value_place(self, name: str) -> Span:
+        """Where the value of an attribute begins in the tag that starts here."""
+        here, offset = self.here, self.parser.CurrentByteIndex
+        for found in _ATTRIBUTE.finditer(self.content, offset):
+            if found[1] == name.encode():
+                before = self.content[offset : max(found.start(2), found.start(3))].decode()
+                lines = before.count("\n")
+                column = len(before) - before.rfind("\n") if lines else here.column + len(before)
+                return Span(self.source, here.line + lines, column)
+        return here
 
     def explained(self, reason: str) -> str:
         """The parser's words, with the element that was open."""

@@ -1,10 +1,12 @@
 """The problems of a document as they are found."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.spans import Span
+
+T = TypeVar("T")
 
 MAX_FOUND = 100
 """Reading ends at so many problems: a hostile document could have millions."""
@@ -26,14 +28,14 @@ class Found:
         if len(self.problems) >= MAX_FOUND:
             self.end()
 
-    @contextmanager
-    def gathering(self) -> Iterator[None]:
-        """Note what the code inside refuses, and go on after it."""
+    def attempt(self, act: Callable[[], T], otherwise: T) -> T:
+        """What it returns; when it refuses, its problems are noted, and `otherwise` stands for the value."""
         try:
-            yield
+            return act()
         except InvalidProgram as refused:
             for problem in refused.found:
                 self.note(problem)
+            return otherwise
 
     def end(self) -> None:
         """Raise InvalidProgram if there is anything."""

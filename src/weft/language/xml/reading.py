@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from weft.language.expressions import parse_text
+from weft.language.expressions import parse_text, read_condition
 from weft.language.spans import Span
-from weft.language.tree import Literal, Node, Text
+from weft.language.tree import Condition, Literal, Node, Text
 from weft.language.xml.elements import Element
 from weft.language.xml.found import Found
 from weft.language.xml.words import BLANK, LITERALS, NAME, dedented, shown
@@ -19,7 +19,7 @@ from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 NODES: Final = frozenset({"task", "call", "cond", "director_evaluator_loop"})
 """Elements that can be evaluated."""
 
-NOTHING: Final = Literal(value=None)
+NOTHING: Final[Node] = Literal(value=None)
 """Stands where something was refused: the tree is thrown away, but reading goes on."""
 
 _COUNT = re.compile(r"\+?[0-9]{1,30}")
@@ -49,13 +49,25 @@ class Reading(Struct, frozen=True):
 
     def text(self, element: Element, *, is_verbatim: bool = False) -> Text:
         """The text of an element with its placeholders."""
-        return self.placeholders(plain_text(element, is_verbatim=is_verbatim), element.span)
+        written, span = element.text, element.text_span
+        wanted = plain_text(element, is_verbatim=is_verbatim)
+        if "{{" not in written or written.startswith(wanted):
+            return self.placeholders(wanted, span)
+        # Dedenting moves columns, so the placeholders are those of the text as it was written.
+        nodes = [part for part in self.placeholders(written, span).parts if isinstance(part, Node)]
+        text = parse_text(wanted, span) if nodes else Text(span=span, raw="", parts=("",))
+        parts = iter(nodes)
+        placed = tuple(next(parts) if isinstance(part, Node) else part for part in text.parts)
+        return msgspec.structs.replace(text, parts=placed)
 
     def placeholders(self, raw: str, span: Span) -> Text:
         """A text with its placeholders."""
-        with self.found.gathering():
-            return parse_text(raw, span)
-        return Text(span=span, raw="", parts=())
+        return self.found.attempt(lambda: parse_text(raw, span), Text(span=span, raw="", parts=("",)))
+
+    def condition(self, text: str, span: Span) -> Condition:
+        """A condition, if it can be read as one."""
+        self.found.attempt(lambda: read_condition(text, span), None)
+        return Condition(span=span, text=text.strip(BLANK))
 
     def name(self, element: Element, text: str, what: str, pattern: re.Pattern[str] = NAME) -> str:
         """The text, which must be a name."""
@@ -88,11 +100,14 @@ class Reading(Struct, frozen=True):
         text = self.setting(element, name)
         return None if not text else text == "true"
 
-    def count(self, element: Element, name: str, text: str | None) -> int | None:
+    def count(self, element: Element, name: str) -> int | None:
         """A whole number from 1."""
+        text = self.setting(element, name)
         if text is None or (_COUNT.fullmatch(text) and 0 < int(text) <= MAX_COUNT):
             return None if text is None else int(text)
-        self.found.add(element.span, "bad-value", f"{name} must be a whole number from 1, not '{shown(text)}'")
+        self.found.add(
+            element.span, "bad-value", f"{name} must be a whole number from 1, not '{shown(text)}'"
+        )
         return None
 
     def seconds(self, element: Element, name: str) -> float | None:

@@ -43,19 +43,17 @@ class Vocabulary(Struct, frozen=True):
     schema: etree.XMLSchema
 
 
+_Named = dict[tuple[str, str], etree._Element]  # noqa: SLF001  lxml has no public name for it
+
+
 @cache
 def vocabulary() -> Vocabulary:
     """The words of weft.xsd."""
     root = etree.fromstring(files("weft.language.xml").joinpath("weft.xsd").read_bytes())
     roots = {one.get("name", ""): one.get("type", "") for one in root.iterchildren(f"{_XS}element")}
     named = {(_local(one), one.get("name", "")): one for one in root.iterchildren("*")}
-    types = {
-        name: _rule(one, named, roots) for (kind, name), one in named.items() if kind == "complexType"
-    }
+    types = {name: _rule(one, named, roots) for (kind, name), one in named.items() if kind == "complexType"}
     return Vocabulary(roots, types, etree.XMLSchema(root))
-
-
-_Named = dict[tuple[str, str], etree._Element]
 
 
 def _rule(declared: etree._Element, named: _Named, roots: Mapping[str, str]) -> ElementRule:

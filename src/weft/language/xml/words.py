@@ -3,6 +3,8 @@
 import re
 import textwrap
 
+from weft.language.expressions import tokens
+
 MAX_SHOWN = 60
 """How much of an offending word a message repeats, and compares with known ones: comparing is quadratic."""
 
@@ -10,8 +12,8 @@ BLANK = " \t\r\n"
 """What XML calls white space; Python's strip takes more."""
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-NAME = re.compile(r"[^\W\d][\w-]*")
-CALLED = re.compile(r"[^\W\d][\w>-]*[?!]?(:[^\W\d][\w.-]*)?|[-+*/=<>]|[!<>]=")
+NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
+CALLED = re.compile(rf"{tokens.NAME.pattern}|[-+*/=<>]|[!<>]=")
 """Names of templates, of tools (`system:read_files`), of built-ins (`string-append`, `has-key?`, `+`)."""
 
 LITERALS = frozenset({"true", "false", "nil", "null"})

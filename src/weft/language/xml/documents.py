@@ -1,0 +1,93 @@
+"""From the bytes of an XML document to a program."""
+
+from typing import Any
+
+from lxml import etree
+
+from weft.collector import paused_collector
+from weft.language.deep import deep_stack
+from weft.language.problems import refuse
+from weft.language.spans import Source, Span
+from weft.language.tree import Condition, Node, Program, TaskCase, TaskCond
+from weft.language.xml.checking import check_elements
+from weft.language.xml.decoding import decoded
+from weft.language.xml.elements import Element, parse_elements
+from weft.language.xml.found import Found
+from weft.language.xml.reading import Reading
+from weft.language.xml.tasks import read_task, slots_of
+from weft.language.xml.templates import read_call, read_template, the_node
+from weft.language.xml.vocabulary import vocabulary
+
+
+@paused_collector()
+def read_xml(source: Source, content: bytes) -> Program:
+    """The program a document says; raises InvalidProgram with everything that is wrong with it.
+
+    The places of its nodes refer to the text of `content`, however it is encoded.
+    """
+    document = decoded(source.name, content)
+    root = parse_elements(document)
+    found = Found()
+    with deep_stack():
+        check_elements(root, found)
+        program = _read_program(root, Reading(found, frozenset(), _read_node))
+    found.end()
+    _validate(document)
+    return program
+
+
+def _read_program(root: Element, reading: Reading) -> Program:
+    forms: list[Node] = []
+    templates: dict[str, int] = {}
+    for element in root.children if root.tag == "program" else [root]:
+        if element.tag != "template":
+            forms.append(reading.node(element))
+            reading = reading.within(slots_of(forms[-1]))
+            continue
+        template = read_template(element, reading)
+        if template.name in templates:
+            message = f"template '{template.name}' is given twice, first on line {templates[template.name]}"
+            reading.found.add(element.span, "duplicate-name", message)
+        templates.setdefault(template.name, element.span.line)
+        forms.append(template)
+    if not forms:
+        reading.missing(root, "<program> is empty")
+    return Program(tuple(forms))
+
+
+def _read_node(element: Element, reading: Reading) -> Node:
+    match element.tag:
+        case "call":
+            return read_call(element, reading)
+        case "cond":
+            return _read_cond(element, reading)
+    return read_task(element, reading)
+
+
+def _read_cond(element: Element, reading: Reading) -> TaskCond:
+    if not element.children:
+        reading.missing(element, "<cond> needs at least one <case>")
+    return TaskCond(span=element.span, cases=tuple(_read_case(case, reading) for case in element.children))
+
+
+def _read_case(element: Element, reading: Reading) -> TaskCase:
+    text = element.attributes.get("test", "")
+    span = element.places.get("test", element.span)
+    test = reading.condition(text, span) if "test" in element.attributes else Condition(text="true")
+    return TaskCase(test, the_node(element, reading), element.span)
+
+
+def _validate(document: Source) -> None:
+    """Hold a document that passed our own rules against the schema, which has the last word."""
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False
+    )
+    try:
+        tree = etree.fromstring(document.text.encode(), parser)
+    except etree.XMLSyntaxError as error:
+        raise refuse(Span(document, error.lineno or 1, 0), "syntax-error", error.msg or "not XML") from None
+    schema = vocabulary().schema
+    if not schema.validate(tree):
+        log: Any = schema.error_log  # its stub has no way to get at an entry
+        first = log[0]
+        raise refuse(Span(document, first.line, 0), "schema-error", first.message)

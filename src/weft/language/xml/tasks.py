@@ -1,0 +1,226 @@
+"""Tasks of every kind, from their elements."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from weft.language.context import ContextKind, merged_context
+from weft.language.problems import InvalidProgram
+from weft.language.tree import (
+    Atomic,
+    Condition,
+    DirectorEvaluatorLoop,
+    Node,
+    Reduce,
+    Reference,
+    Script,
+    Sequential,
+    TaskNode,
+)
+from weft.language.xml.commands import read_command
+from weft.language.xml.elements import Element
+from weft.language.xml.fields import (
+    read_assembly,
+    read_context,
+    read_file_paths,
+    read_history,
+    read_output_format,
+    read_relevance,
+    read_tools,
+)
+from weft.language.xml.reading import NODES, NOTHING, Reading, word
+from weft.language.xml.values import read_inputs, read_value
+from weft.language.xml.words import BLANK, CALLED
+
+KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
+    "steps": "sequential",
+    "parallel": "sequential",
+    "initial_value": "reduce",
+    "inner_task": "reduce",
+    "reduction_task": "reduce",
+    "command": "script",
+    "max_iterations": "director_evaluator_loop",
+    "director": "director_evaluator_loop",
+    "evaluator": "director_evaluator_loop",
+    "script_execution": "director_evaluator_loop",
+    "termination_condition": "director_evaluator_loop",
+}
+"""Fields that one kind of task has, and no other."""
+
+STEP_NAMES: Final = frozenset({"steps", "last_output"})
+REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
+LOOP_NAMES: Final = frozenset(
+    {"user_query", "evaluation_feedback", "current_iteration", "director_result", "script_output"}
+    | {"script_errors", "script_exit_code", "evaluation"}
+)
+
+
+def read_task(element: Element, reading: Reading) -> Node:
+    """The task an element is, whatever the element's name: `task`, `director`, `inner_task` ..."""
+    if "ref" in element.attributes:
+        return _reference(element, reading)
+    is_loop = element.tag == "director_evaluator_loop"
+    kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic").strip(BLANK)
+    _check_fields(element, kind, reading)
+    common = _common_fields(element, reading)
+    return _READERS[kind](element, _inside(kind, common, reading), common)
+
+
+def _reference(element: Element, reading: Reading) -> Node:
+    _check_fields(element, None, reading)
+    name = reading.name(element, element.attributes["ref"], "ref", CALLED)
+    return Reference(**_common_fields(element, reading), ref=name)
+
+
+def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) -> None:
+    """Note the fields that belong to other kinds of task."""
+    written = [(child.tag, child.span) for child in element.children]
+    written += [(name, element.span) for name in element.attributes if not element.child(name)]
+    for name, span in written:
+        owner = KIND_OF_FIELD.get(name, kind)
+        if owner != kind:
+            what = f"is of type {kind}" if kind else "has ref, and is what the template is"
+            message = f'{name} belongs to a task of type {owner}, but this one {what}; write type="{owner}"'
+            reading.found.add(span, "bad-value", message)
+
+
+def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> Reading:
+    """What is known inside the task: its inputs, and what is around it if it inherits that."""
+    names = [one.name for one in common["inputs"]]
+    try:
+        inherits = merged_context(kind, common["context"], common["span"]).inherit_context
+    except InvalidProgram:  # noted where the settings were read
+        inherits = "full"
+    return reading.within(names) if inherits == "full" else reading.only_within(names)
+
+
+def _common_fields(element: Element, reading: Reading) -> dict[str, Any]:
+    is_verbatim = reading.boolean(element, "manual_xml") is True
+    texts = {name: element.child(name) for name in ("description", "instructions", "system")}
+    names = {name: word(element, name) for name in ("output_slot", "input_source")}
+    return {
+        "span": element.span,
+        "subtype": element.attributes.get("subtype"),
+        **{
+            name: reading.text(child, is_verbatim=is_verbatim)
+            for name, child in texts.items()
+            if child is not None and child.text.strip(BLANK)
+        },
+        **{name: word(element, name) for name in ("model", "provider", "criteria")},
+        "inputs": read_inputs(element, reading, is_verbatim=is_verbatim),
+        **{name: reading.name(element, text, name) for name, text in names.items() if text},
+        "output_format": read_output_format(element, reading),
+        "context": read_context(element, reading),
+        "context_relevance": read_relevance(element, reading),
+        "context_assembly": read_assembly(element),
+        "file_paths": read_file_paths(element, reading),
+        "history": read_history(element, reading),
+        "tools": read_tools(element, reading),
+        "timeout_seconds": reading.seconds(element, "timeout"),
+        "max_depth": reading.count(element, "max_depth"),
+        "reuse": reading.boolean(element, "reuse"),
+        "manual_xml": is_verbatim,
+        "disable_reparsing": reading.boolean(element, "disable_reparsing") is True,
+    }
+
+
+def _atomic(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+    if "description" not in common and "instructions" not in common:
+        inside.missing(element, "an atomic task needs a <description> or <instructions>: it is the prompt")
+    return Atomic(**common)
+
+
+def _script(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+    command = element.child("command")
+    return Script(**common, **(read_command(command, inside) if command is not None else {}))
+
+
+def _sequential(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+    holder = element.child("steps")
+    if holder is None or not holder.children:
+        inside.missing(holder or element, "a task of type sequential needs <steps> with at least one step")
+    is_parallel = inside.boolean(element, "parallel") is True
+    steps: list[Node] = []
+    for child in holder.children if holder is not None else ():
+        steps.append(inside.node(child))
+        if not is_parallel:
+            inside = inside.within({*STEP_NAMES, *slots_of(steps[-1])})
+    return Sequential(**common, steps=tuple(steps), is_parallel=is_parallel)
+
+
+def _reduce(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+    initial = element.child("initial_value")
+    return Reduce(
+        **common,
+        initial_value=read_value(initial, inside) if initial is not None else None,
+        inner_task=_role(element, "inner_task", inside.within({"input"})),
+        reduction_task=_role(element, "reduction_task", inside.within(REDUCTION_NAMES)),
+    )
+
+
+def _loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+    within = inside.within(LOOP_NAMES)
+    has_evaluator = element.child("evaluator") is not None
+    if not has_evaluator and not common["criteria"]:
+        inside.missing(element, "a loop needs an <evaluator>, or <criteria> by which to find one")
+    return DirectorEvaluatorLoop(
+        **common,
+        max_iterations=inside.count(element, "max_iterations"),
+        director=_role(element, "director", within),
+        evaluator=_role(element, "evaluator", within) if has_evaluator else None,
+        script=_script_execution(element, within),
+        termination_condition=_termination_condition(element, within),
+    )
+
+
+def _role(element: Element, tag: str, reading: Reading) -> Node:
+    """A task that is written in place, or the one element inside."""
+    role = element.child(tag)
+    if role is None:
+        reading.missing(element, f"a task of type {KIND_OF_FIELD[tag]} needs a <{tag}>")
+        return NOTHING
+    nodes = [child for child in role.children if child.tag in NODES]
+    if not nodes:
+        return read_task(role, reading)
+    if len(role.children) > 1 or role.attributes:
+        message = f"<{tag}> is a task itself, or has one <{nodes[0].tag}> inside and nothing else"
+        reading.found.add(role.span, "bad-value", message)
+    return reading.node(nodes[0])
+
+
+def _script_execution(element: Element, reading: Reading) -> Script | None:
+    holder = element.child("script_execution")
+    if holder is None:
+        return None
+    command = holder.child("command")
+    if command is None:
+        reading.missing(holder, "<script_execution> needs a <command>")
+    return Script(
+        span=holder.span,
+        inputs=read_inputs(holder, reading, is_verbatim=False),
+        timeout_seconds=reading.seconds(holder, "timeout"),
+        **(read_command(command, reading) if command is not None else {}),
+    )
+
+
+def _termination_condition(element: Element, reading: Reading) -> Condition | None:
+    holder = element.child("termination_condition")
+    condition = holder.child("condition") if holder is not None else None
+    if holder is not None and condition is None:
+        reading.missing(holder, "<termination_condition> needs a <condition>")
+    if condition is None:
+        return None
+    return reading.condition(condition.text, condition.text_span)
+
+
+def slots_of(node: Node) -> set[str]:
+    """The name that the node's result gets, if any."""
+    return {node.output_slot} if isinstance(node, TaskNode) and node.output_slot else set()
+
+
+_READERS: Final[Mapping[str, Callable[[Element, Reading, dict[str, Any]], TaskNode]]] = {
+    "atomic": _atomic,
+    "script": _script,
+    "sequential": _sequential,
+    "reduce": _reduce,
+    "director_evaluator_loop": _loop,
+}

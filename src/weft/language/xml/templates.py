@@ -1,0 +1,90 @@
+"""Templates and calls."""
+
+from weft.language.task_fields import Parameter
+from weft.language.tree import FunctionCall, Node, Template
+from weft.language.xml.elements import Element
+from weft.language.xml.reading import NODES, NOTHING, Reading
+from weft.language.xml.shapes import read_default, read_shape
+from weft.language.xml.values import read_argument
+from weft.language.xml.words import BLANK, CALLED, IDENTIFIER
+
+
+def read_template(element: Element, reading: Reading) -> Template:
+    """A named task with parameters, which are all its body sees."""
+    name = reading.setting(element, "name")
+    if name is None:
+        reading.missing(element, '<template> needs a name: name="..."')
+    parameters = _parameters(element, reading)
+    returns = reading.setting(element, "returns")
+    return Template(
+        span=element.span,
+        name=reading.name(element, name, "template") if name is not None else "",
+        parameters=parameters,
+        body=the_node(element, reading.only_within(one.name for one in parameters)),
+        returns=read_shape(element, returns, "returns", reading) if returns else None,
+    )
+
+
+def read_call(element: Element, reading: Reading) -> FunctionCall:
+    """A call with its arguments by position and by name."""
+    name = reading.setting(element, "template")
+    if name is None:
+        reading.missing(element, '<call> needs the name of what is called: template="..."')
+    args: list[Node] = []
+    keywords: dict[str, Node] = {}
+    for child in element.children:
+        if child.tag != "arg":
+            continue
+        value = read_argument(child, reading)
+        if "name" not in child.attributes:
+            args.append(value)
+            continue
+        keyword = reading.name(child, child.attributes["name"], "argument")
+        if keyword in keywords:
+            reading.found.add(child.span, "duplicate-name", f"the argument '{keyword}' is given twice")
+        keywords[keyword] = value
+    return FunctionCall(
+        span=element.span,
+        func_name=reading.name(element, name, "template", CALLED) if name is not None else "",
+        args=tuple(args),
+        keywords=tuple(keywords.items()),
+    )
+
+
+def the_node(element: Element, reading: Reading) -> Node:
+    """The one node inside an element."""
+    nodes = [child for child in element.children if child.tag in NODES]
+    for extra in nodes[1:]:
+        message = f"<{element.tag}> has one task; put several in a task of type sequential"
+        reading.found.add(extra.span, "bad-value", message)
+    if nodes:
+        return reading.node(nodes[0])
+    reading.missing(element, f"<{element.tag}> needs a <task>, <call>, <cond> or <director_evaluator_loop>")
+    return NOTHING
+
+
+def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
+    """The names of `params`, then the `param` elements."""
+    parameters: dict[str, Parameter] = {}
+    written = reading.setting(element, "params")
+    found = [(element, Parameter(name.strip(BLANK))) for name in written.split(",")] if written else []
+    found += [
+        (child, _parameter(child, reading))
+        for child in element.children
+        if child.tag == "param" and "name" in child.attributes
+    ]
+    for place, parameter in found:
+        name = reading.name(place, parameter.name, "parameter", IDENTIFIER)
+        if name in parameters:
+            reading.found.add(place.span, "duplicate-name", f"parameter '{name}' is given twice")
+        parameters[name] = parameter
+    return tuple(parameters.values())
+
+
+def _parameter(element: Element, reading: Reading) -> Parameter:
+    name, type_name = element.attributes["name"].strip(BLANK), element.attributes.get("type")
+    shape = read_shape(element, type_name, "type", reading) if type_name is not None else None
+    default = element.attributes.get("default")
+    if default is None:
+        return Parameter(name, shape)
+    return Parameter(name, shape, read_default(element, default, shape, reading))

@@ -1,0 +1,30 @@
+"""Short ways to read XML in tests."""
+
+from weft.language.problems import InvalidProgram, LanguageProblem
+from weft.language.spans import Source
+from weft.language.tree import Node, Program
+from weft.language.xml import read_xml
+
+
+def read(text: str) -> Program:
+    return read_xml(Source("t.xml", ""), text.encode())
+
+
+def read_one(text: str) -> Node:
+    (form,) = read(text).forms
+    return form
+
+
+def problems(text: str | bytes) -> list[LanguageProblem]:
+    """What is wrong with a document; empty when it is read."""
+    try:
+        read_xml(Source("t.xml", ""), text if isinstance(text, bytes) else text.encode())
+    except InvalidProgram as refused:
+        return list(refused.found)
+    return []
+
+
+def problem(text: str | bytes) -> str:
+    """The one thing that is wrong with a document."""
+    (only,) = problems(text)
+    return str(only)
