@@ -51,8 +51,8 @@ class Scope:
         self.used = dict.fromkeys(BUDGETS, 0.0)
         self.seconds = seconds
         own = None if seconds is None else now + seconds
-        around = outer.deadline if outer is not None else None
-        self.deadline = min((at for at in (own, around) if at is not None), default=None)
+        around: float | None = outer.deadline if outer is not None else None
+        self.deadline: float | None = min((at for at in (own, around) if at is not None), default=None)
         self._own_deadline = own
 
     def chain(self) -> Iterator["Scope"]:

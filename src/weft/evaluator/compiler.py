@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from weft.evaluator.env import GlobalEnv
+from weft.evaluator.env import Env, GlobalEnv
 from weft.evaluator.errors import program_error
-from weft.evaluator.functions import BuiltIn, Closure, Code, finished, wrong_arity
+from weft.evaluator.functions import BuiltIn, Closure, finished, new_frame, wrong_arity
+from weft.evaluator.functions import Code as Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.values import kind_of
 from weft.language.library import TaskDefinition, TaskLibrary
@@ -101,6 +102,23 @@ class Compiler:
         raise program_error(
             "wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}"
         )
+
+    def caller(self, function: Any) -> Callable[[Any], Any]:
+        """`invoke` for many calls with one argument."""
+        if function.__class__ is not Closure or function.arity != 1:
+            return lambda value: self.invoke(function, (value,))
+        meter, code, outer, parameter = self.machine.meter, function.code, function.env, function.parameters[0]
+
+        def call(value: Any) -> Any:
+            frame = new_frame(Env)
+            frame[parameter] = value
+            frame.outer = outer
+            meter.left -= 1
+            if meter.left < 0:
+                meter.refill()
+            return finished(code(frame))
+
+        return call
 
     def invoke_built_in(
         self, function: BuiltIn, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None

@@ -51,7 +51,7 @@ class BudgetExceeded(TaskFailed):
     """A budget of some scope is used up. A `try` inside that scope does not catch it: nothing is left to use."""
 
     code = "budget-exceeded"
-    scope: object = None
+    scope: Any = None
     """Whose budget it was."""
 
     def at(self, span: Span, expression: str) -> Self:

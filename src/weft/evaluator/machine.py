@@ -34,19 +34,16 @@ class Branch(greenlet):
         self.gr_context = copy_context()  # else it would begin with an empty one
         self.scope = scope
         self.level = level
-        self.begin(prefix)
-
-    def begin(self, prefix: str, item: int = 0) -> None:
-        """Count steps from 1 below the prefix; below its item of that number, if there is one."""
-        self._prefix = prefix
-        self._item = item
-        self._steps = 0
+        self.prefix = prefix
+        self.item = 0
+        """The number of the item that is worked on, from 1; 0: there are none."""
+        self.steps = 0
 
     def next_key(self) -> str:
         """The key of the step that is taken now."""
-        self._steps += 1
-        item = f"/{self._item}/" if self._item else ""
-        return f"{self._prefix}{item}{self._steps}"
+        self.steps += 1
+        item = f"/{self.item}/" if self.item else ""
+        return f"{self.prefix}{item}{self.steps}"
 
 
 class Machine:
@@ -121,13 +118,14 @@ class Machine:
         def work() -> None:
             branch = current_branch()
             for index in indexes:
-                branch.begin(base, index + 1)
+                branch.item = index + 1
+                branch.steps = 0
                 values[index] = act(index)
 
         under_way: list[asyncio.Task[Any]] = []
         try:
             while not under_way or self._waiting < self.limits.concurrency:
-                branch = Branch(work, parent.scope, level=parent.level + 1)
+                branch = Branch(work, parent.scope, base, level=parent.level + 1)
                 awaitable = self._resume(branch, branch.switch)
                 if branch.dead:
                     break  # nothing is left to begin

@@ -77,9 +77,9 @@ def whole_quotient(value: Any, divisor: Any) -> int:
     """(quotient a b): how often b goes into a, rounded towards zero."""
     want_numbers("quotient", (value, divisor))
     if value.__class__ is int and divisor.__class__ is int:
-        whole = abs(value) // abs(divisor)
+        whole = int(abs(value) // abs(divisor))
         return whole if (value < 0) == (divisor < 0) else -whole
-    return math.trunc(_number("quotient", value / divisor))
+    return math.trunc(float(_number("quotient", value / divisor)))
 
 
 @built_in("abs")
@@ -111,21 +111,21 @@ def _several(name: str, values: tuple[Any, ...]) -> Any:
 
 
 @built_in("round")
-def rounded(value: Any) -> int:
+def rounded(value: Any) -> Any:
     """(round n): the nearest integer; of two, the even one."""
     want("number", "round", value)
     return round(value)
 
 
 @built_in("floor")
-def floor(value: Any) -> int:
+def floor(value: Any) -> Any:
     """(floor n): the next integer below."""
     want("number", "floor", value)
     return math.floor(value)
 
 
 @built_in("ceiling")
-def ceiling(value: Any) -> int:
+def ceiling(value: Any) -> Any:
     """(ceiling n): the next integer above."""
     want("number", "ceiling", value)
     return math.ceil(value)

@@ -15,7 +15,7 @@ from weft.language.tree import Symbol
 def _all_equal(*values: Any) -> bool:
     """(= a b ...): whether all are equal: numbers by value, lists and dicts by content."""
     first = values[0]
-    return all([are_equal(first, other) for other in values[1:]])
+    return all(are_equal(first, other) for other in values[1:])
 
 
 for _name in ("=", "eq?", "equal?"):
@@ -30,9 +30,9 @@ def differ(*values: Any) -> bool:
 
 def _ordered(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
     def compare(*values: Any) -> bool:
-        if not all([is_number(value) for value in values]):
+        if not all(is_number(value) for value in values):
             _want_comparable(name, values)
-        return all([holds(one, other) for one, other in zip(values, values[1:], strict=False)])
+        return all(holds(one, other) for one, other in zip(values, values[1:], strict=False))
 
     compare.__doc__ = doc
     built_in(name)(compare)

@@ -7,38 +7,46 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.errors import program_error
 
 
-def _rows(name: str, function: Any, lists: tuple[Any, ...]) -> list[Any]:
+def _rows(name: str, lists: tuple[Any, ...]) -> list[Any]:
     """The arguments of each call."""
-    want_function(name, function)
     want("list", name, *lists, first=1)
-    if len(lists) > 1 and len({len(items) for items in lists}) > 1:
+    if len({len(items) for items in lists}) > 1:
         lengths = ", ".join(str(len(items)) for items in lists)
         raise program_error("bad-value", f"{name} takes lists of the same length; these have {lengths}")
     return list(zip(*lists, strict=True))
 
 
-def _each(compiler: Compiler, function: Any, rows: list[Any]) -> list[Any]:
-    invoke = compiler.invoke
-    return compiler.machine.each(len(rows), lambda index: invoke(function, rows[index]))
+def _each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) -> list[Any]:
+    """What the function gives for each element, concurrently where it waits."""
+    if len(lists) > 1:
+        rows = _rows(name, lists)
+        return compiler.machine.each(len(rows), lambda index: compiler.invoke(function, rows[index]))
+    (items,) = lists
+    want("list", name, items, first=1)
+    call = compiler.caller(function)
+    return compiler.machine.each(len(items), lambda index: call(items[index]))
 
 
 @built_in("map", needs_compiler=True)
 def map_lists(compiler: Compiler, function: Any, *lists: Any) -> list[Any]:
     """(map f list ...): what f gives for each element (of several lists: for the first ones, the second ones ...)."""
-    return _each(compiler, function, _rows("map", function, lists))
+    want_function("map", function)
+    return _each(compiler, "map", function, lists)
 
 
 @built_in("filter", needs_compiler=True)
 def filter_list(compiler: Compiler, function: Any, items: Any) -> list[Any]:
     """(filter f list): the elements for which f gives something true."""
-    kept = _each(compiler, function, _rows("filter", function, (items,)))
+    want_function("filter", function)
+    kept = _each(compiler, "filter", function, (items,))
     return [item for item, is_kept in zip(items, kept, strict=True) if is_kept]
 
 
 @built_in("for-each", needs_compiler=True)
 def for_each(compiler: Compiler, function: Any, *lists: Any) -> None:
     """(for-each f list ...): calls f for each element; nil."""
-    _each(compiler, function, _rows("for-each", function, lists))
+    want_function("for-each", function)
+    _each(compiler, "for-each", function, lists)
 
 
 @built_in("reduce", needs_compiler=True)
@@ -67,7 +75,7 @@ def sort(compiler: Compiler, items: Any, function: Any = None) -> list[Any]:
         keys = items
     else:
         want_function("sort", function)
-        keys = _each(compiler, function, [(item,) for item in items])
+        keys = _each(compiler, "sort", function, (items,))
     compiler.machine.meter.count(len(items) >> 4)
     kind = "string" if keys and keys[0].__class__ is str else "number"
     allowed = (str,) if kind == "string" else (int, float)
@@ -98,4 +106,5 @@ def all_of(compiler: Compiler, function: Any, items: Any = None) -> bool:
 def _verdicts(compiler: Compiler, name: str, function: Any, items: Any) -> list[Any]:
     if function.__class__ is list and items is None:
         return function
-    return _each(compiler, function, _rows(name, function, (items,)))
+    want_function(name, function)
+    return _each(compiler, name, function, (items,))

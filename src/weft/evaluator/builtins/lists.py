@@ -115,7 +115,7 @@ def member(value: Any, items: Any) -> Any:
 def contains(values: Any, value: Any) -> bool:
     """(contains? xs x): whether a list has the element, a dict the key, a string the part."""
     if values.__class__ is list:
-        return any([are_equal(item, value) for item in values])
+        return any(are_equal(item, value) for item in values)
     if values.__class__ is dict:
         return isinstance(value, str) and value in values
     want("string", "contains?", values, value)

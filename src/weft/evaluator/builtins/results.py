@@ -74,7 +74,7 @@ def raise_again(value: Any) -> Any:
 
 def _error_of(result: TaskResult) -> TaskError:
     try:
-        return msgspec.convert(result.notes.get("error"), TaskError)  # type: ignore[arg-type, no-any-return]
+        return msgspec.convert(result.notes.get("error"), TaskError)  # type: ignore[no-any-return]
     except msgspec.ValidationError:
         return TaskFailure(reason="subtask_failure", message=result.content, content=result.content)
 
