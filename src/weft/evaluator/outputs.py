@@ -36,8 +36,7 @@ def parse_output(content: str, shape: Shape | None) -> Any:
     an error. Of a name that an object has twice the last one counts.
     """
     fenced = _FENCE.match(content)
-    text = fenced[1] if fenced else content
-    value = _read(text)
+    value = _read(content, fenced.span(1)) if fenced else _read(content, (0, len(content)))
     if _depth(value) > MAX_JSON_DEPTH:
         raise BadOutput("json_syntax", f"the JSON is nested deeper than {MAX_JSON_DEPTH} levels", "")
     found = shape.violations(value) if shape is not None else []
@@ -58,22 +57,28 @@ def format_failure(problem: BadOutput, content: str, span: Span) -> TaskFailed:
     return TaskFailed(error, span=span)
 
 
-def _read(text: str) -> Any:
+def _read(content: str, part: tuple[int, int]) -> Any:
+    """The value of a part of the content; places are those in the whole."""
+    text = content[slice(*part)]
     try:
         return msgspec.json.decode(text)
     except RecursionError:
         raise BadOutput("json_syntax", "the JSON is nested too deeply", "") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        message = str(error)
-        place = _BYTE.search(message)
         if not text.strip():
             raise BadOutput("json_syntax", "the output is empty; JSON was expected", "") from None
-        location = _line_and_column(text, int(place[1])) if place else ""
+        message = str(error)
+        location = _location(content[: part[0]], text, message)
         raise BadOutput("json_syntax", _BYTE.sub("", message), location) from None
 
 
-def _line_and_column(text: str, byte: int) -> str:
-    before = text.encode(errors="surrogatepass")[:byte].decode(errors="ignore")
+def _location(before: str, text: str, message: str) -> str:
+    """Line and column of the byte that a message names."""
+    named = _BYTE.search(message)
+    if named is None:
+        return ""
+    byte = int(named[1]) - ("trailing characters" in message)  # there the reader has passed the first one
+    before += text.encode(errors="surrogatepass")[:byte].decode(errors="ignore")
     return f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
 
 

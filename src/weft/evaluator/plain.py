@@ -1,48 +1,40 @@
-"""Values outside of a program: as text, as JSON, as the result of a task."""
+"""Values outside of a program: as text, as JSON, as the result of a task. Functions are refused."""
 
-import json
 from typing import Any
 
 import msgspec
 
+from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.results import TaskResult
+from weft.evaluator.values import check_finite, kind_of, to_text
+from weft.language.tree import Symbol
 
-SCALARS = (type(None), bool, int, float, str)
+_SCALARS = frozenset({type(None), bool, int, float, str})
 
 
 def as_text(value: Any) -> str:
-    """A value where text is wanted: a task result is its content, anything but a string its JSON text.
-
-    Raises TypeError for what is no JSON: functions.
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, TaskResult):
-        return value.content
-    return json.dumps(value, ensure_ascii=False, default=_builtin)
+    """A value where text is wanted: a task result is its content, anything but a string its JSON text."""
+    if not is_data(value):
+        raise _no_data(value)
+    return to_text(value)
 
 
 def as_data(value: Any) -> Any:
-    """A value as JSON for a request: a task result inside is its value. Raises TypeError for functions."""
-    if isinstance(value, TaskResult):
-        return value.value
-    if isinstance(value, SCALARS):
+    """A value as JSON for a request: of a task result what it says, not its notes, which differ every time."""
+    if value.__class__ in _SCALARS:
         return value
-    if isinstance(value, list | tuple):
-        return [as_data(part) for part in value]
-    if isinstance(value, dict):
-        return {key: as_data(part) for key, part in value.items()}
-    raise TypeError(f"a {type(value).__name__} is no JSON")
+    check_finite(value)
+    return _data(value)
 
 
 def is_data(value: Any) -> bool:
     """Whether a value is JSON or a task result; what a list or dict holds is not looked at."""
-    return isinstance(value, (*SCALARS, list, tuple, dict, TaskResult))
+    return value.__class__ in _SCALARS or value.__class__ in (list, dict, TaskResult, Symbol)
 
 
 def as_result(value: Any) -> TaskResult:
-    """A value as a task's result: itself, or a completed one that says it. Raises TypeError for functions."""
-    if isinstance(value, TaskResult):
+    """A value as the result of a task: itself, or a completed one that says it."""
+    if value.__class__ is TaskResult:
         return value
     if isinstance(value, str):
         return TaskResult(content=str(value), status="COMPLETE")
@@ -55,7 +47,19 @@ def result_json(result: TaskResult) -> dict[str, Any]:
     return found
 
 
-def _builtin(value: Any) -> Any:
-    if isinstance(value, TaskResult):
-        return result_json(value)
-    raise TypeError(f"a {type(value).__name__} is no JSON")
+def _data(value: Any) -> Any:
+    if value.__class__ in _SCALARS:
+        return value
+    if value.__class__ is list:
+        return [_data(part) for part in value]
+    if value.__class__ is dict:
+        return {key: _data(part) for key, part in value.items()}
+    if value.__class__ is TaskResult:
+        return _data(value.value)
+    if value.__class__ is Symbol:
+        return str(value)
+    raise _no_data(value)
+
+
+def _no_data(value: Any) -> ProgramError:
+    return program_error("wrong-type", f"{kind_of(value)} is no value that can leave the program")

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from tests.conformance.language.operators import ROWS, Row
 from tests.programs import evaluate
-
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult

@@ -8,7 +8,7 @@ from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import ask, failed, mistake
+from weft.evaluator.operators.steps import ask, at, failed, mistake
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
@@ -74,14 +74,12 @@ class ScriptTask(TaskCode):
         stdin = default_stdin
         for name in ("input", "stdin"):
             if name in inputs:
-                stdin = self._text(name, inputs.pop(name))
+                stdin = self._text(inputs.pop(name))
         return ScriptRun(
             argv=self._without_nul(words),
             shell=shell,
             stdin=stdin,
-            environment={
-                name: self._variable(name, value) for name, value in inputs.items() if _is_name(name)
-            },
+            environment={name: self._variable(value) for name, value in inputs.items() if _is_name(name)},
             timeout_seconds=node.timeout_seconds,
             template=entered.template,
             subtype=node.subtype,
@@ -97,23 +95,19 @@ class ScriptTask(TaskCode):
             )
         command = inputs.pop(COMMAND)
         try:
-            words = (
-                command if isinstance(command, list | tuple) else shlex.split(self._text(COMMAND, command))
-            )
+            words = command if isinstance(command, list) else shlex.split(self._text(command))
         except ValueError as error:
             raise self._refused(f"the command cannot be split into words: {error}", "bad-value") from None
         if not words:
             raise self._refused("the command is empty", "bad-value")
-        return tuple(self._text(COMMAND, word) for word in words)
+        return tuple(self._text(word) for word in words)
 
-    def _text(self, name: str, value: Any) -> str:
-        try:
+    def _text(self, value: Any) -> str:
+        with at(self.node.span):
             return as_text(value)
-        except TypeError as error:
-            raise self._refused(f"the input '{name}' must be a value: {error}", "wrong-type") from None
 
-    def _variable(self, name: str, value: Any) -> str:
-        return self._without_nul((self._text(name, value),))[0]
+    def _variable(self, value: Any) -> str:
+        return self._without_nul((self._text(value),))[0]
 
     def _without_nul(self, words: tuple[str, ...]) -> tuple[str, ...]:
         if any("\0" in word for word in words):

@@ -1,7 +1,8 @@
 """Steps: how task operators ask for effects, and what they make of failures."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -23,16 +24,12 @@ from weft.language.spans import NOWHERE, Span
 from weft.language.tree import Node
 
 
-def ask(
-    compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]
-) -> Any:
+def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
     """What the effects answer to a request; a failure that names no place gets the one of the task."""
     machine = compiler.machine
     step = Step(machine.next_key(), request, span)
-    try:
+    with at(span):
         return machine.wait(effect(step, request))
-    except TaskFailed as error:
-        raise placed(error, Node(span=span)) from error  # effects do not know the place
 
 
 def run_composite(
@@ -96,6 +93,15 @@ def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> 
     if path is not None:
         error = ProgramError(ValidationFailure(message, path=path), code=code)
     return error.at(span, expression_of(Node(span=span)))
+
+
+@contextmanager
+def at(span: Span) -> Iterator[None]:
+    """Place errors that do not say where they happened."""
+    try:
+        yield
+    except TaskFailed as error:
+        raise placed(error, Node(span=span)) from None
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:

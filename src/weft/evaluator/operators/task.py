@@ -10,8 +10,9 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import ArgumentsEnv, context_payload, inner_env
 from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.env import Env
+from weft.evaluator.errors import ProgramError
 from weft.evaluator.operators.inputs import Inputs
-from weft.evaluator.operators.steps import mistake, run_composite
+from weft.evaluator.operators.steps import at, mistake, run_composite
 from weft.evaluator.operators.surroundings import Surroundings, surroundings
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
 from weft.evaluator.plain import as_data, as_result
@@ -112,20 +113,17 @@ class TaskCode:
 
 
 def as_input(name: str, value: Any, span: Span) -> Any:
-    """A value as JSON; raises a ProgramError that names the input when it is a function."""
+    """A value as JSON; raises a ProgramError that names the input when it cannot leave the program."""
     try:
         return as_data(value)
-    except TypeError as error:
-        message = f"the input '{name}' of a task must be a value: {error}"
-        raise mistake("wrong-type", message, span, path=name) from None
+    except ProgramError as error:
+        raise mistake("wrong-type", f"'{name}': {error.error.message}", span, path=name) from None
 
 
 def as_task_result(value: Any, span: Span) -> TaskResult:
-    """What a part of a task gave, as a result; raises a ProgramError when it is a function."""
-    try:
+    """What a part of a task gave, as a result; a failure is placed there."""
+    with at(span):
         return as_result(value)
-    except TypeError as error:
-        raise mistake("wrong-type", f"a task must give a value: {error}", span) from None
 
 
 def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import mistake
+from weft.evaluator.operators.steps import at, mistake
 from weft.evaluator.plain import as_text
 from weft.language.library import TaskLibrary
 from weft.language.spans import Span
@@ -20,8 +20,8 @@ class FilledText:
         self._parts: list[str | tuple[Code, Span]] = [
             part if isinstance(part, str) else (compiler.compile(part), part.span) for part in text.parts
         ]
-        self.names = tuple(dict.fromkeys(_names(part for part in text.parts if isinstance(part, Node))))
-        self.span = text.span
+        self.names = dict(_names(part for part in text.parts if isinstance(part, Node)))
+        """The names that the placeholders use, each with a place where it stands."""
 
     def fill(self, env: Env) -> str:
         """The text with the values of its placeholders."""
@@ -31,7 +31,7 @@ class FilledText:
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
     """Every text filled; raises one ProgramError that lists every name that is not bound."""
     wanted = list(texts)
-    names = {name: text.span for text in wanted if text is not None for name in text.names}
+    names = {name: span for text in wanted if text is not None for name, span in text.names.items()}
     require_bound(names, env, library)
     return [None if text is None else text.fill(env) for text in wanted]
 
@@ -60,19 +60,18 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
 
 
 def _filled(code: Code, span: Span, env: Env) -> str:
-    try:
-        return as_text(code(env))
-    except TypeError as error:
-        raise mistake("wrong-type", f"a placeholder needs a value: {error}", span) from None
+    value = code(env)
+    with at(span):
+        return as_text(value)
 
 
-def _names(nodes: Iterable[Node]) -> Iterator[str]:
-    """The names that placeholders use, in order; arguments of calls nest only as deep as a text may."""
+def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
+    """The names that nodes use, in order; arguments of calls nest only as deep as a placeholder may."""
     for node in nodes:
         if isinstance(node, Variable):
-            yield node.name
+            yield node.name, node.span
         elif isinstance(node, FunctionCall):
-            yield node.func_name
+            yield node.func_name, node.span
             yield from _names([*node.args, *(value for _, value in node.keywords)])
 
 
