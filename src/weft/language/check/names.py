@@ -1,6 +1,7 @@
 """Names and what they are bound to: every use is resolved here, now or when the routine it is in is used."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.check.findings import Findings
@@ -126,7 +127,8 @@ class Names:
     def close(self, routine: Routine, since: int = 0) -> None:
         """The end of a routine or branch: functions that nobody used may be used from now on."""
         for cell in routine.functions[since:]:
-            self._require(cell, routine)
+            if not cell.is_replaced:
+                self._require(cell, routine)
         del routine.functions[since:]
 
     # The end
@@ -148,4 +150,4 @@ class Names:
             return f"'{name}' is used before it is defined"
         if name in self.bindings.perhaps:
             return f"'{name}' is perhaps not bound: it is defined in some branches only"
-        return f"'{name}' is not bound{self._findings.nearest(name, [*need.origin.names(), *RESERVED])}"
+        return f"'{name}' is not bound{self._findings.nearest(name, chain(need.origin.names(), RESERVED))}"
