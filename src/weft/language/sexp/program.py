@@ -20,7 +20,7 @@ def read_program(source: Source) -> Program:
     with paused_collector(), deep_stack():
         reading = read_data(source)
         try:
-            if reading.is_balanced:
+            if reading.is_whole:
                 forms.extend(former.expression(datum, is_in_body=True) for datum in reading.data)
         except TooManyProblems:
             pass
