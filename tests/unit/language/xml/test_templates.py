@@ -89,10 +89,10 @@ def test_anything_with_a_name_can_be_called(name: str) -> None:
         ("<arg>'123'</arg>", Literal(value="123")),
         ("<arg>'a' or 'b'</arg>", Literal(value="'a' or 'b'")),
         ('<arg type="string">123</arg>', Literal(value="123")),
-        ('<arg type="json">{"a": 1}</arg>', FunctionCall(func_name="json-parse", args=(Literal(value='{"a": 1}'),))),
+        ('<arg type="json">[1]</arg>', FunctionCall(func_name="json-parse", args=(Literal(value="[1]"),))),
         ('<arg><call template="g"/></arg>', FunctionCall(func_name="g")),
     ],
-)  # fmt: skip
+)
 def test_arguments_are_of_the_kinds_the_specification_lists(written: str, expected: Node) -> None:
     assert args_of(read_one(f'<call template="f">{written}</call>')) == (expected,)
 
@@ -122,6 +122,19 @@ def test_parallel_steps_do_not_see_each_others_slots() -> None:
     node = read_one(f'<task type="sequential" parallel="true"><steps>{slot}{call}</steps></task>')
     assert isinstance(node, Sequential)
     assert args_of(node.steps[1]) == (Literal(value="found"),)
+
+
+def test_a_subset_is_the_inputs_that_are_relevant() -> None:
+    node = read_one(
+        """<task type="sequential">
+             <context_management><inherit_context>subset</inherit_context></context_management>
+             <inputs><input name="a">x</input><input name="b">y</input></inputs>
+             <context_relevance><input name="a" include="true"/></context_relevance>
+             <steps><call template="f"><arg>a</arg><arg>b</arg></call></steps>
+           </task>"""
+    )
+    assert isinstance(node, Sequential)
+    assert args_of(node.steps[0]) == (Variable(name="a"), Literal(value="b"))
 
 
 @pytest.mark.parametrize(("inherit", "is_seen"), [("full", True), ("none", False), ("subset", False)])
