@@ -20,7 +20,7 @@ def as_text(value: Any) -> str:
 
 
 def as_data(value: Any) -> Any:
-    """A value as JSON for a request: of a task result what it says, not its notes, which differ every time."""
+    """A value as JSON for a request: of a task result what it says, not its notes, which may differ."""
     if value.__class__ in _SCALARS:
         return value
     check_finite(value)

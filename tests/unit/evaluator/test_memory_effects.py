@@ -1,11 +1,12 @@
 """The effects that ship for tests of programs."""
 
 import pytest
-from tests.programs import evaluate, failure_of
 
-from weft.evaluator.effects import ScriptOutcome
+from tests.programs import evaluate, failure_of
+from weft.evaluator.effects import ContextPayload, ModelCall, ScriptOutcome, Step
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
+from weft.language.task_fields import ContextManagement
 
 TWO = '(deftask f (x) :instructions "say {{x}}") (list (content (f 1)) (content (f 2)))'
 
@@ -67,10 +68,7 @@ async def test_a_schema_file_is_one_of_those_given() -> None:
     assert "output does not fit" in (await failure_of(program, effects)).message
 
 
-def _asked() -> tuple[object, object]:
-    from weft.evaluator.effects import ContextPayload, ModelCall, Step
-    from weft.language.task_fields import ContextManagement
-
+def _asked() -> tuple[Step, ModelCall]:
     settings = ContextManagement("none", False, "notes_only", "disabled")
     call = ModelCall(prompt="x", context=ContextPayload(settings=settings))
     return Step("1", call), call

@@ -6,7 +6,7 @@ import msgspec
 
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.conditions import compiled_condition
 from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of
@@ -45,7 +45,8 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
-        entered.inner.update(dict.fromkeys(NAMES) | {"user_query": task.query(entered)})
+        entered.inner.update({name: entered.inputs.get(name) for name in NAMES})
+        entered.inner["user_query"] = task.query(entered)
         history = SequentialHistory(task.settings)
         return task.compose(entered, lambda: task.iterate(entered.inner, history), history=history)
 
@@ -106,11 +107,13 @@ class LoopTask(TaskCode):
         try:
             entered = self._script.enter(env)
             outcome = self._script.outcome(entered, default_stdin=as_text(env["director_result"]))
-        except TaskFailed as error:
+        except (ProgramError, BudgetExceeded) as error:
             raise self._failed(error, "script", iteration) from error
-        env["script_output"] = outcome.stdout
-        env["script_errors"] = outcome.stderr
-        env["script_exit_code"] = outcome.exit_code
+        except TaskFailed as error:  # it could not be run at all
+            env.update(script_output="", script_errors=error.error.message, script_exit_code=None)
+            return
+        errors = outcome.stderr + ("\nthe script took too long" if outcome.is_timed_out else "")
+        env.update(script_output=outcome.stdout, script_errors=errors, script_exit_code=outcome.exit_code)
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
         """Judge the iteration; gives the reason to end, if there is one."""

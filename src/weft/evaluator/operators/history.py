@@ -27,10 +27,16 @@ class SequentialHistory:
     def __init__(self, settings: ContextManagement) -> None:
         self.outputs: list[StepOutput] = []
         self._settings = settings
+        self._told: list[str] = []
+        """What is told of each step; put together once."""
 
     def add(self, title: str, result: TaskResult) -> None:
         """Keep the result of the step that ended now."""
-        self.outputs.append(StepOutput(title, result))
+        output = StepOutput(title, result)
+        self.outputs.append(output)
+        if self._settings.accumulate_data:
+            is_full = self._settings.accumulation_format == "full_output"
+            self._told.append((_whole if is_full else _line)(len(self.outputs), output))
 
     def results(self) -> list[TaskResult]:
         """The results so far, as a new list."""
@@ -38,14 +44,8 @@ class SequentialHistory:
 
     def text(self) -> str | None:
         """What the next step is told as its `previous_outputs`; None: nothing."""
-        if not self._settings.accumulate_data or not self.outputs:
-            return None
-        if self._settings.accumulation_format == "full_output":
-            return "\n\n".join(
-                f"[{number}] {output.title}\n{output.result.content}"
-                for number, output in enumerate(self.outputs, 1)
-            )
-        return "\n".join(_line(number, output) for number, output in enumerate(self.outputs, 1))
+        between = "\n\n" if self._settings.accumulation_format == "full_output" else "\n"
+        return between.join(self._told) or None
 
     def notes(self) -> list[dict[str, Any]]:
         """One short entry per step, for the notes of the whole."""
@@ -57,6 +57,10 @@ class SequentialHistory:
     def partial_results(self) -> list[dict[str, Any]]:
         """The results so far as JSON, for the details of a failure."""
         return [result_json(output.result) for output in self.outputs]
+
+
+def _whole(number: int, output: StepOutput) -> str:
+    return f"[{number}] {output.title}\n{output.result.content}"
 
 
 def _line(number: int, output: StepOutput) -> str:

@@ -17,15 +17,20 @@ class FilledText:
     """A text, compiled."""
 
     def __init__(self, compiler: Compiler, text: Text) -> None:
-        self._parts: list[str | tuple[Code, Span]] = [
-            part if isinstance(part, str) else (compiler.compile(part), part.span) for part in text.parts
+        self._parts: list[str | Code] = [
+            part if isinstance(part, str) else compiler.compile(part) for part in text.parts
         ]
+        self._span = text.span
+        self._meter = compiler.machine.meter
         self.names = dict(_names(part for part in text.parts if isinstance(part, Node)))
         """The names that the placeholders use, each with a place where it stands."""
 
     def fill(self, env: Env) -> str:
         """The text with the values of its placeholders."""
-        return "".join(part if isinstance(part, str) else _filled(*part, env) for part in self._parts)
+        with at(self._span):
+            pieces = [part if isinstance(part, str) else as_text(part(env)) for part in self._parts]
+            self._meter.check_size(sum(map(len, pieces)))
+        return "".join(pieces)
 
 
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
@@ -57,12 +62,6 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
             return True
         scope = scope.outer
     return name in library or ":" in name
-
-
-def _filled(code: Code, span: Span, env: Env) -> str:
-    value = code(env)
-    with at(span):
-        return as_text(value)
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:

@@ -1,0 +1,1 @@
+(task :description "Say hello")

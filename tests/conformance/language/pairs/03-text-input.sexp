@@ -1,0 +1,1 @@
+(task :instructions "Analyze {{code}}" :inputs ((code "The code to analyze")))

@@ -1,0 +1,1 @@
+(task :instructions "Count to {{n}}" :inputs ((n 3)))

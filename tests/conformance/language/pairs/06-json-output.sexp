@@ -1,0 +1,1 @@
+(task :description "List files" :output "json" :schema "string[]")

@@ -1,0 +1,1 @@
+(task :description "Judge" :output "json" :schema "{\"required\":[\"success\"]}")

@@ -1,0 +1,1 @@
+(task :description "Read" :files ("a.py" "b.py"))

@@ -1,0 +1,1 @@
+(task :description "Read" :files (:description "about cats"))

@@ -1,0 +1,1 @@
+(script :argv ("echo" "{{word}}") :inputs ((word "hello")))

@@ -1,0 +1,1 @@
+(script :description "Run it" :inputs ((command "echo hello")))

@@ -1,0 +1,3 @@
+(sequential :description "Two steps"
+  (task :description "First" :output-slot first_out)
+  (task :description "Second after {{first_out}}"))

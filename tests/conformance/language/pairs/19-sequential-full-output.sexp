@@ -1,0 +1,2 @@
+(sequential :context (:inherit "none" :accumulate true :format "full_output")
+  (task :description "One") (task :description "Two") (task :description "Three"))

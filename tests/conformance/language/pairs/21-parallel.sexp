@@ -1,0 +1,3 @@
+(sequential :parallel true
+  (task :description "Process {{data}}" :inputs ((data "data1")))
+  (task :description "Process {{data}}" :inputs ((data "data2"))))

@@ -1,0 +1,1 @@
+(sequential (task :description "Fine") (script :argv ("fail")))

@@ -1,0 +1,1 @@
+(task-cond ("has(output.valid)" (task :description "Never")))

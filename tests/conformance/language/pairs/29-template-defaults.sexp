@@ -1,0 +1,2 @@
+(deftask review (code (depth integer 3)) :description "Review {{code}} {{depth}} deep")
+(review "x")

@@ -1,0 +1,2 @@
+(deftask metrics (data method) :description "Measure {{data}} by {{method}}")
+(task :description "Results: {{metrics(\"all\", method=\"advanced\")}}")
