@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from weft.language.check.cases import check_clauses
+from weft.language.check.constants import kind_of
 from weft.language.check.names import RESERVED
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
@@ -180,6 +181,9 @@ def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         if name not in QUESTIONS:
             hint = walk.findings.nearest(name, QUESTIONS)
             walk.findings.note(node.span, "unknown-keyword", f"get-context has no ':{name}'{hint}")
+        kind = kind_of(value, frame) if name == "inputs" else None
+        if kind not in (None, "a dict", "a task result"):
+            walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
         walk.visit(value, frame)
 
 

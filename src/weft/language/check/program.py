@@ -30,12 +30,14 @@ def check_program(
     `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
     without them tools and models are not looked at.
     """
-    return _checked(program, library, tools, models).findings.in_order()
+    with paused_collector(), deep_stack():
+        return _checked(program, library, tools, models).findings.in_order()
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
     """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
-    return tuple(_checked(program, library, None, None).names.required_inputs)
+    with paused_collector(), deep_stack():
+        return tuple(_checked(program, library, None, None).names.required_inputs)
 
 
 def _checked(
@@ -51,13 +53,12 @@ def _checked(
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
-    with paused_collector(), deep_stack():
-        defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
-        for form in program.forms:
-            if not isinstance(form, Template):
-                _visit(walk, form)
-        walk.names.close(walk.names.program)
-        walk.calls.report(walk.names.globals)
+    defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
+    for form in program.forms:
+        if not isinstance(form, Template):
+            _visit(walk, form)
+    walk.names.close(walk.names.program)
+    walk.calls.report(walk.names.globals)
     check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
     walk.names.report()
     for template, arguments in defined:
