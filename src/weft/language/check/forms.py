@@ -39,6 +39,10 @@ BUDGETS = ("steps", "calls", "tokens", "cost")
 QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
 
 
+MAX_LET_FRAMES = 100
+"""How many bindings of a `let*` have a frame of their own: a look-up goes through all of them."""
+
+
 def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
     """Nothing to look at."""
 
@@ -94,9 +98,10 @@ def _try(walk: Walk, node: Try, frame: Frame) -> None:
 def _let(walk: Walk, node: Let, frame: Frame) -> None:
     if node.is_sequential:
         inner = Frame(frame, frame.routine)
-        for name, value in node.bindings:
+        for index, (name, value) in enumerate(node.bindings):
             cell = walk.value(value, inner)
-            inner = Frame(inner, frame.routine)
+            if index < MAX_LET_FRAMES:
+                inner = Frame(inner, frame.routine)
             walk.bind(name, node.span, inner, cell)
     else:
         walk.distinct([name for name, _ in node.bindings], node.span, "the name")
@@ -125,8 +130,8 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
 
 
 def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
-    """A closure without a name may be called at once: what it needs must be there."""
-    walk.names.run(walk.routine(node, frame), frame)
+    """A closure without a name may be called at once: it is part of the routine around it."""
+    walk.closure(node, frame, frame.routine)
 
 
 def _begin(walk: Walk, node: Begin, frame: Frame) -> None:

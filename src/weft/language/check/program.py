@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
-from weft.language.check.scopes import Cell, Frame
+from weft.language.check.scopes import Cell, Frame, TooIntricate
 from weft.language.check.tasks import TASKS
 from weft.language.check.templates import check_unused, define_template, visit_template
 from weft.language.check.walk import Visitor, Walk
@@ -53,17 +53,26 @@ def _checked(
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
+    try:
+        _walk(walk, program)
+    except TooIntricate:
+        message = "functions need too much of each other to be followed; define fewer inside each other"
+        walk.findings.note(program.forms[0].span, "program-too-deep", message)
+    walk.calls.report(walk.names.globals)
+    check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
+    walk.names.report()
+    return walk
+
+
+def _walk(walk: Walk, program: Program) -> None:
+    """Look at templates first, which the evaluator registers before it runs anything, then at the rest."""
     defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
     for form in program.forms:
         if not isinstance(form, Template):
             _visit(walk, form)
     walk.names.close(walk.names.program)
-    walk.calls.report(walk.names.globals)
-    check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
-    walk.names.report()
     for template, arguments in defined:
         check_unused(walk, template, arguments)
-    return walk
 
 
 def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.language.check.checking import codes, messages
-from weft.language.check import check_program, required_inputs
+from weft.language.check import check_program, required_inputs, scopes
 from weft.language.sexp import read_program
 from weft.language.spans import Source
 from weft.language.tree import Assign, Define, If, Literal, Program, Variable
@@ -164,6 +164,14 @@ def test_reserved_names_are_told_in_trees_that_no_text_was_read_for() -> None:
     )
 
     assert [problem.code for problem in check_program(program)] == ["reserved-name", "reserved-name"]
+
+
+def test_functions_that_need_too_much_of_each_other_end_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scopes, "MAX_LOOKS", 10_000)
+    names = " ".join(f"x{number}" for number in range(1_000))
+    program = "".join(f"(define (f{number}) " for number in range(50)) + f"(list {names})" + ")" * 50
+
+    assert codes(program) == ["program-too-deep"]
 
 
 def test_a_program_that_nests_too_deeply_is_refused_and_does_not_crash() -> None:
