@@ -83,6 +83,7 @@ def test_a_tree_that_is_accepted_is_not_refused_by_the_evaluator(program: Progra
 @given(closed_programs())
 @example("(define (f) (g)) (define (g) a) (define a 1) (f)")
 @example("(define (f a) a) (map f (list 1))")
+@example('(deftask review (a) :instructions "{{a}}" :context (:fresh "enabled")) (review 1)')
 @settings(max_examples=400, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_what_is_accepted_fails_on_no_name_and_no_call(text: str) -> None:
     program = read_program(Source("example", text))
