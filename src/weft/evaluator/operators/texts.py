@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
-from weft.evaluator.functions import Code
+from weft.evaluator.functions import BuiltIn, Code
 from weft.evaluator.operators.steps import at, mistake
 from weft.evaluator.plain import as_text
+from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.library import TaskLibrary
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
@@ -59,7 +60,7 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
     scope: Env | None = env
     while scope is not None:
         if name in scope:
-            return True
+            return not isinstance(scope[name], BuiltIn)  # nobody wants the text of a built-in
         scope = scope.outer
     return name in library
 
@@ -70,7 +71,9 @@ def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
         if isinstance(node, Variable):
             yield node.name, node.span
         elif isinstance(node, FunctionCall):
-            if ":" not in node.func_name:  # else a tool, which is no name
+            if (
+                ":" not in node.func_name and node.func_name not in BUILT_IN_NAMES
+            ):  # else there is no such name
                 yield node.func_name, node.span
             yield from _names([*node.args, *(value for _, value in node.keywords)])
 

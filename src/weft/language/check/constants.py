@@ -85,20 +85,23 @@ def kind_of(node: Node | None, frame: Frame) -> str | None:
     if isinstance(node, TaskNode | TaskCond):
         return "a task result"
     if isinstance(node, Variable):
-        return "a function" if node.name in BUILT_IN_NAMES and not node.path else None
+        is_function = node.name in BUILT_IN_NAMES and not node.path and frame.find(node.name) is None
+        return "a function" if is_function else None
     if isinstance(node, FunctionCall):
-        return RESULT_KINDS.get(node.func_name) or _kind_of_call(node, frame)
+        return _kind_of_call(node, frame)
     return None
 
 
 def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
+    if frame.find(node.func_name) is None:
+        return RESULT_KINDS.get(node.func_name)
     template = template_called(node, frame)
     return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
 
 
 def template_called(node: Node | None, frame: Frame) -> Template | None:
     """The template that a node calls by name, when that is certain."""
-    if not isinstance(node, FunctionCall) or node.func_name in BUILT_IN_NAMES:
+    if not isinstance(node, FunctionCall):
         return None
     cell = frame.find(node.func_name)
     return cell.value if cell is not None and isinstance(cell.value, Template) else None

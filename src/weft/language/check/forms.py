@@ -113,6 +113,8 @@ def _let(walk: Walk, node: Let, frame: Frame) -> None:
 
 
 def _define(walk: Walk, node: Define, frame: Frame) -> None:
+    if walk.names.is_reserved(node.name, node.span):
+        return
     walk.bind(node.name, node.span, frame, walk.value(node.value, frame))
 
 

@@ -10,10 +10,15 @@ from weft.language.spans import Span
 from weft.language.tree import Lambda, Template
 
 RESERVED = BUILT_IN_NAMES | {"taskLibrary"}
-"""No program may bind these: the evaluator finds them before it runs."""
+"""No program may define these; a local name may hide one."""
 
 CallCheck = Callable[[Need, Cell], None]
 """Looks at a call of what is known under a name."""
+
+
+def is_built_in(name: str, frame: Frame) -> bool:
+    """Whether a name means a built-in in a frame."""
+    return name in RESERVED and frame.find(name) is None
 
 
 class Names:
@@ -37,8 +42,14 @@ class Names:
         self, frame: Frame, name: str, span: Span, call: Call | None = None, *, is_input: bool = False
     ) -> None:
         """A name is used by code in the frame."""
-        if name in RESERVED:
+        if is_built_in(name, frame):
             return
+        self.use_binding(frame, name, span, call, is_input=is_input)
+
+    def use_binding(
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, is_input: bool = False
+    ) -> None:
+        """A name is used, and no built-in is meant by it."""
         routine = frame.routine
         cell = self._resolve(Need(frame, name, span, call, is_input=is_input), routine, is_later=False)
         if cell is not None:
@@ -110,19 +121,17 @@ class Names:
 
     # Bindings
 
-    def bind(self, frame: Frame, name: str, cell: Cell, span: Span) -> None:
-        """Bind a name; a built-in's is refused."""
-        if self.is_reserved(name, span):
-            return
+    def bind(self, frame: Frame, name: str, cell: Cell) -> None:
+        """Bind a name, which may hide a built-in."""
         self.bindings.bind(frame, name, cell)
         if cell.needs:
             frame.routine.functions.append(cell)
 
     def is_reserved(self, name: str, span: Span) -> bool:
-        """Whether a name cannot be bound; that is noted."""
+        """Whether a name cannot be defined; that is noted."""
         if name not in RESERVED:
             return False
-        message = f"'{name}' is built in and cannot be bound to anything else; choose another name"
+        message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
         self._findings.note(span, "reserved-name", message)
         return True
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
+from weft.collector import paused_collector
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
 from weft.language.check.scopes import Cell, Frame, TooIntricate
 from weft.language.check.tasks import TASKS
 from weft.language.check.templates import check_unused, define_template, visit_template
 from weft.language.check.walk import Visitor, Walk
-from weft.language.collector import paused_collector
 from weft.language.deep import deep_stack
 from weft.language.library import TaskLibrary
 from weft.language.problems import LanguageProblem

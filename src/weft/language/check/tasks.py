@@ -229,8 +229,6 @@ def _returned(template: Template) -> str | None:
 def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
     check_rules(walk, node)
     _inputs(walk, node, frame)
-    for one in node.inputs:
-        walk.names.is_reserved(one.name, one.span)
     cell = walk.names.templates.get(node.ref)
     template = cell.value if cell is not None else None
     if not isinstance(template, Template):

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.check.built_in_calls import check_built_in_call, function_argument, note_arity, takes
 from weft.language.check.calls import CallChecks
 from weft.language.check.findings import Findings
-from weft.language.check.names import Names
+from weft.language.check.names import Names, is_built_in
 from weft.language.check.scopes import Call, Cell, Changes, Frame, Routine, call_of, calls_with
 from weft.language.expressions import ReadCondition, read_condition
 from weft.language.problems import InvalidProgram
@@ -85,7 +84,7 @@ class Walk:
 
     def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
         """A name is bound in a frame."""
-        self.names.bind(frame, name, cell or Cell(), span)
+        self.names.bind(frame, name, cell or Cell())
 
     def distinct(self, names: Sequence[str], span: Span, what: str) -> None:
         """Note names that are bound twice where all are bound together."""
@@ -108,7 +107,9 @@ class Walk:
     def text(self, text: Text, frame: Frame) -> None:
         """Look at the placeholders of a text."""
         for part in text.parts:
-            if not isinstance(part, str):
+            if isinstance(part, Variable):  # nobody wants the text of a built-in
+                self.names.use_binding(frame, part.name, part.span, is_input=self.is_bare)
+            elif not isinstance(part, str):
                 self.visit(part, frame)
 
     # Functions
@@ -138,7 +139,7 @@ class Walk:
             self.calls.of_closure(node, calls_with(count, node.span))
         if not isinstance(node, Variable) or node.path:
             self.visit(node, frame)
-        elif node.name not in BUILT_IN_NAMES:
+        elif not is_built_in(node.name, frame):
             self.names.use(frame, node.name, node.span, calls_with(count, node.span))
         elif not takes(node.name, count):
             note_arity(node.name, count, node.span, self.findings)
@@ -148,7 +149,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
     """A call by name."""
     name = node.func_name
     function: Node | None = None
-    if name in BUILT_IN_NAMES:
+    if is_built_in(name, frame):
         check_built_in_call(node, frame, walk.findings)
         found = function_argument(node)
         if found is not None:

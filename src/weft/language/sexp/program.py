@@ -1,6 +1,6 @@
 """Text to program."""
 
-from weft.language.collector import paused_collector
+from weft.collector import paused_collector
 from weft.language.deep import deep_stack
 from weft.language.problems import InvalidProgram, in_order
 from weft.language.sexp.former import Former, TooManyProblems

@@ -180,3 +180,14 @@ def test_a_program_that_nests_too_deeply_is_refused_and_does_not_crash() -> None
         node = If(test=node, then=node)
 
     assert [problem.code for problem in check_program(Program((node,)))] == ["program-too-deep"]
+
+
+def test_a_built_in_is_never_meant_by_a_placeholder() -> None:
+    assert codes('(deftask t () :instructions "{{content}}")') == ["unbound-name"]
+    assert required_inputs(read_program(Source("t", '(task :instructions "{{content}}")'))) == ("content",)
+
+
+def test_a_local_name_hides_a_built_in() -> None:
+    assert codes("(define (f items) (length items)) (f (list 1))") == []
+    assert codes("(let ((first (lambda (a b) a))) (first 1 2))") == []
+    assert codes("(let ((first (lambda (a b) a))) (first 1))") == ["wrong-arity"]
