@@ -7,12 +7,12 @@ from weft.evaluator.budget import BUDGETS, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
-from weft.evaluator.errors import program_error
+from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
-from weft.evaluator.results import TaskResult
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, to_json, to_text
-from weft.language.expressions import read_condition
+from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
 from weft.language.tree import (
@@ -145,7 +145,11 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
         def lookup(name: str) -> Any:
             return as_condition_value(env[name])
 
-        return condition.evaluate(lookup)
+        try:
+            return condition.evaluate(lookup)
+        except ConditionError as error:  # has the place inside the condition
+            failure = TaskFailure(reason="input_validation_failure", message=error.problem.message)
+            raise ProgramError(failure, span=error.span, code=error.problem.code) from None
 
     return hold
 

@@ -37,8 +37,6 @@ class List(Struct, frozen=True, gc=False):
 
     span: Span
     items: list["Data"]
-    depth: int
-    """How many lists it stands in, with itself: 1 at the top level."""
     is_prefix: bool = False
     """Written `'x`: it ends with its datum and not with a parenthesis."""
 

@@ -12,7 +12,6 @@ from weft.language.sexp.names import keyword_text
 from weft.language.sexp.reader import MAX_PROBLEMS
 from weft.language.spans import Span
 from weft.language.tree import Apply, Datum, FunctionCall, Literal, Node, Quote, Symbol, Variable, begin
-from weft.limits import MAX_PROGRAM_DEPTH
 
 Arguments = tuple[list[Data], list[tuple[Keyword, Data]]]
 """Those by position, and those by keyword."""
@@ -101,13 +100,6 @@ class Former:
         )
 
     def _list(self, form: List, is_in_body: bool) -> Node:
-        if form.depth > MAX_PROGRAM_DEPTH:
-            self.note(
-                form.span,
-                "program-too-deep",
-                f"the program nests deeper than {MAX_PROGRAM_DEPTH:,} levels here",
-            )
-            return Literal(span=form.span, value=None)
         if not form.items:
             return Quote(span=form.span, datum=())
         special = self._forms.get(_head(form))
@@ -178,9 +170,6 @@ class Former:
     def quoted(self, datum: Data) -> Datum:
         """The value of a datum that is not evaluated."""
         if type(datum) is List:
-            if datum.depth > MAX_PROGRAM_DEPTH:
-                message = f"the program nests deeper than {MAX_PROGRAM_DEPTH:,} levels here"
-                raise Refused(datum.span, "program-too-deep", message)
             return tuple([self.quoted(one) for one in datum.items])
         if type(datum) is Constant:
             return datum.value

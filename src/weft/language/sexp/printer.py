@@ -124,8 +124,10 @@ def _function_call(node: FunctionCall) -> Layout:
 
 def _apply(node: Apply) -> Layout:
     head = _layout(node.function)
-    is_path = isinstance(node.function, Variable) and node.function.path
-    if isinstance(head, str) and not is_path:  # as the head of a list a plain name would be a call by name
+    is_plain_name = isinstance(node.function, Variable) and not node.function.path
+    if is_plain_name or isinstance(
+        node.function, Literal
+    ):  # as heads they would be a call by name, or refused
         head = form("begin", head)
     return form(head, *_all(node.args), *_keywords(node.keywords))
 

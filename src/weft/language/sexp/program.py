@@ -18,7 +18,7 @@ def read_program(source: Source) -> Program:
     former = Former(SPECIAL_FORMS)
     forms: list[Node] = []
     try:
-        if reading.is_balanced:
+        if reading.is_whole:
             with deep_stack():
                 forms.extend(former.expression(datum, is_in_body=True) for datum in reading.data)
     except TooManyProblems:

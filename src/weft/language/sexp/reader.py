@@ -47,8 +47,8 @@ class Reading(Struct):
 
     data: list[Data]
     problems: list[LanguageProblem]
-    is_balanced: bool = True
-    """False where the text does not say which data belong together: no use to look further."""
+    is_whole: bool = True
+    """False where data are missing or it is not clear which belong together: no use to look further."""
 
 
 class _Stop(Exception):
@@ -70,8 +70,9 @@ class _Reader:
         self._lists: list[List] = []
         self._items = self._reading.data
         """Those of the innermost open list."""
+        self._is_too_deep = False
         self._skipped = 0
-        """Open lists beyond the deepest that is kept: they are counted, for the balance, and dropped."""
+        """Open lists beyond the deepest that is allowed: they are counted, for the balance, and dropped."""
 
     def read(self) -> Reading:
         try:
@@ -79,7 +80,7 @@ class _Reader:
             self._scan()
             self._check_end()
         except _Stop:
-            self._reading.is_balanced = False
+            self._reading.is_whole = False
         return self._reading
 
     def _check_characters(self) -> None:
@@ -142,21 +143,33 @@ class _Reader:
             self._lists.pop()
         self._items = self._lists[-1].items if self._lists else self._reading.data
 
-    def _enter(self, start: int, items: list[Data], *, is_prefix: bool) -> None:
-        entered = List(self._span(start), items, len(self._lists) + 1, is_prefix)
-        self._items.append(entered)
-        self._lists.append(entered)
-        self._items = items
-
     def _open(self, start: int) -> None:
-        if len(self._lists) > MAX_PROGRAM_DEPTH:
-            self._skipped += 1
+        if len(self._lists) < MAX_PROGRAM_DEPTH:
+            self._enter(List(self._span(start), []))
         else:
-            self._enter(start, [], is_prefix=False)
+            self._note_depth(start)
+            self._skipped += 1
 
     def _open_quote(self, start: int) -> None:
-        if len(self._lists) <= MAX_PROGRAM_DEPTH:
-            self._enter(start, [Name(self._span(start), "quote", "quote")], is_prefix=True)
+        span = self._span(start)
+        if len(self._lists) < MAX_PROGRAM_DEPTH:
+            self._enter(List(span, [Name(span, "quote", "quote")], is_prefix=True))
+        else:
+            self._note_depth(start)
+
+    def _enter(self, entered: List) -> None:
+        self._items.append(entered)
+        self._lists.append(entered)
+        self._items = entered.items
+
+    def _note_depth(self, start: int) -> None:
+        """Note that the limit is passed, once."""
+        if not self._is_too_deep:
+            self._is_too_deep = True
+            self._reading.is_whole = False
+            self._problem(
+                start, f"the program nests deeper than {MAX_PROGRAM_DEPTH:,} levels here", "program-too-deep"
+            )
 
     def _close(self, start: int) -> None:
         if self._skipped:
@@ -164,10 +177,10 @@ class _Reader:
             return
         if self._lists and self._lists[-1].is_prefix:
             self._problem(start, "there is nothing after the quote mark before this parenthesis")
-            self._end_prefixes()
+            self._add(Constant(self._span(start), None))
         if not self._lists:
             self._problem(start, "this parenthesis closes nothing")
-            self._reading.is_balanced = False
+            self._reading.is_whole = False
             return
         self._lists.pop()
         self._end_prefixes()
@@ -179,6 +192,7 @@ class _Reader:
             raise _Stop
         if self._lists:
             self._problem_at(self._lists[-1].span, "there is nothing after this quote mark")
+            self._reading.is_whole = False
 
     def _problem_at(self, span: Span, message: str) -> None:
         self._reading.problems.append(LanguageProblem(span, "syntax-error", message))

@@ -82,7 +82,7 @@ def read_default(element: Element, text: str, shape: str | None, reading: Readin
 def _read_json_schema(element: Element, written: str, reading: Reading) -> str | None:
     try:
         schema = json_value(written)
-        jsonschema_rs.meta.validate(schema)
+        jsonschema_rs.validator_for(schema, offline=True)  # without offline it fetches what $schema names
     except jsonschema_rs.ValidationError as error:
         reading.found.add(element.span, "bad-value", f"not a JSON Schema: {shown(error.message)}")
         return None

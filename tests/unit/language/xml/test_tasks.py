@@ -64,7 +64,9 @@ def test_every_field_of_a_task_arrives() -> None:
                <inherit_context>none</inherit_context> <accumulate_data>true</accumulate_data>
                <accumulation_format>full</accumulation_format> <fresh_context>enabled</fresh_context>
              </context_management>
-             <context_relevance><input name="a" include="true"/><input name="b" include="false"/></context_relevance>
+             <context_relevance>
+               <input name="a" include="true"/><input name="b" include="false"/>
+             </context_relevance>
              <context_assembly><primary_elements>the code</primary_elements></context_assembly>
              <history use="true" turns="3" record="false"/>
              <max_depth>2</max_depth>
@@ -113,7 +115,10 @@ def test_the_accumulation_format_has_aliases(written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("inside", "expected"),
     [
-        ("<file_paths><path>a.py</path><path>{{p}}</path></file_paths>", FilePaths("literal", (text("a.py"), text("{{p}}")))),
+        (
+            "<file_paths><path>a.py</path><path>{{p}}</path></file_paths>",
+            FilePaths("literal", (text("a.py"), text("{{p}}"))),
+        ),
         (
             '<file_paths source="command"><command>git ls-files</command></file_paths>',
             FilePaths("command", text=text("git ls-files")),
@@ -123,11 +128,12 @@ def test_the_accumulation_format_has_aliases(written: str, meant: str) -> None:
             FilePaths("description", text=text("about {{x}}")),
         ),
         (
-            '<file_paths source="context_description"><context_description>c</context_description></file_paths>',
+            """<file_paths source='context_description'>
+                 <context_description>c</context_description></file_paths>""",
             FilePaths("context_description", text=text("c")),
         ),
     ],
-)  # fmt: skip
+)
 def test_file_paths_of_every_source(inside: str, expected: FilePaths) -> None:
     assert task(inside).file_paths == expected
 
@@ -166,13 +172,16 @@ def test_output_formats(written: str, expected: OutputFormat) -> None:
         ("<input name='x' type='json'>3</input>", Literal(value=3)),
         ("<input name='x' type='json'>null</input>", Literal(value=None)),
         ("<input name='x'>3</input>", Literal(value="3")),
-        ("<input name='x' type='json'>[1, {}]</input>", FunctionCall(func_name="json-parse", args=(Literal(value="[1, {}]"),))),
+        (
+            "<input name='x' type='json'>[1, {}]</input>",
+            FunctionCall(func_name="json-parse", args=(Literal(value="[1, {}]"),)),
+        ),
         ("<input name='x'><task><description>d</description></task></input>", atomic("d")),
         ("<input name='x'><call template='f'/></input>", FunctionCall(func_name="f")),
         ("<input name='x' xml:space='preserve'> a </input>", Literal(value=" a ")),
         ("<input name='x' type='string'></input>", Literal(value="")),
     ],
-)  # fmt: skip
+)
 def test_inputs_are_texts_paths_json_or_tasks(written: str, expected: Node | None) -> None:
     assert task(f"<inputs>{written}</inputs>").inputs == (Input("x", expected),)
 
@@ -200,7 +209,9 @@ def test_reduce_has_an_initial_value_and_two_tasks() -> None:
              <initial_value type="json">0</initial_value>
              <inputs><input name="a">1</input><input name="b">2</input></inputs>
              <inner_task><description>square {{input}}</description></inner_task>
-             <reduction_task><call template="add"><arg>accumulator</arg><arg>current_result</arg></call></reduction_task>
+             <reduction_task>
+               <call template="add"><arg>accumulator</arg><arg>current_result</arg></call>
+             </reduction_task>
            </task>"""
     )
     assert node == Reduce(
@@ -244,12 +255,17 @@ def test_a_loop_is_an_element_and_a_type_of_task(outer: str) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("<command><arg>python</arg><arg>-c</arg><arg>print({{x}})</arg></command>", ["python", "-c", "print({{x}})"]),
-        ("<command>run --file 'my {{a}}' {{f(x, \"y z\")}}.txt</command>",
-         ["run", "--file", "my {{a}}", '{{f(x, "y z")}}.txt']),
+        (
+            "<command><arg>python</arg><arg>-c</arg><arg>print({{x}})</arg></command>",
+            ["python", "-c", "print({{x}})"],
+        ),
+        (
+            "<command>run --file 'my {{a}}' {{f(x, \"y z\")}}.txt</command>",
+            ["run", "--file", "my {{a}}", '{{f(x, "y z")}}.txt'],
+        ),
         ("<command>\n  ls -l\n</command>", ["ls", "-l"]),
     ],
-)  # fmt: skip
+)
 def test_a_command_is_a_list_of_arguments(command: str, expected: list[str]) -> None:
     assert read_one(f"<task type='script'>{command}</task>") == Script(argv=tuple(map(text, expected)))
 

@@ -1,0 +1,181 @@
+"""weft.xsd: valid, complete, documented, packed, and of one mind with the reader."""
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+import weft.language.xml
+from tests.unit.language.xml.builders import problems
+from tests.unit.language.xml.test_rules import REFUSED
+from weft.language.xml.checking import REPEATABLE
+from weft.language.xml.elements import ROOTS
+from weft.language.xml.reading import NODES
+from weft.language.xml.vocabulary import vocabulary
+
+XS = "{http://www.w3.org/2001/XMLSchema}"
+SCHEMA = etree.fromstring(files("weft.language.xml").joinpath("weft.xsd").read_bytes())
+READER = Path(weft.language.xml.__file__).parent
+REPOSITORY = Path(__file__).parents[4]
+
+SPECIFIED = set(
+    re.findall(
+        r"\w+",
+        """description instructions system model criteria provider output_slot input_source output_format
+        context_management inherit_context accumulate_data accumulation_format fresh_context
+        file_paths path command context_description steps task inputs input context_relevance
+        context_assembly primary_elements secondary_elements excluded_elements manual_xml
+        disable_reparsing template name params returns call arg cond case
+        director_evaluator_loop max_iterations director evaluator script_execution timeout
+        termination_condition condition initial_value inner_task reduction_task""",
+    )
+)
+
+
+def names(kind: str) -> set[str]:
+    return {one.get("name", "") for one in SCHEMA.iter(f"{XS}{kind}") if one.get("name")}
+
+
+def asked_for() -> Iterator[object]:
+    """The names of elements and attributes that the reader's calls ask for."""
+    for path in READER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+                if called in {"child", "word", "setting", "boolean", "count", "seconds", "_role"}:
+                    yield from (
+                        one.value
+                        for one in node.args
+                        if isinstance(one, ast.Constant) and str(one.value).isidentifier()
+                    )
+
+
+def is_valid(document: str) -> bool:
+    return bool(vocabulary().schema.validate(etree.fromstring(document)))
+
+
+def test_the_schema_is_valid_xsd() -> None:
+    etree.XMLSchema(SCHEMA)
+
+
+def test_the_schema_has_every_element_of_the_protocol_documents() -> None:
+    assert names("element") >= SPECIFIED
+
+
+def test_every_element_attribute_and_type_is_explained() -> None:
+    for kind in ("element", "attribute", "complexType", "simpleType"):
+        for one in SCHEMA.iter(f"{XS}{kind}"):
+            if one.get("name"):
+                assert one.findtext(f"{XS}annotation/{XS}documentation"), (kind, one.get("name"))
+
+
+def test_the_reader_asks_only_for_what_the_schema_has() -> None:
+    asked = set(asked_for())
+    assert len(asked) > 20
+    assert asked <= names("element") | names("attribute")
+    assert REPEATABLE | NODES | set(ROOTS) <= names("element")
+
+
+def test_the_reader_knows_every_word_of_the_schema() -> None:
+    source = "\n".join(path.read_text() for path in READER.glob("*.py"))
+    words = names("element") | names("attribute")
+    # passed on under their own names: the texts of context_assembly, and the child its source names
+    unread = {word for word in words if f'"{word}"' not in source}
+    assert unread == {"primary_elements", "secondary_elements", "excluded_elements", "context_description"}
+
+
+def test_documents_are_the_global_elements() -> None:
+    assert set(vocabulary().roots) == set(ROOTS)
+
+
+@pytest.mark.parametrize("document", [document for document, _ in REFUSED], ids=range(len(REFUSED)))
+def test_our_own_rules_say_it_before_the_schema_does(document: str) -> None:
+    assert "schema-error" not in {one.code for one in problems(document)}
+
+
+def test_the_order_of_children_is_free() -> None:
+    children = ["<description>d</description>", "<model>m</model>", "<inputs><input name='a'/></inputs>"]
+    for order in (children, children[::-1], [children[1], children[0], children[2]]):
+        assert problems(f"<task>{''.join(order)}</task>") == []
+
+
+def test_the_wheel_contains_the_schema() -> None:
+    settings = (REPOSITORY / "pyproject.toml").read_text()
+    assert 'packages = ["src/weft"]' in settings  # hatchling packs every file below, unless git ignores it
+    assert (REPOSITORY / "src/weft/language/xml/weft.xsd").exists()
+    assert not re.search(r"\.xsd", (REPOSITORY / ".gitignore").read_text())
+
+
+WORDS = sorted(names("element") | {"unknown"})
+ATTRIBUTES = sorted(names("attribute") | {"unknown", "xml:lang"})
+VALUES = [
+    "",
+    "x",
+    "true",
+    "1",
+    "0",
+    "-1",
+    " full ",
+    "json",
+    "atomic",
+    "sequential",
+    "reduce",
+    "a,b",
+    "{{a}}",
+    "output.a",
+]
+texts = st.sampled_from(VALUES)
+
+
+attributes = st.dictionaries(st.sampled_from(ATTRIBUTES), texts, max_size=2)
+
+
+def written(tag: str, attributes: dict[str, str], text: str, children: list[str]) -> str:
+    inside = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f"<{tag}{inside}>{text}{''.join(children)}</{tag}>"
+
+
+leaves = st.builds(written, st.sampled_from(WORDS), attributes, texts, st.just([]))
+inner = st.recursive(
+    leaves,
+    lambda inside: st.builds(
+        written, st.sampled_from(WORDS), attributes, texts, st.lists(inside, max_size=3)
+    ),
+    max_leaves=8,
+)
+documents = st.builds(written, st.sampled_from(ROOTS), attributes, texts, st.lists(inner, max_size=4))
+
+
+@given(documents)
+@settings(max_examples=200, deadline=None)
+def test_what_the_schema_refuses_is_refused_in_our_own_words(document: str) -> None:
+    told = problems(document)
+    if not is_valid(document):
+        assert told
+    assert "schema-error" not in {one.code for one in told}
+
+
+NUMBERS_AND_BOOLEANS = [
+    '<task timeout="{}"><description>d</description></task>',
+    '<task reuse="{}"><description>d</description></task>',
+    "<task><description>d</description><timeout>{}</timeout></task>",
+    "<task><description>d</description><max_depth>{}</max_depth></task>",
+    "<task><description>d</description><manual_xml>{}</manual_xml></task>",
+    '<task><description>d</description><history use="{}"/></task>',
+    '<task><description>d</description><history turns="{}"/></task>',
+]
+ODD = ["true", "false", "1", "0", "007", "+3", "-3", "1.", ".5", "1e3", "9" * 20, "True"]
+ODD += ["", " true ", "\u00a0true", "\u0661", "0.0"]  # white space and digits that are not XML's
+
+
+@pytest.mark.parametrize("document", NUMBERS_AND_BOOLEANS)
+def test_the_reader_takes_the_numbers_and_booleans_that_the_schema_takes(document: str) -> None:
+    for value in ODD:
+        written = document.format(value)
+        assert (problems(written) == []) == is_valid(written), written
