@@ -33,8 +33,12 @@ def global_env(env: Env) -> Env:
 
 
 def inner_env(env: Env, settings: ContextManagement, inputs: Mapping[str, Any]) -> Env:
-    """Where the names inside a task are looked up: its inputs, then what it inherits."""
-    inner = Env(outer=env if settings.inherit_context == "full" else global_env(env))
+    """Where the names inside a task are looked up: its inputs, then what it inherits.
+
+    The parameters of a template are its body's own, whatever the body inherits.
+    """
+    is_own = settings.inherit_context == "full" or isinstance(env, ArgumentsEnv)
+    inner = Env(outer=env if is_own else global_env(env))
     inner.update(inputs)
     return inner
 

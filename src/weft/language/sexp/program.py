@@ -1,5 +1,6 @@
 """Text to program."""
 
+from weft.language.collector import paused_collector
 from weft.language.deep import deep_stack
 from weft.language.problems import InvalidProgram, in_order
 from weft.language.sexp.former import Former, TooManyProblems
@@ -14,15 +15,15 @@ SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
 def read_program(source: Source) -> Program:
     """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
-    reading = read_data(source)
     former = Former(SPECIAL_FORMS)
     forms: list[Node] = []
-    try:
-        if reading.is_whole:
-            with deep_stack():
+    with paused_collector(), deep_stack():
+        reading = read_data(source)
+        try:
+            if reading.is_whole:
                 forms.extend(former.expression(datum, is_in_body=True) for datum in reading.data)
-    except TooManyProblems:
-        pass
+        except TooManyProblems:
+            pass
     found = [*reading.problems, *former.problems]
     if found:
         raise InvalidProgram(in_order(found))

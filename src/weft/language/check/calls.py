@@ -1,0 +1,212 @@
+"""Calls of closures, templates and constants: how many arguments, which keywords, of which types."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET
+
+from weft.language.check.constants import (
+    UNKNOWN,
+    constant,
+    json_type,
+    kind_of,
+    known_shape,
+    template_called,
+    types_of,
+)
+from weft.language.check.findings import Findings
+from weft.language.check.scopes import Call, Cell, Frame, Need
+from weft.language.problems import LanguageProblem
+from weft.language.spans import Span
+from weft.language.task_fields import Parameter
+from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text
+
+CALL_SETTINGS = ("files", "context", "history", "model")
+"""What every call of a task takes besides its arguments; a parameter of that name comes first."""
+
+
+class CallChecks:
+    """Looks at calls. What a later `set!` or definition could make right is told at the end."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.changed: set[str] = set()
+        """Names that `set!` changes somewhere: what is known of their values is not certain."""
+        self._uncertain: list[tuple[str, Cell, bool, LanguageProblem]] = []
+        self._of_templates: list[tuple[Template, Call, Frame]] = []
+
+    def check(self, need: Need, cell: Cell, is_later: bool) -> None:
+        """Look at a call by name of what is bound to it."""
+        call = need.call
+        if call is None:
+            return
+        if isinstance(cell.value, Template):
+            self.of_template(cell.value, call, need.origin)
+        elif isinstance(cell.value, Lambda):
+            found = closure_problems(need.name, cell.value, call, self._findings)
+            self._uncertain.extend((need.name, cell, is_later, problem) for problem in found)
+        else:
+            kind = kind_of(cell.value, need.origin)
+            message = f"'{need.name}' is {kind}; only functions and tasks can be called"
+            problem = LanguageProblem(call.span, "wrong-type", message)
+            self._uncertain.append((need.name, cell, is_later, problem))
+
+    def of_closure(self, closure: Lambda, call: Call) -> None:
+        """Look at a call of a closure that is written where it is called."""
+        self._findings.add(closure_problems(closure.name or "the function", closure, call, self._findings))
+
+    def of_template(self, template: Template, call: Call, frame: Frame) -> None:
+        """Look at a call of a template; at the end, when all global names are known."""
+        self._of_templates.append((template, call, frame))
+
+    def report(self, global_names: Frame) -> None:
+        """Note what is wrong with calls."""
+        for name, cell, is_later, problem in self._uncertain:
+            if name not in self.changed and not (is_later and cell.is_replaced):
+                self._findings.add([problem])
+        for template, call, frame in self._of_templates:
+            self._findings.add(template_problems(template, call, frame, global_names, self._findings))
+
+
+def count_text(least: int, most: int | None) -> str:
+    """`2 arguments`, `at least 1 argument`, `1 to 3 arguments`, `no arguments`."""
+    if most is None:
+        wanted = f"at least {least}"
+    elif least == most:
+        wanted = str(least) if least else "no"
+    else:
+        wanted = f"{least} to {most}"
+    return f"{wanted} argument{'' if wanted in ('1', 'at least 1') else 's'}"
+
+
+def closure_problems(name: str, closure: Lambda, call: Call, findings: Findings) -> list[LanguageProblem]:
+    """What is wrong with a call of a closure."""
+    parameters = closure.parameters
+    given = set(parameters[: len(call.args)])
+    found: list[LanguageProblem] = []
+    for keyword, _ in call.keywords:
+        if keyword not in parameters:
+            hint = findings.nearest(keyword, parameters)
+            if keyword in CALL_SETTINGS:
+                hint = f"; only calls of tasks take :{keyword}"
+            message = f"{name} has no parameter '{keyword}'{hint}"
+            found.append(LanguageProblem(call.span, "unknown-keyword", message))
+        elif keyword in given:
+            message = f"{name} is given '{keyword}' twice"
+            found.append(LanguageProblem(call.span, "duplicate-name", message))
+        given.add(keyword)
+    count = len(call.args) + len(call.keywords)
+    if not found and count != len(parameters):
+        expected = count_text(len(parameters), len(parameters))
+        missing = [one for one in parameters if one not in given]
+        message = f"{name} takes {expected}; it is given {count}{_missing_text(missing)}"
+        found.append(LanguageProblem(call.span, "wrong-arity", message))
+    return found
+
+
+def _missing_text(names: list[str]) -> str:
+    return f": {_quoted(names)} {'is' if len(names) == 1 else 'are'} missing" if names else ""
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def open_inputs(template: Template) -> dict[str, bool]:
+    """Inputs of the body that a caller may pass, and whether one must when nothing else binds the name."""
+    body = template.body
+    if not isinstance(body, TaskNode):
+        return {}
+    return {
+        one.name: one.value is None
+        for one in body.inputs
+        if one.value is None or isinstance(one.value, Literal | Text)
+    }
+
+
+def template_problems(
+    template: Template, call: Call, frame: Frame, global_names: Frame, findings: Findings
+) -> Iterable[LanguageProblem]:
+    """What is wrong with a call of a template."""
+    parameters = {one.name: one for one in template.parameters}
+    name, span = template.name, call.span
+    if len(call.args) > len(parameters):
+        expected = count_text(len(parameters), len(parameters))
+        message = f"{name} takes {expected}; it is given {len(call.args)}"
+        yield LanguageProblem(span, "wrong-arity", message)
+    values: dict[str, Node | None] = dict(zip(parameters, call.args, strict=False))
+    inputs = open_inputs(template)
+    settings = []
+    for keyword, value in call.keywords:
+        if keyword in values:
+            yield LanguageProblem(span, "duplicate-name", f"{name} is given '{keyword}' twice")
+        elif keyword in parameters or keyword in inputs:
+            values[keyword] = value
+        elif keyword in CALL_SETTINGS:
+            settings.append(keyword)
+        else:
+            hint = findings.nearest(keyword, [*parameters, *inputs, *CALL_SETTINGS])
+            yield LanguageProblem(span, "unknown-keyword", f"{name} has no parameter '{keyword}'{hint}")
+    needed = [one.name for one in template.parameters if one.default is UNSET]
+    needed += [one for one, is_needed in inputs.items() if is_needed and global_names.find(one) is None]
+    missing = [one for one in dict.fromkeys(needed) if one not in values]
+    if missing:
+        yield LanguageProblem(span, "wrong-arity", f"{name} needs a value for {_quoted(missing)}")
+    if settings and not isinstance(template.body, TaskNode):
+        message = f":{settings[0]} is for single tasks, and the body of {name} is none"
+        yield LanguageProblem(span, "bad-value", message)
+    for keyword, value in values.items():
+        if keyword in parameters:
+            yield from _type_problems(name, parameters[keyword], value, frame, span)
+
+
+def _type_problems(
+    name: str, parameter: Parameter, value: Node | None, frame: Frame, span: Span
+) -> Iterable[LanguageProblem]:
+    """What is wrong with an argument, where that is certain."""
+    reason = misfit(value, parameter.type, frame)
+    if reason is not None:
+        place = value.span if value is not None else span
+        message = f"'{parameter.name}' of {name} must be {parameter.type}: {reason}"
+        yield LanguageProblem(place, "wrong-type", message)
+
+
+def misfit(value: Node | None, shape: str | None, frame: Frame) -> str | None:
+    """Why a value certainly breaks a shape; None: it may fit."""
+    known = known_shape(shape)
+    if known is None or value is None:
+        return None
+    fixed = constant(value)
+    if fixed is not UNKNOWN:
+        found = known.violations(fixed)
+        return str(found[0]) if found else None
+    allowed = types_of(shape)
+    if allowed is None:
+        return None
+    kind = kind_of(value, frame)
+    given = json_type(kind)
+    if given is not None:
+        return None if given in allowed else f"this is {kind}"
+    return _misfit_of_call(value, allowed, frame)
+
+
+def _misfit_of_call(value: Node, allowed: frozenset[str], frame: Frame) -> str | None:
+    """Why what a template returns certainly breaks a shape."""
+    called = template_called(value, frame)
+    returned = types_of(called.returns) if called is not None else None
+    if called is None or returned is None or returned & allowed:
+        return None
+    return f"{called.name} returns {called.returns}"
+
+
+def default_problem(parameter: Parameter, template: Template) -> LanguageProblem | None:
+    """What is wrong with the default of a parameter."""
+    shape = known_shape(parameter.type)
+    default: Any = parameter.default
+    if shape is None or default is UNSET:
+        return None
+    found = shape.violations(default)
+    if not found:
+        return None
+    message = f"the default of '{parameter.name}' must be {parameter.type}: {found[0]}"
+    return LanguageProblem(template.span, "wrong-type", message)

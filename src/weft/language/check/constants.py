@@ -1,0 +1,131 @@
+"""What is known of the value of a node without evaluating it: the value itself, its kind, its JSON types."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.check.built_in_kinds import RESULT_KINDS
+from weft.language.check.scopes import Frame
+from weft.language.output_schemas import BadSchema, Shape, is_path, shape_of
+from weft.language.tree import (
+    Datum,
+    FunctionCall,
+    Lambda,
+    Literal,
+    Node,
+    Parallel,
+    Quote,
+    Symbol,
+    TaskCond,
+    TaskNode,
+    Template,
+    Text,
+    Variable,
+)
+
+UNKNOWN: Final[Any] = object()
+"""Not a constant."""
+
+_KINDS: Mapping[type, str] = {
+    type(None): "nil",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+}
+
+_JSON_TYPES: Mapping[str, str] = {
+    "nil": "null",
+    "a boolean": "boolean",
+    "a number": "number",
+    "a string": "string",
+    "a list": "array",
+    "a dict": "object",
+}
+
+
+def constant(node: Node | None) -> Any:
+    """The value of a node as JSON when it is the same in every evaluation; else UNKNOWN."""
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Quote):
+        return _plain(node.datum)
+    if isinstance(node, Text):
+        parts = [part for part in node.parts if isinstance(part, str)]
+        return "".join(parts) if len(parts) == len(node.parts) else UNKNOWN
+    if isinstance(node, FunctionCall) and not node.keywords and node.func_name == "list":
+        items = [constant(item) for item in node.args]
+        return UNKNOWN if any(item is UNKNOWN for item in items) else items
+    if isinstance(node, FunctionCall) and not node.args and node.func_name == "dict":
+        fields = {name: constant(value) for name, value in node.keywords}
+        return UNKNOWN if any(value is UNKNOWN for value in fields.values()) else fields
+    return UNKNOWN
+
+
+def _plain(datum: Datum) -> Any:
+    if isinstance(datum, tuple):
+        return [_plain(item) for item in datum]
+    return str(datum) if isinstance(datum, Symbol) else datum
+
+
+def kind_of(node: Node | None, frame: Frame) -> str | None:
+    """The kind of value that a node gives, in the words of the language; None: it may be any."""
+    if isinstance(node, Literal):
+        return _KINDS.get(type(node.value))
+    if isinstance(node, Quote):
+        if isinstance(node.datum, Symbol):
+            return "a symbol"
+        return "a list" if isinstance(node.datum, tuple) else _KINDS.get(type(node.datum))
+    if isinstance(node, Text):
+        return "a string"
+    if isinstance(node, Lambda):
+        return "a function"
+    if isinstance(node, Parallel):
+        return "a list"
+    if isinstance(node, TaskNode | TaskCond):
+        return "a task result"
+    if isinstance(node, Variable):
+        return "a function" if node.name in BUILT_IN_NAMES and not node.path else None
+    if isinstance(node, FunctionCall):
+        return RESULT_KINDS.get(node.func_name) or _kind_of_call(node, frame)
+    return None
+
+
+def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
+    template = template_called(node, frame)
+    return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
+
+
+def template_called(node: Node | None, frame: Frame) -> Template | None:
+    """The template that a node calls by name, when that is certain."""
+    if not isinstance(node, FunctionCall) or node.func_name in BUILT_IN_NAMES:
+        return None
+    cell = frame.find(node.func_name)
+    return cell.value if cell is not None and isinstance(cell.value, Template) else None
+
+
+def known_shape(text: str | None) -> Shape | None:
+    """The shape that a text names; None when it is none, or stands in a file that is not read here."""
+    if text is None or is_path(text.strip()):
+        return None
+    try:
+        return shape_of(text)
+    except BadSchema:
+        return None
+
+
+def types_of(text: str | None) -> frozenset[str] | None:
+    """The JSON types that values of a shape have; None: any. An integer is a number."""
+    shape = known_shape(text)
+    if shape is None or not isinstance(shape.schema, dict):
+        return None
+    types = shape.schema.get("type")
+    names = [types] if isinstance(types, str) else types
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return frozenset("number" if name == "integer" else name for name in names)
+
+
+def json_type(kind: str | None) -> str | None:
+    """The JSON type of values of a kind; None where that is not certain."""
+    return _JSON_TYPES.get(kind) if kind is not None else None

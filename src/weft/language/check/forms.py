@@ -1,0 +1,218 @@
+"""How each kind of expression is looked at."""
+
+from collections.abc import Mapping
+
+from weft.language.check.cases import check_clauses
+from weft.language.check.names import RESERVED
+from weft.language.check.scopes import Frame
+from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
+from weft.language.tree import (
+    And,
+    Apply,
+    Assign,
+    Begin,
+    Cond,
+    Condition,
+    Define,
+    FunctionCall,
+    GetContext,
+    If,
+    IterativeLoop,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Node,
+    Or,
+    Parallel,
+    Quote,
+    Template,
+    Text,
+    Try,
+    Variable,
+    WithBudget,
+    WithTimeout,
+)
+
+BUDGETS = ("steps", "calls", "tokens", "cost")
+QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
+
+
+def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
+    """Nothing to look at."""
+
+
+def _variable(walk: Walk, node: Variable, frame: Frame) -> None:
+    walk.use(node.name, node.span, frame)
+
+
+def _text(walk: Walk, node: Text, frame: Frame) -> None:
+    walk.text(node, frame)
+
+
+def _condition(walk: Walk, node: Condition, frame: Frame) -> None:
+    walk.condition(node, frame)
+
+
+# Branches
+
+
+def _if(walk: Walk, node: If, frame: Frame) -> None:
+    walk.visit(node.test, frame)
+    walk.one_of([[node.then], [node.otherwise]], frame)
+
+
+def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
+    check_clauses(node.clauses, node.otherwise, walk.findings)
+    if node.clauses:
+        walk.visit(node.clauses[0].test, frame)
+    for clause in node.clauses[1:]:
+        walk.one_of([[clause.test], []], frame)
+    walk.one_of([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
+
+
+def _in_order_until(walk: Walk, node: And | Or, frame: Frame) -> None:
+    """The first item is evaluated; the others perhaps."""
+    walk.visit_all(node.items[:1], frame)
+    for item in node.items[1:]:
+        walk.one_of([[item], []], frame)
+
+
+def _try(walk: Walk, node: Try, frame: Frame) -> None:
+    changes = walk.branch([node.body], frame)
+    inner = Frame(frame, frame.routine)
+    walk.bind(node.name, node.span, inner)
+    walk.visit(node.handler, inner)
+    if changes:
+        walk.names.bindings.join([changes, {}])
+
+
+# Names
+
+
+def _let(walk: Walk, node: Let, frame: Frame) -> None:
+    if node.is_sequential:
+        inner = Frame(frame, frame.routine)
+        for name, value in node.bindings:
+            cell = walk.value(value, inner)
+            inner = Frame(inner, frame.routine)
+            walk.bind(name, node.span, inner, cell)
+    else:
+        walk.distinct([name for name, _ in node.bindings], node.span, "the name")
+        cells = [(name, walk.value(value, frame)) for name, value in node.bindings]
+        inner = Frame(frame, frame.routine)
+        for name, cell in cells:
+            walk.bind(name, node.span, inner, cell)
+    walk.visit(node.body, inner)
+
+
+def _define(walk: Walk, node: Define, frame: Frame) -> None:
+    walk.bind(node.name, node.span, frame, walk.value(node.value, frame))
+
+
+def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
+    walk.visit(node.value, frame)
+    walk.calls.changed.add(node.name)
+    cell = frame.find(node.name)
+    if node.name in RESERVED:
+        message = f"'{node.name}' is built in and cannot be changed"
+        walk.findings.note(node.span, "reserved-name", message)
+    elif cell is not None and isinstance(cell.value, Template):
+        walk.findings.note(node.span, "unbound-name", f"'{node.name}' is a template and cannot be changed")
+    else:
+        walk.names.use(frame, node.name, node.span)
+
+
+def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
+    """A closure without a name may be called at once: what it needs must be there."""
+    walk.names.run(walk.routine(node, frame), frame)
+
+
+def _begin(walk: Walk, node: Begin, frame: Frame) -> None:
+    walk.visit_all(node.items, frame)
+
+
+# Control
+
+
+def _loop(walk: Walk, node: Loop, frame: Frame) -> None:
+    walk.visit(node.count, frame)
+    if isinstance(node.count, Literal) and not _is_count(node.count.value):
+        message = "the count of a loop is a whole number from 0"
+        walk.findings.note(node.count.span, "wrong-type", message)
+    walk.one_of([[node.body], []], frame)
+
+
+def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
+    if isinstance(node.max_iterations, Literal) and not _is_count(node.max_iterations.value):
+        message = ":max-iterations is a whole number from 0"
+        walk.findings.note(node.max_iterations.span, "wrong-type", message)
+    walk.visit_all([node.max_iterations, node.initial], frame)
+    walk.called(node.executor, 2, frame)
+    walk.called(node.controller, 3, frame)
+    if node.validator is not None:
+        walk.called(node.validator, 2, frame)
+
+
+def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
+    walk.each_of(node.items, frame)
+
+
+def _with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
+    if isinstance(node.seconds, Literal) and not _is_amount(node.seconds.value):
+        walk.findings.note(node.seconds.span, "wrong-type", "with-timeout takes a number of seconds")
+    walk.visit_all([node.seconds, node.body], frame)
+
+
+def _with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
+    for name, value in node.limits:
+        if name not in BUDGETS:
+            hint = walk.findings.nearest(name, BUDGETS)
+            walk.findings.note(node.span, "unknown-keyword", f"':{name}' is no budget{hint}")
+        if isinstance(value, Literal) and not _is_amount(value.value):
+            walk.findings.note(value.span, "wrong-type", f"the budget :{name} is a number from 0")
+        walk.visit(value, frame)
+    walk.visit(node.body, frame)
+
+
+def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
+    for name, value in node.keywords:
+        if name not in QUESTIONS:
+            hint = walk.findings.nearest(name, QUESTIONS)
+            walk.findings.note(node.span, "unknown-keyword", f"get-context has no ':{name}'{hint}")
+        walk.visit(value, frame)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+FORMS: Mapping[type[Node], Visitor] = {
+    Literal: _constant,
+    Quote: _constant,
+    Variable: _variable,
+    Text: _text,
+    Condition: _condition,
+    If: _if,
+    Cond: _cond,
+    And: _in_order_until,
+    Or: _in_order_until,
+    Let: _let,
+    Define: _define,
+    Assign: _assign,
+    Lambda: _lambda,
+    Begin: _begin,
+    FunctionCall: visit_call,
+    Apply: visit_apply,
+    Try: _try,
+    Loop: _loop,
+    IterativeLoop: _iterative_loop,
+    Parallel: _parallel,
+    WithTimeout: _with_timeout,
+    WithBudget: _with_budget,
+    GetContext: _get_context,
+}

@@ -1,0 +1,151 @@
+"""Names and what they are bound to: every use is resolved here, now or when the routine it is in is used."""
+
+from collections.abc import Callable, Mapping
+
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.check.findings import Findings
+from weft.language.check.scopes import Bindings, Call, Cell, Frame, Need, Routine
+from weft.language.spans import Span
+from weft.language.tree import Lambda, Template
+
+RESERVED = BUILT_IN_NAMES | {"taskLibrary"}
+"""No program may bind these: the evaluator finds them before it runs."""
+
+CallCheck = Callable[[Need, Cell, bool], None]
+"""Looks at a call of what is known under a name; the flag says whether the call runs later."""
+
+
+class Names:
+    """The scopes of one program, and the uses of names in it that nothing binds."""
+
+    def __init__(self, findings: Findings, templates: Mapping[str, Template], check_call: CallCheck) -> None:
+        self.bindings = Bindings()
+        self.program = Routine()
+        self.templates = Frame(None, self.program)
+        for name, template in templates.items():
+            self.templates[name] = Cell(template)
+        self.globals = Frame(self.templates, self.program)
+        self.required_inputs: dict[str, None] = {}
+        self._findings = findings
+        self._check_call = check_call
+        self._missing: dict[tuple[int, str], Need] = {}
+
+    # Uses
+
+    def use(
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, is_input: bool = False
+    ) -> None:
+        """A name is used by code in the frame."""
+        if name in RESERVED:
+            return
+        routine = frame.routine
+        cell = self._resolve(Need(frame, name, span, call, is_input=is_input), routine, is_later=False)
+        if cell is not None:
+            self._require(cell, routine)
+
+    def use_template(self, name: str, span: Span, frame: Frame) -> None:
+        """A template is used by code in the frame, whatever else is called so there."""
+        need = Need(self.templates, name, span, None, is_input=False)
+        cell = self._resolve(need, frame.routine, is_later=False)
+        if cell is not None:
+            self._require(cell, frame.routine)
+
+    def run(self, routine: Routine, frame: Frame) -> None:
+        """A routine is used by code in the frame: what it needs must be bound by now."""
+        for need in routine.needs:
+            cell = self._resolve(need, frame.routine, is_later=True)
+            if cell is not None:
+                self._require(cell, frame.routine)
+
+    def _require(self, cell: Cell, routine: Routine) -> None:
+        """What a routine needs must be bound by now, and what those need in turn."""
+        rest = [cell]
+        while rest:
+            one = rest.pop()
+            if one.epoch == self.bindings.epoch:
+                continue
+            one.epoch = self.bindings.epoch
+            for need in one.needs:
+                found = self._resolve(need, routine, is_later=True)
+                if found is not None:
+                    rest.append(found)
+
+    def _resolve(self, need: Need, routine: Routine, *, is_later: bool) -> Cell | None:
+        """The routine that a name is bound to, when it is one and is called from the same routine."""
+        name = need.name
+        frame: Frame | None = need.frame
+        while frame is not None and frame.routine is routine:
+            cell = frame.get(name)
+            if cell is not None:
+                self._found(need, cell, is_later)
+                return cell if cell.needs else None
+            frame = frame.outer
+        if frame is None:
+            self._missing.setdefault((id(need.span), name), need)
+        else:
+            self._leave_open(need, frame, routine)
+        return None
+
+    def _leave_open(self, need: Need, frame: Frame, routine: Routine) -> None:
+        """A name from around a routine: what is not bound yet, or needs more, is looked at when it runs."""
+        cell = frame.find(need.name)
+        if cell is None:
+            routine.needs.append(need.seen_from(frame))
+            return
+        self._found(need, cell, is_later=True)
+        key = id(frame), need.name
+        if (cell.needs or isinstance(cell.value, Lambda | Template)) and key not in routine.seen:
+            routine.seen.add(key)
+            again = need.seen_from(frame)
+            again.call = None
+            routine.needs.append(again)
+
+    def _found(self, need: Need, cell: Cell, is_later: bool) -> None:
+        cell.is_used = True
+        if need.call is not None and cell.value is not None:
+            self._check_call(need, cell, is_later)
+
+    # Bindings
+
+    def bind(self, frame: Frame, name: str, cell: Cell, span: Span) -> None:
+        """Bind a name; a built-in's is refused."""
+        if self.is_reserved(name, span):
+            return
+        self.bindings.bind(frame, name, cell)
+        if cell.needs:
+            frame.routine.functions.append(cell)
+
+    def is_reserved(self, name: str, span: Span) -> bool:
+        """Whether a name cannot be bound; that is noted."""
+        if name not in RESERVED:
+            return False
+        message = f"'{name}' is built in and cannot be bound to anything else; choose another name"
+        self._findings.note(span, "reserved-name", message)
+        return True
+
+    def close(self, routine: Routine, since: int = 0) -> None:
+        """The end of a routine or branch: functions that nobody used may be used from now on."""
+        for cell in routine.functions[since:]:
+            self._require(cell, routine)
+        del routine.functions[since:]
+
+    # The end
+
+    def report(self) -> None:
+        """Note every use of a name that was not bound."""
+        for need in self._missing.values():
+            if need.is_input and not need.origin.why_hidden(need.name):
+                self.required_inputs.setdefault(need.name)
+            else:
+                self._findings.note(need.span, "unbound-name", self._message(need))
+
+    def _message(self, need: Need) -> str:
+        name = need.name
+        hidden = need.origin.why_hidden(name)
+        if hidden:
+            return f"'{name}' is not bound here; {hidden}"
+        if need.origin.find(name) is not None:
+            return f"'{name}' is used before it is defined"
+        if name in self.bindings.perhaps:
+            return f"'{name}' is perhaps not bound: it is defined in some branches only"
+        return f"'{name}' is not bound{self._findings.nearest(name, [*need.origin.names(), *RESERVED])}"

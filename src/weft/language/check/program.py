@@ -1,0 +1,95 @@
+"""The checks of a whole program."""
+
+from collections.abc import Callable, Mapping
+
+from weft.language.check.cycles import check_cycles
+from weft.language.check.forms import FORMS
+from weft.language.check.scopes import Cell, Frame
+from weft.language.check.tasks import TASKS
+from weft.language.check.templates import check_unused, define_template, visit_template
+from weft.language.check.walk import Visitor, Walk
+from weft.language.collector import paused_collector
+from weft.language.deep import deep_stack
+from weft.language.library import TaskLibrary
+from weft.language.problems import LanguageProblem
+from weft.language.tree import Node, Program, TaskCond, TaskNode, Template
+from weft.limits import MAX_PROGRAM_DEPTH
+
+_VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}
+
+
+def check_program(
+    program: Program,
+    library: TaskLibrary | None = None,
+    *,
+    tools: frozenset[str] | None = None,
+    models: Callable[[str], str | None] | None = None,
+) -> list[LanguageProblem]:
+    """Everything that is wrong with a program as far as it can be told without running it, in order.
+
+    `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
+    without them tools and models are not looked at.
+    """
+    return _checked(program, library, tools, models).findings.in_order()
+
+
+def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
+    """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
+    return tuple(_checked(program, library, None, None).names.required_inputs)
+
+
+def _checked(
+    program: Program,
+    library: TaskLibrary | None,
+    tools: frozenset[str] | None,
+    models: Callable[[str], str | None] | None,
+) -> Walk:
+    """The walk over a program, done."""
+    known = {one.name: one.template for one in library} if library is not None else {}
+    own: dict[str, Template] = {}
+    for form in program.forms:
+        if isinstance(form, Template) and form.name not in known:
+            own.setdefault(form.name, form)
+    walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
+    with paused_collector(), deep_stack():
+        defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
+        for form in program.forms:
+            if not isinstance(form, Template):
+                _visit(walk, form)
+        walk.names.close(walk.names.program)
+        walk.calls.report(walk.names.globals)
+    check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
+    walk.names.report()
+    for template, arguments in defined:
+        check_unused(walk, template, arguments)
+    return walk
+
+
+def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
+    """Look at a template of the program and give the frame of its parameters."""
+    cell = walk.names.templates[template.name]
+    if cell.value is not template:
+        first = cell.value.span if cell.value is not None else template.span
+        message = f"the template '{template.name}' is defined twice (first at {first})"
+        walk.findings.note(template.span, "duplicate-name", message)
+        cell = Cell()
+    try:
+        return template, define_template(walk, template, cell)
+    except RecursionError:
+        _too_deep(walk, template)
+        return template, Frame(None, walk.names.program)
+
+
+def _visit(walk: Walk, form: Node) -> None:
+    """Look at a form; a task that is one by itself may name what is passed to it."""
+    walk.is_bare = isinstance(form, TaskNode | TaskCond)
+    try:
+        walk.visit(form, walk.names.globals)
+    except RecursionError:
+        _too_deep(walk, form)
+    walk.is_bare = False
+
+
+def _too_deep(walk: Walk, form: Node) -> None:
+    message = f"the program nests too deeply; {MAX_PROGRAM_DEPTH:,} levels are allowed"
+    walk.findings.note(form.span, "program-too-deep", message)

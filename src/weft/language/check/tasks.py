@@ -1,0 +1,279 @@
+"""How each kind of task is looked at: inputs where it stands, texts and parts in the scope inside it."""
+
+from collections.abc import Mapping, Sequence
+
+from weft.language.check.calls import open_inputs
+from weft.language.check.cases import OUTPUT, check_cases, check_paths
+from weft.language.check.constants import template_called, types_of
+from weft.language.check.scopes import Call, Frame
+from weft.language.check.task_rules import check_replaced, check_rules
+from weft.language.check.walk import Visitor, Walk
+from weft.language.context import ContextKind, context_conflict, merged_context
+from weft.language.spans import Span
+from weft.language.task_fields import ContextOverrides
+from weft.language.tree import (
+    Atomic,
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Input,
+    Literal,
+    Node,
+    Reduce,
+    Reference,
+    Script,
+    Sequential,
+    TaskCond,
+    TaskNode,
+    Template,
+    Text,
+)
+
+LOOP_NAMES = (
+    "user_query",
+    "evaluation_feedback",
+    "current_iteration",
+    "director_result",
+    "script_output",
+    "script_errors",
+    "script_exit_code",
+    "evaluation",
+)
+"""What the parts of a director-evaluator loop can name."""
+
+_KINDS: Mapping[type[Node], ContextKind] = {
+    Atomic: "atomic",
+    Script: "script",
+    Sequential: "sequential",
+    Reduce: "reduce",
+    DirectorEvaluatorLoop: "director_evaluator_loop",
+}
+
+_IMPLICIT_INPUT = "input"
+
+
+def texts_of(node: TaskNode) -> list[Text]:
+    """Every text of a task that may have placeholders."""
+    files = node.file_paths
+    found = [node.description, node.instructions, node.system]
+    if files is not None:
+        found += [files.text, *files.paths]
+    if isinstance(node, Script):
+        found += [node.shell, *node.argv]
+    return [text for text in found if text is not None]
+
+
+def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
+    """Look at what all kinds of task have; gives the frame inside the task."""
+    check_rules(walk, node)
+    _inputs(walk, node, frame)
+    inner = _inside(walk, node, frame)
+    for one in node.inputs:
+        walk.bind(one.name, one.span, inner)
+    if node.input_source is not None and _IMPLICIT_INPUT not in inner:
+        walk.bind(_IMPLICIT_INPUT, node.span, inner)
+    for text in texts_of(node):
+        walk.text(text, inner)
+    return inner
+
+
+def leave(walk: Walk, node: TaskNode, frame: Frame) -> None:
+    """The task is done: its slot is bound where it stands."""
+    if node.output_slot is not None:
+        walk.bind(node.output_slot, node.span, frame)
+
+
+def _inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
+    walk.distinct([one.name for one in node.inputs], node.span, "the input")
+    for one in node.inputs:
+        _passed(walk, one, frame)
+    walk.each_of([one.value for one in node.inputs], frame)
+    if node.input_source is not None:
+        walk.use(node.input_source, node.span, frame)
+
+
+def _passed(walk: Walk, one: Input, frame: Frame) -> None:
+    """An input without a value is taken from around the task; a text gives way to an argument of its name."""
+    if one.value is None:
+        walk.use(one.name, one.span, frame)
+    elif isinstance(one.value, Literal | Text) and one.name in frame:
+        frame[one.name].is_used = True
+
+
+def _inside(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
+    """The scope inside a task: what it inherits."""
+    overrides = node.context
+    if context_conflict(overrides, node.span) is not None:
+        overrides = ContextOverrides(inherit_context=overrides.inherit_context)
+    kind = _KINDS.get(type(node), "atomic")
+    if frame.is_arguments or merged_context(kind, overrides, node.span).inherit_context == "full":
+        return Frame(frame, frame.routine)
+    inner = Frame(walk.names.globals, frame.routine)
+    inner.cut = frame
+    return inner
+
+
+# Kinds of task
+
+
+def _single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
+    enter(walk, node, frame)
+    leave(walk, node, frame)
+
+
+def _sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
+    inner = enter(walk, node, frame)
+    slots = [step.output_slot for step in node.steps if isinstance(step, TaskNode) and step.output_slot]
+    walk.distinct(slots, node.span, "the output_slot")
+    if node.is_parallel:
+        _together(walk, node, slots, inner)
+    else:
+        _in_order(walk, node, inner)
+    leave(walk, node, frame)
+
+
+def _in_order(walk: Walk, node: Sequential, inner: Frame) -> None:
+    walk.bind("steps", node.span, inner)
+    before: Node | None = None
+    for step in node.steps:
+        if isinstance(step, TaskCond) and before is not None:
+            _cond_after(walk, step, inner, output_shape(walk, before, inner))
+        else:
+            walk.visit(step, inner)
+        if before is None:
+            walk.bind("last_output", node.span, inner)
+        before = step
+
+
+def _together(walk: Walk, node: Sequential, slots: Sequence[str], inner: Frame) -> None:
+    reason = "the steps of a parallel task do not see each other's outputs"
+    for step in node.steps:
+        alone = Frame(inner, inner.routine)
+        alone.hidden = dict.fromkeys([*slots, "steps", "last_output"], reason)
+        walk.visit(step, alone)
+
+
+def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
+    if node.initial_value is not None:
+        walk.visit(node.initial_value, frame)
+    inner = enter(walk, node, frame)
+    if node.inner_task is not None:
+        walk.visit(node.inner_task, Frame(inner, inner.routine, [_IMPLICIT_INPUT]))
+    if node.reduction_task is not None:
+        names = ["current_result", "accumulator", "original_input"]
+        walk.visit(node.reduction_task, Frame(inner, inner.routine, names))
+    leave(walk, node, frame)
+
+
+def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
+    inner = enter(walk, node, frame)
+    for name in LOOP_NAMES:
+        walk.bind(name, node.span, inner)
+    walk.visit_all([node.director], inner)
+    if node.script is not None:
+        enter(walk, node.script, inner)
+    walk.visit_all([node.evaluator, node.termination_condition], inner)
+    leave(walk, node, frame)
+
+
+# Cases
+
+
+def _cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
+    _cond_after(walk, node, frame, None)
+
+
+def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
+    """Look at a cond after a step whose output is of that shape."""
+    scope = Frame(frame, frame.routine, [OUTPUT])
+    read = [(_place(case.span, case.test.span), walk.condition(case.test, scope)) for case in node.cases]
+    conditions = [(span, condition) for span, condition in read if condition is not None]
+    check_cases(conditions, walk.findings)
+    for case, (_, condition) in zip(node.cases, read, strict=True):
+        if condition is not None:
+            check_paths(condition, case.test.span, shape, walk.findings)
+    walk.one_of([*([case.body] for case in node.cases), []], frame)
+
+
+def _place(case: Span, test: Span) -> Span:
+    return case if case.source.text or not test.source.text else test
+
+
+def output_shape(walk: Walk, node: Node, frame: Frame) -> str | None:
+    """The shape of the JSON that a step says; None: it is not known."""
+    if isinstance(node, FunctionCall):
+        template = template_called(node, frame)
+        return _shape_of_template(template) if template is not None else None
+    if isinstance(node, Reference) and node.output_format is None:
+        cell = walk.names.templates.get(node.ref)
+        return (
+            _shape_of_template(cell.value) if cell is not None and isinstance(cell.value, Template) else None
+        )
+    return json_shape(node)
+
+
+def json_shape(node: Node) -> str | None:
+    """The shape of what a task must say by its output format."""
+    output = node.output_format if isinstance(node, Atomic | Script) else None
+    return output.schema if output is not None and output.type == "json" else None
+
+
+def _shape_of_template(template: Template) -> str | None:
+    if not isinstance(template.body, Atomic | Script):
+        return None
+    return json_shape(template.body) or _returned(template)
+
+
+def _returned(template: Template) -> str | None:
+    types = types_of(template.returns)
+    return template.returns if types is not None and "string" not in types else None
+
+
+# References
+
+
+def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
+    check_rules(walk, node)
+    _inputs(walk, node, frame)
+    for one in node.inputs:
+        walk.names.is_reserved(one.name, one.span)
+    cell = walk.names.templates.get(node.ref)
+    template = cell.value if cell is not None else None
+    if not isinstance(template, Template):
+        hint = walk.findings.nearest(node.ref, walk.names.templates)
+        walk.findings.note(node.span, "unknown-task", f"task '{node.ref}' is not in the library{hint}")
+    else:
+        _referred(walk, node, template, frame)
+    leave(walk, node, frame)
+
+
+def _referred(walk: Walk, node: Reference, template: Template, frame: Frame) -> None:
+    """What a reference says of a template: its arguments, and fields that stand in place of its own."""
+    keywords: list[tuple[str, Node | None]] = [(one.name, one.value) for one in node.inputs]
+    parameters = [parameter.name for parameter in template.parameters]
+    given = [name for name, _ in keywords]
+    if node.input_source is not None and _IMPLICIT_INPUT in parameters and _IMPLICIT_INPUT not in given:
+        keywords.append((_IMPLICIT_INPUT, None))
+    walk.calls.of_template(template, Call(node.span, (), tuple(keywords)), frame)
+    walk.names.use_template(node.ref, node.span, frame)
+    for text in texts_of(node):
+        walk.text(text, _scope_of(walk, template, frame))
+    check_replaced(walk, node, template)
+
+
+def _scope_of(walk: Walk, template: Template, frame: Frame) -> Frame:
+    """The names that texts of a reference see: they become part of the template."""
+    body = template.body
+    inputs = [one.name for one in body.inputs] if isinstance(body, TaskNode) else []
+    names = [*(parameter.name for parameter in template.parameters), *inputs, *open_inputs(template)]
+    return Frame(walk.names.globals, frame.routine, names)
+
+
+TASKS: Mapping[type[Node], Visitor] = {
+    Atomic: _single,
+    Script: _single,
+    Sequential: _sequential,
+    Reduce: _reduce,
+    DirectorEvaluatorLoop: _loop,
+    TaskCond: _cond,
+    Reference: _reference,
+}

@@ -1,0 +1,69 @@
+"""Templates: their parameters, their bodies, what they return."""
+
+from weft.language.check.calls import default_problem, misfit, open_inputs
+from weft.language.check.constants import types_of
+from weft.language.check.scopes import Cell, Frame, Routine
+from weft.language.check.task_rules import check_shape
+from weft.language.check.tasks import json_shape
+from weft.language.check.walk import Walk
+from weft.language.tree import Template
+
+
+def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
+    """A template is defined inside a form: from here on it is known."""
+    cell = walk.names.templates.setdefault(node.name, Cell(node))
+    if cell.value is not node:
+        walk.findings.note(node.span, "duplicate-name", f"the template '{node.name}' is defined before")
+    define_template(walk, node, cell)
+
+
+def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
+    """Look at a template; gives the frame of its parameters."""
+    walk.names.is_reserved(node.name, node.span)
+    arguments = _arguments(walk, node)
+    is_bare, walk.is_bare = walk.is_bare, False
+    walk.visit(node.body, arguments)
+    walk.is_bare = is_bare
+    walk.names.close(arguments.routine)
+    if cell.value is node:
+        cell.needs = arguments.routine.needs
+        walk.names.program.functions.append(cell)
+    _check_returns(walk, node, arguments)
+    return arguments
+
+
+def _arguments(walk: Walk, node: Template) -> Frame:
+    """The frame of a call: what callers pass."""
+    walk.distinct([one.name for one in node.parameters], node.span, "the parameter")
+    arguments = Frame(walk.names.globals, Routine())
+    arguments.is_arguments = True
+    for parameter in node.parameters:
+        check_shape(walk, parameter.type, node.span)
+        problem = default_problem(parameter, node)
+        if problem is not None:
+            walk.findings.add([problem])
+        walk.bind(parameter.name, node.span, arguments)
+    for name, is_needed in open_inputs(node).items():
+        if is_needed and name not in arguments:
+            walk.bind(name, node.span, arguments)
+    return arguments
+
+
+def _check_returns(walk: Walk, node: Template, arguments: Frame) -> None:
+    check_shape(walk, node.returns, node.span)
+    allowed, said = types_of(node.returns), types_of(json_shape(node.body))
+    reason = misfit(node.body, node.returns, arguments)
+    if allowed is not None and said is not None and not allowed & said:
+        reason = f"its output format says {json_shape(node.body)}"
+    if reason is not None:
+        message = f"the template '{node.name}' returns {node.returns}, and its body does not: {reason}"
+        walk.findings.note(node.span, "wrong-type", message)
+
+
+def check_unused(walk: Walk, node: Template, arguments: Frame) -> None:
+    """Note parameters that the body does not name."""
+    for parameter in node.parameters:
+        cell = arguments.get(parameter.name)
+        if cell is not None and not cell.is_used:
+            message = f"the parameter '{parameter.name}' of '{node.name}' is not used"
+            walk.findings.note(node.span, "unused-parameter", message)
