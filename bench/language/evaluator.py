@@ -1,7 +1,7 @@
 """The evaluator against Norvig's lis.py and lispy.py, on the same programs in the same run.
 
-Alternating, best of `ROUNDS`; reading the text is not measured. (fib 20) is compared with lis.py, the loop with
-lispy.py, whose tail calls are proper; map with both. Then 1,000 effects of 50 ms at once.
+Alternating, best of `ROUNDS`; reading the text is not measured. The loop is compared with lispy.py only,
+whose tail calls are proper. Then 1,000 effects of 50 ms at once.
 
     python -m bench.language.evaluator
 """

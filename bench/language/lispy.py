@@ -26,7 +26,9 @@ def symbol(text: str) -> Symbol:
     return _symbols[text]
 
 
-_quote, _if, _set, _define, _lambda, _begin = map(symbol, "quote if set! define lambda begin".split())
+_quote, _if, _set, _define, _lambda, _begin = map(
+    symbol, ["quote", "if", "set!", "define", "lambda", "begin"]
+)
 
 
 # Reading
@@ -40,13 +42,13 @@ def read_from_tokens(tokens: list[str]) -> Any:
     if not tokens:
         raise SyntaxError("unexpected EOF while reading")
     token = tokens.pop(0)
-    if token == "(":
+    if token == "(":  # noqa: S105
         items = []
         while tokens[0] != ")":
             items.append(read_from_tokens(tokens))
         tokens.pop(0)
         return items
-    if token == ")":
+    if token == ")":  # noqa: S105
         raise SyntaxError("unexpected )")
     return atom(token)
 

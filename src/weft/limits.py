@@ -40,5 +40,9 @@ MAX_VALUE_SIZE = 10_000_000
 """Most elements of a list, characters of a string, parts of a value of a program: 80 MB of memory, and a
 value that doubles is stopped before it takes all there is."""
 
+MAX_WALKED_PARTS = 2_000_000
+"""Most parts of a value that are compared or flattened: a second of work. A list that holds a list twice, and
+so on sixty levels deep, is small in memory and has no end."""
+
 MAX_INTEGER_BITS = 14_000
 """Largest integer of a program, about 4,200 digits: Python prints and reads no longer ones."""

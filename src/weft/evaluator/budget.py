@@ -10,6 +10,9 @@ from weft.evaluator.results import ResourceExhaustion, TaskFailure
 SLICE = 5_000
 """Steps between two looks at the clock: a few milliseconds of pure code."""
 
+MAX_NESTED_SCOPES = 100
+"""How deep budgets and timeouts nest: each use is counted in all of them."""
+
 BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 
@@ -48,6 +51,9 @@ class Scope:
     ) -> None:
         self.limits = limits
         self.outer = outer
+        self.level: int = 0 if outer is None else outer.level + 1
+        if self.level > MAX_NESTED_SCOPES:
+            raise exhausted("depth", f"more than {MAX_NESTED_SCOPES} budgets and timeouts inside each other")
         self.used = dict.fromkeys(BUDGETS, 0.0)
         self.seconds = seconds
         own = None if seconds is None else now + seconds

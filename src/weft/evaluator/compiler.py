@@ -107,7 +107,12 @@ class Compiler:
         """`invoke` for many calls with one argument."""
         if function.__class__ is not Closure or function.arity != 1:
             return lambda value: self.invoke(function, (value,))
-        meter, code, outer, parameter = self.machine.meter, function.code, function.env, function.parameters[0]
+        meter, code, outer, parameter = (
+            self.machine.meter,
+            function.code,
+            function.env,
+            function.parameters[0],
+        )
 
         def call(value: Any) -> Any:
             frame = new_frame(Env)

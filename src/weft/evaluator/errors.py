@@ -48,7 +48,7 @@ class ProgramError(TaskFailed):
 
 
 class BudgetExceeded(TaskFailed):
-    """A budget of some scope is used up. A `try` inside that scope does not catch it: nothing is left to use."""
+    """A budget of some scope is used up. A `try` inside that scope does not catch it: nothing is left."""
 
     code = "budget-exceeded"
     scope: Any = None

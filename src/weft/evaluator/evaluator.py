@@ -62,6 +62,7 @@ class Evaluator:
                 self.global_env.update(bindings or {})
                 return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
         except TaskFailed as error:
+            error.__context__ = None
             raise error.with_traceback(None) from None  # of thousands of frames none is the author's
         except WeftError:
             raise

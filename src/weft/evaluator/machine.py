@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
-from weft.errors import InternalError
+from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects
 from weft.evaluator.errors import exhausted
@@ -23,7 +23,7 @@ MAX_NESTED_BRANCHES = 500
 """How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
 
 _SCOPE: ContextVar[Scope] = ContextVar("scope")
-"""The scope of the branch that an effect is performed for: what the effect evaluates in turn belongs to it."""
+"""The scope of the branch that an effect is performed for: what the effect evaluates in turn counts there."""
 
 
 class Branch(greenlet):
@@ -52,7 +52,7 @@ class Machine:
     def __init__(self, effects: Effects, *, limits: EvaluationLimits | None = None) -> None:
         self.effects = effects
         self.limits = limits or EvaluationLimits()
-        self.meter = Meter(self.new_scope(), size=self.limits.size, now=self.now)
+        self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
 
     def new_scope(self) -> Scope:
@@ -77,10 +77,18 @@ class Machine:
             _SCOPE.reset(token)
 
     def wait(self, awaitable: Awaitable[T]) -> T:
-        """The result of an awaitable; everything else goes on meanwhile. Only for code inside `run`."""
-        branch = current_branch()
-        if branch.scope.deadline is not None:
-            awaitable = _until(branch.scope, self.now, awaitable)
+        """The result of an effect; everything else goes on meanwhile. Only for code inside `run`."""
+        try:
+            return self._wait(awaitable)
+        except WeftError:
+            raise
+        except Exception as error:  # here, for further out it would look like a mistake of the program
+            raise InternalError(f"an effect failed: {type(error).__name__}: {error}") from error
+
+    def _wait(self, awaitable: Awaitable[T]) -> T:
+        scope = current_branch().scope
+        if scope.deadline is not None:
+            awaitable = _until(scope, self.now, awaitable)
         return _switch(awaitable)
 
     def next_key(self) -> str:
@@ -100,7 +108,7 @@ class Machine:
             self.meter.enter(outer)
 
     def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
-        """The values of all, in order; where they wait, they wait together. The first error stops the others."""
+        """The values of all, in order; where they wait, they wait together. An error stops the others."""
         return self.each(len(thunks), lambda index: thunks[index]())
 
     def each(self, count: int, act: Callable[[int], T]) -> list[T]:
@@ -131,7 +139,7 @@ class Machine:
                     break  # nothing is left to begin
                 under_way.append(self._begin(branch, awaitable))
             if under_way:
-                self.wait(_together(under_way))
+                self._wait(_together(under_way))
         except BaseException:
             if under_way:
                 _switch(_stop(under_way))  # whatever the time: nothing may be left behind

@@ -12,7 +12,7 @@ from weft.evaluator.results import TaskResult
 from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.suggestions import nearest
 from weft.language.tree import Symbol
-from weft.limits import MAX_JSON_DEPTH, MAX_VALUE_SIZE
+from weft.limits import MAX_JSON_DEPTH, MAX_VALUE_SIZE, MAX_WALKED_PARTS
 
 _KINDS: dict[type, str] = {
     type(None): "nil",
@@ -139,7 +139,7 @@ def _missing(value: Any, key: str | int, walked: str) -> Exception:
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Equality of the language: 1 is 1.0, true is not 1, a symbol is no string; lists and dicts by content."""
+    """Equality of the language: 1 is 1.0, true is not 1, a symbol no string; lists and dicts by content."""
     pairs = [(one, other)]
     walked = 0
     while pairs:
@@ -154,8 +154,8 @@ def are_equal(one: Any, other: Any) -> bool:
         elif left.__class__ is dict:
             pairs.extend((left[key], right[key]) for key in left)
             walked += len(left)
-        if walked > MAX_VALUE_SIZE:
-            raise exhausted("size", f"more than {MAX_VALUE_SIZE} parts to compare", limit=MAX_VALUE_SIZE)
+        if walked > MAX_WALKED_PARTS:
+            raise exhausted("size", f"more than {MAX_WALKED_PARTS} parts to compare", limit=MAX_WALKED_PARTS)
     return True
 
 
@@ -179,8 +179,8 @@ def key_of(value: Any) -> tuple[Any, ...]:
     rest = [value]
     while rest:
         one = rest.pop()
-        if len(key) + len(rest) > MAX_VALUE_SIZE:
-            raise exhausted("size", f"a value of more than {MAX_VALUE_SIZE} parts", limit=MAX_VALUE_SIZE)
+        if len(key) + len(rest) > MAX_WALKED_PARTS:
+            raise exhausted("size", f"a value of more than {MAX_WALKED_PARTS} parts", limit=MAX_WALKED_PARTS)
         if one.__class__ is TaskResult:
             one = fields_of(one)
         if one.__class__ is list:

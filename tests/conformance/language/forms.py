@@ -23,7 +23,7 @@ FORMS: list[tuple[str, Any]] = [
     ("'(1 2 (a b) ())", [1, 2, ["a", "b"], []]),
     ("(quote (if a b))", ["if", "a", "b"]),
     ("'()", []),
-    ("'(true nil 1.5 \"s\")", [True, None, 1.5, "s"]),
+    ('\'(true nil 1.5 "s")', [True, None, 1.5, "s"]),
     ("(= 'x 'x)", True),
     ('(= \'x "x")', False),
     # if
@@ -108,7 +108,10 @@ FORMS: list[tuple[str, Any]] = [
     ("(define (f a b c d) (list d c b a)) (f 1 2 3 4)", [4, 3, 2, 1]),
     ("(define (f a b c) (+ a (* b c))) (f 1 2 3)", 7),
     ("(define x 1) (define (f) x) (define (g) (let ((x 2)) (f))) (g)", 1),
-    ("(define (even n) (if (= n 0) true (odd (- n 1)))) (define (odd n) (if (= n 0) false (even (- n 1)))) (even 10)", True),
+    (
+        "(define (e n) (or (= n 0) (o (- n 1)))) (define (o n) (and (!= n 0) (e (- n 1)))) (e 10)",
+        True,
+    ),
     # begin
     ("(begin 1 2 3)", 3),
     ("(progn 1 2)", 2),
@@ -117,17 +120,20 @@ FORMS: list[tuple[str, Any]] = [
     # try
     ("(try 1 (catch e 2))", 1),
     ("(try (car ()) (catch e 2))", 2),
-    ("(try (nothing) (catch e (get-in e (list \"notes\" \"error\" \"details\" \"code\"))))", "unbound-name"),
-    ("(try (+ 1 \"a\") (catch e (get-in e '(notes error message))))", "+ takes numbers; the second is a string"),
-    ("(try (car ()) (catch e (get-in e '(notes error details failing_expression))))", "(car ())"),
-    ("(try (error \"no\") (catch e (status e)))", "FAILED"),
-    ("(try (error \"no\") (catch e (failed? e)))", True),
-    ("(try (error \"no\" (dict :a 1)) (catch e (get-in e '(notes error notes details a))))", 1),
-    ("(try (error \"no\") (catch e (get-in e '(notes error reason))))", "execution_halted"),
-    ("(try (try (error \"a\") (catch e (raise e))) (catch e (get-in e '(notes error message))))", "a"),
-    ("(try (try (error \"a\") (catch e (error \"b\"))) (catch e (get-in e '(notes error message))))", "b"),
-    ("(try (raise \"plain\") (catch e (get-in e '(notes error message))))", "plain"),
-    ("(error \"no\")", "error: raised"),
+    ('(try (nothing) (catch e (get-in e (list "notes" "error" "details" "code"))))', "unbound-name"),
+    (
+        '(try (+ 1 "a") (catch e (get-in e \'(notes error message))))',
+        "+ takes numbers; the second is a string",
+    ),
+    ("(try (car ()) (catch e (get-in e '(notes error details failing_expression))))", "(car '())"),
+    ('(try (error "no") (catch e (status e)))', "FAILED"),
+    ('(try (error "no") (catch e (failed? e)))', True),
+    ('(try (error "no" (dict :a 1)) (catch e (get-in e \'(notes error notes details a))))', 1),
+    ('(try (error "no") (catch e (get-in e \'(notes error reason))))', "execution_halted"),
+    ('(try (try (error "a") (catch e (raise e))) (catch e (get-in e \'(notes error message))))', "a"),
+    ('(try (try (error "a") (catch e (error "b"))) (catch e (get-in e \'(notes error message))))', "b"),
+    ('(try (raise "plain") (catch e (get-in e \'(notes error message))))', "plain"),
+    ('(error "no")', "error: raised"),
     ("(try 1 (catch car 2))", "error: reserved-name"),
     ("(define x 1) (try (begin (set! x 2) (car ())) (catch e x))", 2),
     # loop
@@ -139,23 +145,31 @@ FORMS: list[tuple[str, Any]] = [
     ('(loop "3" 1)', "error: wrong-type"),
     # iterative-loop
     (
-        "(iterative-loop :max-iterations 5 :initial 1 :executor (lambda (s n) (* s 2))"
-        " :validator (lambda (r n) (> r 6)) :controller (lambda (r v n) (list (if v 'stop 'continue) r)))",
+        (
+            "(iterative-loop :max-iterations 5 :initial 1 :executor (lambda (s n) (* s 2))"
+            " :validator (lambda (r n) (> r 6)) :controller (lambda (r v n) (list (if v 'stop 'continue) r)))"
+        ),
         8,
     ),
     (
-        "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) (* s 2))"
-        " :controller (lambda (r v n) (list 'continue r)))",
+        (
+            "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) (* s 2))"
+            " :controller (lambda (r v n) (list 'continue r)))"
+        ),
         4,
     ),
     (
-        "(iterative-loop :max-iterations 0 :initial 7 :executor (lambda (s n) 1)"
-        " :controller (lambda (r v n) (list 'stop r)))",
+        (
+            "(iterative-loop :max-iterations 0 :initial 7 :executor (lambda (s n) 1)"
+            " :controller (lambda (r v n) (list 'stop r)))"
+        ),
         7,
     ),
     (
-        "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) n)"
-        " :controller (lambda (r v n) r))",
+        (
+            "(iterative-loop :max-iterations 2 :initial 1 :executor (lambda (s n) n)"
+            " :controller (lambda (r v n) r))"
+        ),
         "error: bad-value",
     ),
     # parallel
@@ -165,17 +179,26 @@ FORMS: list[tuple[str, Any]] = [
     # budgets
     ("(with-budget (:steps 100) (+ 1 1))", 2),
     ("(define (f n) (f n)) (with-budget (:steps 100) (f 1))", "error: steps-exhausted"),
-    ("(define (f n) (f n)) (try (with-budget (:steps 100) (f 1)) (catch e (get-in e '(notes error resource))))", "steps"),
+    (
+        "(define (f) (f)) (try (with-budget (:steps 9) (f)) (catch e (get-in e '(notes error resource))))",
+        "steps",
+    ),
     ("(define (f n) (f n)) (with-budget (:steps 100) (try (f 1) (catch e 1)))", "error: steps-exhausted"),
-    ("(define (f n) (f n)) (try (with-budget (:steps 9) (with-budget (:steps 100) (try (f 1) (catch e 1)))) (catch e 2))", 2),
+    (
+        "(define (f) (f)) (try (with-budget (:steps 9) (with-timeout 9 (try (f) (catch e 1)))) (catch e 2))",
+        2,
+    ),
     ("(define (f n) (f n)) (with-budget (:steps 100) (try (with-budget (:steps 9) (f 1)) (catch e 1)))", 1),
     ("(with-budget (:stepps 100) 1)", "error: unknown-keyword"),
     ('(with-budget (:steps "many") 1)', "error: wrong-type"),
-    ("(with-budget (:calls 0) (get-context :query \"q\"))", "error: calls-exhausted"),
+    ('(with-budget (:calls 0) (get-context :query "q"))', "error: calls-exhausted"),
     ("(with-timeout 5 (+ 1 1))", 2),
-    ("(with-timeout 0 (get-context :query \"forever\"))", "error: execution-timeout"),
-    ("(try (with-timeout 0 (get-context :query \"forever\")) (catch e (get-in e '(notes error reason))))", "execution_timeout"),
-    ("(with-timeout 0 (try (get-context :query \"forever\") (catch e 1)))", "error: execution-timeout"),
+    ('(with-timeout 0 (get-context :query "forever"))', "error: execution-timeout"),
+    (
+        '(try (with-timeout 0 (get-context :query "forever")) (catch e (get-in e \'(notes error reason))))',
+        "execution_timeout",
+    ),
+    ('(with-timeout 0 (try (get-context :query "forever") (catch e 1)))', "error: execution-timeout"),
     ("(define (f n) (f n)) (with-timeout 0 (f 1))", "error: execution-timeout"),
     ("(with-timeout -1 1)", "error: wrong-type"),
     ("(with-timeout nil 1)", "error: wrong-type"),
@@ -202,4 +225,4 @@ FORMS: list[tuple[str, Any]] = [
     ("(range 100000000000000000000)", "error: size-exhausted"),
     ("(expt 10 1000000000)", "error: size-exhausted"),
     ("(define l ()) (loop 1000 (set! l (list l))) l", "error: depth-exhausted"),
-]  # fmt: skip
+]

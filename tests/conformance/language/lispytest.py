@@ -1,7 +1,7 @@
 """Those cases of Peter Norvig's lispytest.py that are programs of this language too.
 
-https://norvig.com/lispytest.py, (c) Peter Norvig, MIT licence. Each case there builds on the ones before; here
-each program says what it needs. Left out: macros, quasi-quote, call/cc, ports, variable arguments. Renamed
+https://norvig.com/lispytest.py, (c) Peter Norvig, MIT licence. Each case there builds on those before; here
+a program says what it needs. Left out: macros, quasi-quote, call/cc, ports, variable arguments. Renamed
 where a name is built in here (abs, zip, take, drop); numbers like `200.` are written as in JSON.
 """
 
@@ -62,11 +62,17 @@ LISPYTEST: list[tuple[str, Any]] = [
     (_COMPOSE + "((repeat (repeat twice)) 5)", 80),
     (_FACT + "(fact 3)", 6),
     (_FACT + "(fact 50)", _FACT_50),
-    ("(define magnitude (lambda (n) ((if (> n 0) + -) 0 n))) (list (magnitude -3) (magnitude 0) (magnitude 3))", [3, 0, 3]),
+    (
+        "(define size (lambda (n) ((if (> n 0) + -) 0 n))) (list (size -3) (size 0) (size 3))",
+        [3, 0, 3],
+    ),
     (_COMBINE + "(pairs (list 1 2 3 4) (list 5 6 7 8))", [[1, 5], [2, 6], [3, 7], [4, 8]]),
     (_SHUFFLE + "(riff-shuffle (list 1 2 3 4 5 6 7 8))", [1, 5, 2, 6, 3, 7, 4, 8]),
     (_SHUFFLE + "((repeat riff-shuffle) (list 1 2 3 4 5 6 7 8))", [1, 3, 5, 7, 2, 4, 6, 8]),
-    (_SHUFFLE + "(riff-shuffle (riff-shuffle (riff-shuffle (list 1 2 3 4 5 6 7 8))))", [1, 2, 3, 4, 5, 6, 7, 8]),
+    (
+        _SHUFFLE + "(riff-shuffle (riff-shuffle (riff-shuffle (list 1 2 3 4 5 6 7 8))))",
+        [1, 2, 3, 4, 5, 6, 7, 8],
+    ),
     ("(set! x)", "error: syntax-error"),
     ("(define 3 4)", "error: syntax-error"),
     ("(quote 1 2)", "error: syntax-error"),
@@ -89,4 +95,4 @@ LISPYTEST: list[tuple[str, Any]] = [
     ("(and (> 2 1) 2 3)", 3),
     ("(and)", True),
     ("(and (> 2 1) (> 2 3))", False),
-]  # fmt: skip
+]

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from weft.evaluator.builtins.table import built_in, wrong_type
@@ -32,7 +33,7 @@ def _ordered(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
     def compare(*values: Any) -> bool:
         if not all(is_number(value) for value in values):
             _want_comparable(name, values)
-        return all(holds(one, other) for one, other in zip(values, values[1:], strict=False))
+        return all(holds(one, other) for one, other in pairwise(values))
 
     compare.__doc__ = doc
     built_in(name)(compare)

@@ -40,7 +40,7 @@ def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[st
 
 @built_in("get")
 def get(value: Any, key: Any, default: Any = None) -> Any:
-    """(get d key default): the value of a key, the element of a list, the field of a task result; else nil."""
+    """(get d key default): the value of a key, an element, a field of a task result; else the default."""
     _want_parts("get", value)
     return part_of(value, str(key) if key.__class__ is Symbol else key, default)
 

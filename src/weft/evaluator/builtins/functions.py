@@ -29,7 +29,7 @@ def _each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) 
 
 @built_in("map", needs_compiler=True)
 def map_lists(compiler: Compiler, function: Any, *lists: Any) -> list[Any]:
-    """(map f list ...): what f gives for each element (of several lists: for the first ones, the second ones ...)."""
+    """(map f list ...): what f gives for each element; of several lists it gets one element each."""
     want_function("map", function)
     return _each(compiler, "map", function, lists)
 
@@ -69,7 +69,7 @@ def apply(compiler: Compiler, function: Any, *arguments: Any) -> Any:
 
 @built_in("sort", needs_compiler=True)
 def sort(compiler: Compiler, items: Any, function: Any = None) -> list[Any]:
-    """(sort list) or (sort list f): numbers or strings from small to large; with f, by what f gives for each."""
+    """(sort list) or (sort list f): numbers or strings, the small first; with f, by what f gives."""
     want("list", "sort", items)
     if function is None:
         keys = items

@@ -6,6 +6,7 @@ from weft.evaluator.builtins.arithmetic import add
 from weft.evaluator.builtins.table import built_in, check_size, want, want_numbers, wrong_type
 from weft.evaluator.errors import program_error
 from weft.evaluator.values import are_equal, key_of
+from weft.limits import MAX_WALKED_PARTS
 
 
 @built_in("list")
@@ -160,7 +161,7 @@ def flatten(items: Any) -> list[Any]:
             flat.append(item)
         else:
             rest.pop()
-        check_size("flatten", walked)
+        check_size("flatten", walked, MAX_WALKED_PARTS)
     return flat
 
 

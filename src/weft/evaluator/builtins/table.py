@@ -76,11 +76,8 @@ def want_numbers(name: str, values: Sequence[Any]) -> None:
             raise wrong_type(name, "numbers", value, position)
 
 
-def check_size(name: str, size: int) -> None:
+def check_size(name: str, size: int, most: int = MAX_VALUE_SIZE) -> None:
     """Raise ProgramError before a value of that many elements or characters is made."""
-    if size > MAX_VALUE_SIZE:
-        raise exhausted(
-            "size",
-            f"{name} would give {size} elements or characters; the most is {MAX_VALUE_SIZE}",
-            limit=MAX_VALUE_SIZE,
-        )
+    if size > most:
+        message = f"{name} would give {size} elements or characters; the most is {most}"
+        raise exhausted("size", message, limit=most)

@@ -4,17 +4,29 @@ from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
 from weft.language.deep import FRAMES
+from weft.language.problems import InvalidProgram
+from weft.language.sexp import print_node
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
 from weft.limits import MAX_SHOWN_CHARACTERS
+
+_CAUSED_BY_PROGRAMS = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What Python raises for values that do not fit. Anything else is a bug of ours."""
 
 
 def placed(error: Exception, node: Node, name: str = "the call") -> Exception:
     """The error as it is to be raised at the node. An error that has a place keeps it."""
     if isinstance(error, TaskFailed):
         return error if error.span is not NOWHERE else error.at(node.span, expression_of(node))
-    if isinstance(error, WeftError):
+    if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
         return error
     return _translated(error, name).at(node.span, expression_of(node))
 
@@ -54,7 +66,9 @@ def unbound(name: str, env: Env, node: Node) -> ProgramError:
 
 
 def expression_of(node: Node) -> str:
-    """The text of a node, shortened: the source from its place to the end of the line."""
-    span = node.span
-    text = span.source.line(span.line)[max(0, span.column - 1) :].strip()
+    """The text of a node on one line, shortened."""
+    try:
+        text = " ".join(print_node(node).split())
+    except InvalidProgram:  # too deep, or made in Python and of no text
+        text = node.span.source.line(node.span.line).strip()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."

@@ -56,7 +56,7 @@ def _name(node: Name) -> Closure:
         try:
             return run.lookup(name)
         except (KeyError, NameError):
-            raise Fault(at, "unbound-name", f"name '{name}' is not bound") from None
+            raise Fault(at, "unbound-name", f"name '{shown(name)}' is not bound") from None
 
     return look_up
 
@@ -84,7 +84,7 @@ def _has(node: Has) -> Closure:
             return field in value
         if kind == "task result":
             return has_field(value, field)
-        raise Fault(at, "wrong-type", f"{article(kind)} has no field '{field}'")
+        raise Fault(at, "wrong-type", f"{article(kind)} has no field '{shown(field)}'")
 
     return has
 

@@ -135,16 +135,14 @@ class Parser:
         args = (target, *self._arguments(name))
         if name.text not in METHODS:
             hint = nearest(name.text, METHODS)
-            raise self.tokens.refuse(name, f"not part of the subset: method '{name.text}'; {_OFFERED}{hint}")
-        return self._call(name, args)
+            raise self.tokens.refuse(name, f"not part of the subset: method {name}; {_OFFERED}{hint}")
+        return self._call(name, args, targets=1)
 
     def _function(self, name: Token) -> ConditionNode:
         args = self._arguments(name)
         if name.text not in FUNCTIONS:
             hint = nearest(name.text, [*FUNCTIONS, *METHODS])
-            raise self.tokens.refuse(
-                name, f"not part of the subset: function '{name.text}'; {_OFFERED}{hint}"
-            )
+            raise self.tokens.refuse(name, f"not part of the subset: function {name}; {_OFFERED}{hint}")
         return self._has(name, args) if name.text == "has" else self._call(name, args)
 
     def _has(self, name: Token, args: tuple[ConditionNode, ...]) -> Has:
@@ -157,13 +155,14 @@ class Parser:
                 return Has(at, _path(base, first), field)
         raise self.tokens.refuse(name, "has() takes one field, as in has(output.errors)", code="wrong-type")
 
-    def _call(self, name: Token, args: tuple[ConditionNode, ...]) -> Call:
+    def _call(self, name: Token, args: tuple[ConditionNode, ...], targets: int = 0) -> Call:
         expected = METHODS[name.text].arity
         if len(args) != expected:
+            count = {0: "no argument", 1: "1 argument"}.get(
+                expected - targets, f"{expected - targets} arguments"
+            )
             raise self.tokens.refuse(
-                name,
-                f"'{name.text}' takes {expected} arguments, the target of a method among them",
-                "wrong-arity",
+                name, f"{name} takes {count}, not {len(args) - targets}", code="wrong-arity"
             )
         return Call(name.start, name.text, args)
 
@@ -174,7 +173,7 @@ class Parser:
             args.append(self._expression())
             while self.tokens.accept(","):
                 args.append(self._expression())
-            self.tokens.expect(")", f"after the arguments of '{name.text}'")
+            self.tokens.expect(")", f"after the arguments of {name}")
         self.tokens.leave()
         return tuple(args)
 
@@ -235,6 +234,10 @@ class Parser:
         return tuple(items)
 
     def _entries(self, opening: Token) -> tuple[tuple[ConditionNode, ConditionNode], ...]:
+        if self.tokens.next.text == "{":
+            raise self.tokens.refuse(
+                opening, "names stand in a condition without braces: output, not {{output}}"
+            )
         self.tokens.enter(opening)
         entries: list[tuple[ConditionNode, ConditionNode]] = []
         while not self.tokens.accept("}"):

@@ -146,12 +146,12 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
         if not closing and not tokens.accept(","):
             _refuse_operator(tokens)
             raise tokens.refuse(
-                tokens.next, f"expected ',' or ')' after an argument of '{name.text}', found {tokens.next}"
+                tokens.next, f"expected ',' or ')' after an argument of {name}, found {tokens.next}"
             )
     tokens.leave()
     if tokens.next.kind == "operator" and tokens.next.text in (".", "["):
         raise tokens.refuse(
-            tokens.next, f"a path cannot follow a call: bind the result of '{name.text}' to a name first"
+            tokens.next, f"a path cannot follow a call: bind the result of {name} to a name first"
         )
     span = tokens.places.at(name.start)
     return FunctionCall(span=span, func_name=name.text, args=tuple(args), keywords=tuple(keywords.items()))
@@ -169,7 +169,7 @@ def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> No
     if start.kind != "name" or value != Variable(name=start.text):
         raise tokens.refuse(start, f"expected a name before '=', found {start}")
     if start.text in keywords:
-        raise tokens.refuse(start, f"the argument '{start.text}' is given twice", code="duplicate-name")
+        raise tokens.refuse(start, f"the argument {start} is given twice", code="duplicate-name")
     keywords[start.text] = _argument_value(tokens)
 
 

@@ -41,7 +41,7 @@ _QUOTED = [
     for quote in "\"'"
 ]
 _WORD = r"[^\W\d]\w*"
-_ANY_NAME = rf"{_WORD}(?:(?:->?|:)\w+)*(?:[?!](?!=))?"
+_ANY_NAME = rf"{_WORD}(?:(?:->?|:)\w+)*\??"
 
 
 def _language(spaces: str, name: str, operators: str) -> re.Pattern[str]:

@@ -72,6 +72,8 @@ class _Reader:
         self._lists: list[List] = []
         self._items = self._reading.data
         """Those of the innermost open list."""
+        self._is_quoting = False
+        """The last token was a quote mark."""
         self._is_too_deep = False
         self._skipped = 0
         """Open lists beyond the deepest that is allowed: they are counted, for the balance, and dropped."""
@@ -136,13 +138,14 @@ class _Reader:
         if self._skipped:
             return
         self._items.append(datum)
-        if self._lists and self._lists[-1].is_prefix:
+        if self._is_quoting:
             self._end_prefixes()
 
     def _end_prefixes(self) -> None:
         """A datum was added: quote marks before it have what they quote."""
         while self._lists and self._lists[-1].is_prefix:
             self._lists.pop()
+        self._is_quoting = False
         self._items = self._lists[-1].items if self._lists else self._reading.data
 
     def _open(self, start: int) -> None:
@@ -163,6 +166,7 @@ class _Reader:
         self._items.append(entered)
         self._lists.append(entered)
         self._items = entered.items
+        self._is_quoting = entered.is_prefix
 
     def _note_depth(self, start: int) -> None:
         """Note that the limit is passed, once."""
@@ -176,8 +180,10 @@ class _Reader:
     def _close(self, start: int) -> None:
         if self._skipped:
             self._skipped -= 1
+            if not self._skipped:
+                self._add(Constant(self._span(start), None))
             return
-        if self._lists and self._lists[-1].is_prefix:
+        if self._is_quoting:
             self._problem(start, "there is nothing after the quote mark before this parenthesis")
             self._add(Constant(self._span(start), None))
         if not self._lists:

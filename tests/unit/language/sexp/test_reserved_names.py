@@ -1,0 +1,23 @@
+"""The names that no program may bind are those of the language's page."""
+
+import re
+from pathlib import Path
+
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.sexp.program import SPECIAL_FORMS
+
+PAGE = (Path(__file__).parents[4] / "docs" / "language.md").read_text()
+
+
+def words_between(start: str, end: str) -> set[str]:
+    """The words in code marks of a part of the page."""
+    part = PAGE.split(start, 1)[1].split(end, 1)[0]
+    return {word for code in re.findall(r"`([^`]+)`", part) for word in code.split()}
+
+
+def test_built_in_names_are_those_of_the_page() -> None:
+    assert words_between("\nBuilt-ins: ", " `map`, `filter` and `for-each`") == BUILT_IN_NAMES
+
+
+def test_special_forms_are_those_of_the_page() -> None:
+    assert words_between("\nForms: ", "Everything else is a call") == set(SPECIAL_FORMS)
