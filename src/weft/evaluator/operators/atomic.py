@@ -37,6 +37,9 @@ class AtomicTask(TaskCode):
         if node.prompt is None:
             raise refuse(node.span, "missing-field", "an atomic task needs instructions or a description")
         files = node.file_paths
+        if files is not None and files.source == "command" and _has_placeholders(files.text):
+            message = "the command of file_paths has no placeholders: no value joins a command line"
+            raise refuse(node.span, "bad-value", message)
         self._texts = [
             _compiled(compiler, text)
             for text in (
@@ -92,6 +95,10 @@ class AtomicTask(TaskCode):
         effects = self.compiler.machine.effects
         result: TaskResult = ask(self.compiler, call, self.node.span, effects.call_model)
         return completed(result, self.node.span)
+
+
+def _has_placeholders(text: Text | None) -> bool:
+    return text is not None and any(not isinstance(part, str) for part in text.parts)
 
 
 def _compiled(compiler: Compiler, text: Text | None) -> FilledText | None:

@@ -33,6 +33,8 @@ class Inputs:
 
     def evaluate(self, env: Env) -> dict[str, Any]:
         """The values by name, in the order they are written."""
+        if not self._inputs and self._source is None:
+            return {}
         found: dict[str, Any] = {}
         open_inputs: list[tuple[str, Code | None, Node | None]] = []
         for one, code in self._inputs:

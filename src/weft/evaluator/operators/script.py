@@ -13,6 +13,7 @@ from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
+from weft.language.problems import refuse
 from weft.language.tree import Script
 
 COMMAND = "command"
@@ -37,6 +38,9 @@ class ScriptTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: Script) -> None:
         super().__init__(compiler, node, "script")
+        if node.shell is not None and any(not isinstance(part, str) for part in node.shell.parts):
+            message = "a shell command has no placeholders: inputs reach it as environment variables"
+            raise refuse(node.span, "bad-value", message)
         texts = (node.description, node.shell, *node.argv)
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 

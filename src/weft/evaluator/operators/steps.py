@@ -1,8 +1,7 @@
 """Steps: how task operators ask for effects, and what they make of failures."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -95,13 +94,19 @@ def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> 
     return error.at(span, expression_of(Node(span=span)))
 
 
-@contextmanager
-def at(span: Span) -> Iterator[None]:
-    """Place errors that do not say where they happened."""
-    try:
-        yield
-    except TaskFailed as error:
-        raise placed(error, Node(span=span)) from None
+class at:  # noqa: N801  reads as a word: `with at(span)`
+    """Places errors that do not say where they happened. A class: a generator costs thrice as much."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, TaskFailed) and error.span is NOWHERE:
+            raise placed(error, Node(span=self._span)) from None
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:

@@ -1,7 +1,5 @@
 """What a running task gets from those it runs inside, whatever scope its names come from."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -32,6 +30,8 @@ class Surroundings(Struct, frozen=True):
             message = f"tasks are nested deeper than {MAX_TASK_DEPTH} levels"
             metrics = {"used": float(self.depth + 1), "limit": float(MAX_TASK_DEPTH)}
             raise TaskFailed(ResourceExhaustion("depth", message, metrics=metrics), span=span)
+        if not changes:
+            return Surroundings(self.depth + 1, self.history, self.model, self.provider)
         return msgspec.structs.replace(self, depth=self.depth + 1, **changes)
 
 
@@ -43,11 +43,16 @@ def surroundings() -> Surroundings:
     return _CURRENT.get()
 
 
-@contextmanager
-def inside(new: Surroundings) -> Iterator[None]:
-    """Run a block of compiled code in other surroundings. Branches that begin in it get them too."""
-    token = _CURRENT.set(new)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+class inside:  # noqa: N801  reads as a word: `with inside(new)`
+    """Runs a block of compiled code in other surroundings. Branches that begin in it get them too."""
+
+    __slots__ = ("_new", "_token")
+
+    def __init__(self, new: Surroundings) -> None:
+        self._new = new
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._new)
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._token)

@@ -17,8 +17,8 @@ class FilledText:
     """A text, compiled."""
 
     def __init__(self, compiler: Compiler, text: Text) -> None:
-        self._parts: list[str | tuple[Code, Span]] = [
-            part if isinstance(part, str) else (compiler.compile(part), part.span) for part in text.parts
+        self._parts: list[str | Code] = [
+            part if isinstance(part, str) else compiler.compile(part) for part in text.parts
         ]
         self._span = text.span
         self._meter = compiler.machine.meter
@@ -27,8 +27,8 @@ class FilledText:
 
     def fill(self, env: Env) -> str:
         """The text with the values of its placeholders."""
-        pieces = [part if isinstance(part, str) else _filled(*part, env) for part in self._parts]
         with at(self._span):
+            pieces = [part if isinstance(part, str) else as_text(part(env)) for part in self._parts]
             self._meter.check_size(sum(map(len, pieces)))
         return "".join(pieces)
 
@@ -62,12 +62,6 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
             return True
         scope = scope.outer
     return name in library or ":" in name
-
-
-def _filled(code: Code, span: Span, env: Env) -> str:
-    value = code(env)
-    with at(span):
-        return as_text(value)
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:

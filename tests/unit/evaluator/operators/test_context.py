@@ -4,10 +4,12 @@ import pytest
 
 from tests.programs import evaluate, failure_of
 from weft.evaluator.effects import ContextPayload, Files
+from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
 from weft.language.problems import InvalidProgram
-from weft.language.task_fields import ContextAssembly, ContextManagement, HistorySettings
+from weft.language.task_fields import ContextAssembly, ContextManagement, FilePaths, HistorySettings
+from weft.language.tree import Atomic, Program, Script, Text, Variable
 
 FULL = ContextManagement("full", False, "notes_only", "disabled")
 FRESH = ContextManagement("none", False, "notes_only", "enabled")
@@ -88,6 +90,23 @@ async def test_files_may_be_found_by_a_description() -> None:
     )
 
     assert effects.calls[0].files == Files("description", (), "about cats")
+
+
+async def test_no_value_joins_the_command_that_finds_files() -> None:
+    command = Text(raw="ls {{x}}", parts=("ls ", Variable(name="x")))
+    node = Atomic(
+        instructions=Text(raw="x", parts=("x",)), file_paths=FilePaths(source="command", text=command)
+    )
+
+    with pytest.raises(InvalidProgram, match="no placeholders"):
+        await Evaluator(InMemoryEffects()).evaluate(Program((node,)), {"x": "; rm"})
+
+
+async def test_no_value_joins_the_command_of_a_shell() -> None:
+    node = Script(shell=Text(raw="ls {{x}}", parts=("ls ", Variable(name="x"))))
+
+    with pytest.raises(InvalidProgram, match="no placeholders"):
+        await Evaluator(InMemoryEffects()).evaluate(Program((node,)), {"x": "; rm"})
 
 
 async def test_assembly_is_passed_on_as_written() -> None:
