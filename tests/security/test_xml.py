@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.shared_files import shared
+from weft.language.deep import deep_stack
 from weft.language.problems import InvalidProgram, LanguageProblem
 from weft.language.spans import Source
 from weft.language.tree import Atomic, Literal
@@ -17,6 +20,10 @@ from weft.language.xml.elements import MAX_ATTRIBUTES, MAX_ELEMENT_DEPTH
 from weft.limits import MAX_PROGRAM_CHARACTERS
 
 LIMIT_SECONDS = 0.1
+
+with deep_stack():
+    pass  # the limit stays raised: Hypothesis complains about a test that raises it
+
 D = "<description>d</description>"
 
 
@@ -57,6 +64,7 @@ def test_known_attacks_are_refused_at_once(name: str) -> None:
 
 BOMBS = {
     "depth": b"<task>" * (MAX_PROGRAM_CHARACTERS // 6),
+    "depth in lines": b"<task>\n" * (MAX_PROGRAM_CHARACTERS // 7),
     "depth of steps": b'<task type="sequential"><steps>' * 100_000,
     "attributes": b"<task " + b" ".join(b'a%d=""' % n for n in range(20_000)) + b"/>",
     "laughs": b"<!DOCTYPE t [<!ENTITY a '%b'>]><task subtype='%b'/>" % (b"x" * 9999, b"&a;" * 99),
@@ -129,6 +137,23 @@ def test_no_file_is_read(tmp_path: Path) -> None:
         problems = refused(document.encode())
         assert problems
         assert "s3cret" not in " ".join(map(str, problems))
+
+
+EXAMPLES = [path.read_bytes() for path in (Path(__file__).parents[2] / "examples").glob("*.xml")]
+PIECES = st.one_of(
+    st.binary(max_size=8), st.sampled_from([b"<", b">", b'"', b"&", b"{{", b"}}", b"<task>", b"</task>"])
+)
+
+
+@given(st.sampled_from(EXAMPLES), st.integers(0, 1000), st.integers(0, 40), PIECES)
+@settings(max_examples=300, deadline=None)
+def test_a_damaged_document_is_read_or_refused(
+    document: bytes, start: int, length: int, piece: bytes
+) -> None:
+    """Anything else that is raised fails the test."""
+    for problem in refused(document[:start] + piece + document[start + length :]):
+        assert problem.span.line >= 1
+        assert problem.excerpt()
 
 
 NAUGHTY: list[str] = json.loads(shared("data", "naughty-strings.json").read_text())

@@ -12,8 +12,12 @@ class Source(Struct, frozen=True, eq=False):
     text: str
 
     def line(self, number: int) -> str:
-        """The text of a line, from 1; empty beyond the end."""
-        lines = self.text.splitlines()
+        """The text of a line, from 1; empty beyond the end.
+
+        It looks no further than the line: the text may be long, and the mistake at its beginning.
+        """
+        beginning = "\n".join(self.text.split("\n", max(0, number))[:number])
+        lines = beginning.splitlines()
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
 

@@ -44,6 +44,8 @@ def _check_attributes(element: Element, rule: ElementRule, found: Found) -> None
         elif not _check_value(element, known.values, element.attributes[name], f"{name} of ", found):
             del element.attributes[name]
             element.is_damaged = True
+        elif known.values:
+            element.attributes[name] = element.attributes[name].strip(BLANK)
     for name, known in rule.attributes.items():
         if known.is_required and name not in element.attributes and not element.is_damaged:
             found.add(element.span, "missing-field", f'<{element.tag}> needs an attribute: {name}="..."')

@@ -55,7 +55,7 @@ def read_output_format(element: Element, reading: Reading) -> OutputFormat | Non
         reading.found.add(holder.span, "duplicate-name", message)
     written = inside if attribute is None else attribute
     schema = read_schema(holder, written, reading) if written or attribute is not None else None
-    is_json = holder.attributes["type"].strip(BLANK) == "json"
+    is_json = holder.attributes["type"] == "json"
     if schema not in (None, "string") and not is_json:
         message = f'schema "{shown(str(schema))}" needs type="json": an answer of type text is a string'
         reading.found.add(holder.span, "bad-value", message)
@@ -67,7 +67,7 @@ def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
     holder = element.child("file_paths")
     if holder is None:
         return None
-    source: Any = holder.attributes.get("source", "literal").strip(BLANK)
+    source: Any = holder.attributes.get("source", "literal")
     wanted = "path" if source == "literal" else source
     for child in holder.children:
         if child.tag != wanted:
@@ -98,7 +98,7 @@ def read_relevance(element: Element, reading: Reading) -> tuple[tuple[str, bool]
             if name in found:
                 message = f"input '{name}' is given twice in <context_relevance>; remove one"
                 reading.found.add(child.span, "duplicate-name", message)
-            found[name] = child.attributes["include"].strip(BLANK) == "true"
+            found[name] = child.attributes["include"] == "true"
     return tuple(found.items())
 
 

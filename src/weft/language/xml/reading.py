@@ -13,7 +13,7 @@ from weft.language.spans import Span
 from weft.language.tree import Condition, Literal, Node, Text
 from weft.language.xml.elements import Element
 from weft.language.xml.found import Found
-from weft.language.xml.words import BLANK, LITERALS, NAME, dedented, shown
+from weft.language.xml.words import BLANK, LETTERS, LITERALS, NAME, dedented, shown
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 NODES: Final = frozenset({"task", "call", "cond", "director_evaluator_loop"})
@@ -55,9 +55,11 @@ class Reading(Struct, frozen=True):
             return self.placeholders(wanted, span)
         # Dedenting moves columns, so the placeholders are those of the text as it was written.
         nodes = [part for part in self.placeholders(written, span).parts if isinstance(part, Node)]
-        text = parse_text(wanted, span) if nodes else Text(span=span, raw="", parts=("",))
-        parts = iter(nodes)
-        placed = tuple(next(parts) if isinstance(part, Node) else part for part in text.parts)
+        if not nodes:
+            return Text(span=span, raw="", parts=("",))
+        text = self.placeholders(wanted, span)
+        left = iter(nodes)
+        placed = tuple(next(left, part) if isinstance(part, Node) else part for part in text.parts)
         return msgspec.structs.replace(text, parts=placed)
 
     def placeholders(self, raw: str, span: Span) -> Text:
@@ -75,7 +77,7 @@ class Reading(Struct, frozen=True):
         if name in LITERALS:
             self.found.add(element.span, "reserved-name", f"{what} '{name}' is a value and cannot be a name")
         elif not pattern.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
-            message = f"{what} '{shown(name)}' is not a valid name: letters, digits and _, no digit first"
+            message = f"{what} '{shown(name)}' is not a valid name: {LETTERS[pattern]}, no digit first"
             self.found.add(element.span, "bad-value", message)
         return name
 

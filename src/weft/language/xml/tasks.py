@@ -59,7 +59,7 @@ def read_task(element: Element, reading: Reading) -> Node:
     if "ref" in element.attributes:
         return _reference(element, reading)
     is_loop = element.tag == "director_evaluator_loop"
-    kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic").strip(BLANK)
+    kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic")
     _check_fields(element, kind, reading)
     common = _common_fields(element, reading)
     return _READERS[kind](element, _inside(kind, common, reading), common)
@@ -90,6 +90,8 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
         inherits = merged_context(kind, common["context"], common["span"]).inherit_context
     except InvalidProgram:  # noted where the settings were read
         inherits = "full"
+    if inherits == "subset" and common["context_relevance"]:
+        names = [name for name, is_included in common["context_relevance"] if is_included]
     return reading.within(names) if inherits == "full" else reading.only_within(names)
 
 

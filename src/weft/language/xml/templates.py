@@ -1,12 +1,19 @@
 """Templates and calls."""
 
+import re
+
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.task_fields import Parameter
 from weft.language.tree import FunctionCall, Node, Template
 from weft.language.xml.elements import Element
 from weft.language.xml.reading import NODES, NOTHING, Reading
 from weft.language.xml.shapes import read_default, read_shape
 from weft.language.xml.values import read_argument
-from weft.language.xml.words import BLANK, CALLED, IDENTIFIER
+from weft.language.xml.words import BLANK, CALLED, IDENTIFIER, NAME
+
+_RESERVED = BUILT_IN_NAMES | SPECIAL_FORMS.keys()
+"""What XML could bind and S-expressions could not, and no call could reach."""
 
 
 def read_template(element: Element, reading: Reading) -> Template:
@@ -18,7 +25,7 @@ def read_template(element: Element, reading: Reading) -> Template:
     returns = reading.setting(element, "returns")
     return Template(
         span=element.span,
-        name=reading.name(element, name, "template") if name is not None else "",
+        name=_bound_name(element, name, "template", NAME, reading) if name is not None else "",
         parameters=parameters,
         body=the_node(element, reading.only_within(one.name for one in parameters)),
         returns=read_shape(element, returns, "returns", reading) if returns else None,
@@ -63,6 +70,15 @@ def the_node(element: Element, reading: Reading) -> Node:
     return NOTHING
 
 
+def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
+    """A name that a template binds; it must not be a built-in's or a special form's."""
+    name = reading.name(element, text, what, pattern)
+    if name in _RESERVED:
+        message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
+        reading.found.add(element.span, "reserved-name", message)
+    return name
+
+
 def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
     """The names of `params`, then the `param` elements."""
     parameters: dict[str, Parameter] = {}
@@ -74,7 +90,7 @@ def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
         if child.tag == "param" and "name" in child.attributes
     ]
     for place, parameter in found:
-        name = reading.name(place, parameter.name, "parameter", IDENTIFIER)
+        name = _bound_name(place, parameter.name, "parameter", IDENTIFIER, reading)
         if name in parameters:
             reading.found.add(place.span, "duplicate-name", f"parameter '{name}' is given twice")
         parameters[name] = parameter

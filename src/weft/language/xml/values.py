@@ -1,6 +1,7 @@
 """Inputs, arguments, initial values: a text, a name or path of the environment, or what a task gives."""
 
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -79,11 +80,17 @@ def json_value(text: str) -> Any:
         deepest = max(deepest, opened)
     if deepest > MAX_JSON_DEPTH:
         raise ValueError(f"nested more than {MAX_JSON_DEPTH} deep")
-    return json.loads(text, parse_constant=_no_constant)
+    value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    return value
 
 
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is no number that JSON has")
+    return number
 
 
 def _read_json(element: Element, text: str, reading: Reading) -> Node:

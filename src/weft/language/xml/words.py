@@ -16,6 +16,13 @@ NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 CALLED = re.compile(rf"{tokens.NAME.pattern}|[-+*/=<>]|[!<>]=")
 """Names of templates, of tools (`system:read_files`), of built-ins (`string-append`, `has-key?`, `+`)."""
 
+LETTERS = {
+    IDENTIFIER: "letters, digits and _",
+    NAME: "letters, digits, _ and -",
+    CALLED: "letters, digits, _ and -",
+}
+"""What each of them is made of, for messages."""
+
 LITERALS = frozenset({"true", "false", "nil", "null"})
 """Words that are values, so no names."""
 

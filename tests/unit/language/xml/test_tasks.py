@@ -180,6 +180,7 @@ def test_output_formats(written: str, expected: OutputFormat) -> None:
         ("<input name='x'><call template='f'/></input>", FunctionCall(func_name="f")),
         ("<input name='x' xml:space='preserve'> a </input>", Literal(value=" a ")),
         ("<input name='x' type='string'></input>", Literal(value="")),
+        ("<input name='x' type=' json\n'>1</input>", Literal(value=1)),
     ],
 )
 def test_inputs_are_texts_paths_json_or_tasks(written: str, expected: Node | None) -> None:

@@ -124,6 +124,19 @@ def test_parallel_steps_do_not_see_each_others_slots() -> None:
     assert args_of(node.steps[1]) == (Literal(value="found"),)
 
 
+def test_a_subset_is_the_inputs_that_are_relevant() -> None:
+    node = read_one(
+        """<task type="sequential">
+             <context_management><inherit_context>subset</inherit_context></context_management>
+             <inputs><input name="a">x</input><input name="b">y</input></inputs>
+             <context_relevance><input name="a" include="true"/></context_relevance>
+             <steps><call template="f"><arg>a</arg><arg>b</arg></call></steps>
+           </task>"""
+    )
+    assert isinstance(node, Sequential)
+    assert args_of(node.steps[0]) == (Variable(name="a"), Literal(value="b"))
+
+
 @pytest.mark.parametrize(("inherit", "is_seen"), [("full", True), ("none", False), ("subset", False)])
 def test_a_task_that_does_not_inherit_does_not_see_the_names_around_it(inherit: str, is_seen: bool) -> None:
     node = read_one(
