@@ -61,6 +61,9 @@ class MemoryOnly:
     def tools(self) -> frozenset[str] | None:
         return None
 
+    def schema_text(self, path: str, source: str) -> str:
+        raise FileNotFoundError(path)
+
 
 def an_evaluator(effects: MemoryOnly | None = None, **limits: Any) -> Evaluator:
     """A new evaluator."""

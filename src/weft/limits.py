@@ -33,8 +33,8 @@ MAX_PROGRAM_DEPTH = 1_000
 """Deepest nesting of a program: far beyond what a person writes, and safe for every walk over the tree."""
 
 MAX_TASK_DEPTH = 200
-"""Deepest nesting of tasks that run inside tasks, and of templates that call templates: each level is a record
-and a few waiting coroutines, and a template that calls itself must end."""
+"""Deepest nesting of tasks that run inside tasks, and of templates that call templates: each level is a
+record and a few waiting coroutines, and a template that calls itself must end."""
 
 MAX_VALUE_SIZE = 10_000_000
 """Most elements of a list, characters of a string, parts of a value of a program: 80 MB of memory, and a

@@ -64,7 +64,9 @@ class ReduceTask(TaskCode):
                 try:
                     last = as_task_result(self._reduction(env), self.node.span)
                 except TaskFailed as error:
-                    raise self._failed(error, "reduction", index, history.partial_results()) from error
+                    raise self._failed(
+                        error, "reduction", index, entered, history.partial_results()
+                    ) from error
                 history.add(f"reduction of {list(entered.inputs)[index]}", last)
                 accumulator = last.value
         return last
@@ -92,12 +94,14 @@ class ReduceTask(TaskCode):
             except TaskFailed as error:
                 finished = [as_task_result(done[number], self.node.span) for number in sorted(done)]
                 partial = [result_json(result) for result in finished]
-                raise self._failed(error, "inner task", index, partial) from error
+                raise self._failed(error, "inner task", index, entered, partial) from error
 
         return run
 
-    def _failed(self, error: TaskFailed, part: str, index: int, partial: list[dict[str, Any]]) -> TaskFailed:
-        total = len(self.node.inputs)
+    def _failed(
+        self, error: TaskFailed, part: str, index: int, entered: Entered, partial: list[dict[str, Any]]
+    ) -> TaskFailed:
+        total = len(entered.inputs)
         details = {"failedStep": index, "totalSteps": total, "partialResults": partial}
         return part_failed(
             error, f"the {part} failed for input {index + 1} of {total}", self.node.span, details

@@ -22,6 +22,9 @@ from weft.evaluator.results import (
 from weft.language.spans import NOWHERE, Span
 from weft.language.tree import Node
 
+COMPOSITE_STEPS = 10
+"""What a composite task counts: a branch and its coroutines take the time of so many calls, at least."""
+
 
 def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
     """What the effects answer to a request; a failure that names no place gets the one of the task."""
@@ -42,6 +45,7 @@ def run_composite(
 ) -> TaskResult:
     """The result of a task made of others; its steps have keys below its own."""
     machine = compiler.machine
+    machine.meter.count(COMPOSITE_STEPS)
 
     def code() -> TaskResult:
         with inside(around):

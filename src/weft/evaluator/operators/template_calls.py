@@ -50,6 +50,7 @@ def call_template(
     changes: Mapping[str, Any] | None = None,
 ) -> Any:
     """The result of a template; `changes` are fields of its body that a reference replaces."""
+    compiler.machine.meter.count(1)
     bindings, settings = _bound(compiler, definition, arguments, keywords, span)
     env = ArgumentsEnv(bindings, compiler.global_env, definition.name)
     code = _body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)

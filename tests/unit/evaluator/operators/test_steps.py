@@ -157,6 +157,13 @@ async def test_a_budget_is_not_wrapped_as_the_failure_of_a_step() -> None:
     assert error.error.resource == "calls"  # type: ignore[union-attr]
 
 
+async def test_templates_that_call_themselves_twice_end_at_the_budget_of_steps() -> None:
+    program = "(template f (n) (try (f n) (catch e (f n)))) (with-budget (:steps 20000) (f 1))"
+    error = await failure_of(program, InMemoryEffects())
+
+    assert error.error.resource == "steps"  # type: ignore[union-attr]
+
+
 async def test_tasks_nest_as_deep_as_the_limit() -> None:
     program = """(deftask leaf () :instructions "x")
       (template down (n) (if (= n 0) (leaf) (down (- n 1))))
