@@ -12,7 +12,9 @@ from weft.language.library import TaskDefinition, TaskLibrary
 
 def print_value(value: Any) -> None:
     """Print a value: a string as it is, a task result as its content, a function by its name, else JSON."""
-    print_bytes(value_text(value).encode("utf-8", "backslashreplace"))
+    text = value_text(value)
+    # One line break at the end, as programs end what they print: scripts do so by themselves.
+    print_bytes(text.removesuffix("\n").encode("utf-8", "backslashreplace"))
 
 
 def print_value_json(value: Any) -> None:

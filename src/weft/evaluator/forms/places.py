@@ -69,6 +69,6 @@ def expression_of(node: Node) -> str:
     """The text of a node on one line, shortened."""
     try:
         text = " ".join(print_node(node).split())
-    except InvalidProgram:  # too deep, or made in Python and of no text
+    except (InvalidProgram, KeyError):  # too deep, or a bare Node, which stands for a place and has no text
         text = node.span.source.line(node.span.line).strip()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
