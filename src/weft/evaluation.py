@@ -17,7 +17,7 @@ from weft.language.tree import Node, Program
 from weft.local_effects import LocalEffects
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
-"""A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or the forms of a program."""
+"""A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
 
 
 def evaluate(

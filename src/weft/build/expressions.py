@@ -83,9 +83,7 @@ def cond(*clauses: Sequence[Any], otherwise: Any = ...) -> Cond:
     """`(cond (test e...) ... (else e...))`: a clause is `(test, e, ...)`."""
     return Cond(
         span=here(),
-        clauses=tuple(
-            Clause(as_node(test), as_body(body) if body else None) for test, *body in clauses
-        ),
+        clauses=tuple(Clause(as_node(test), as_body(body) if body else None) for test, *body in clauses),
         otherwise=None if otherwise is ... else as_node(otherwise),
     )
 
@@ -145,9 +143,7 @@ def begin(*items: Any) -> Begin:
 
 def call(name: str, *arguments: Any, **keywords: Any) -> FunctionCall:
     """A call by name of a closure, template, tool or built-in: `call("+", 1, 2)`."""
-    return FunctionCall(
-        span=here(), func_name=name, args=as_nodes(arguments), keywords=as_keywords(keywords)
-    )
+    return FunctionCall(span=here(), func_name=name, args=as_nodes(arguments), keywords=as_keywords(keywords))
 
 
 def apply(function: Any, *arguments: Any, **keywords: Any) -> Apply:

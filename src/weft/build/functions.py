@@ -40,7 +40,9 @@ class TaskFunction:
         self._options = options
         self.parameters = tuple(self._parameter(one) for one in self._signature.parameters.values())
         annotation = self._signature.return_annotation
-        given = returns if returns is not None else None if annotation is inspect.Signature.empty else annotation
+        given = (
+            returns if returns is not None else None if annotation is inspect.Signature.empty else annotation
+        )
         self.returns = None if given is None else shape_text(given, self._span)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> FunctionCall:
@@ -73,7 +75,9 @@ class TaskFunction:
         return definition_of(self.template)
 
     def _body(self) -> Node:
-        built = self.__wrapped__(**{one.name: Variable(span=self._span, name=one.name) for one in self.parameters})
+        built = self.__wrapped__(
+            **{one.name: Variable(span=self._span, name=one.name) for one in self.parameters}
+        )
         if isinstance(built, Node):
             if self._options:
                 unused = ", ".join(self._options)
@@ -81,7 +85,9 @@ class TaskFunction:
                 raise refuse(self._span, "unknown-keyword", message)
             return built
         if built is not None:
-            message = f"the function of task '{self.name}' gives a node, or nothing; this is {type(built).__name__}"
+            message = (
+                f"the function of task '{self.name}' gives a node, or nothing; this is {type(built).__name__}"
+            )
             raise refuse(self._span, "wrong-type", message)
         return self._prompted()
 
@@ -101,7 +107,9 @@ class TaskFunction:
             message = f"a parameter of a task has a name and one value; '{given}' has not"
             raise refuse(self._span, "bad-value", message)
         annotation = None if given.annotation is given.empty else given.annotation
-        default = UNSET if given.default is given.empty else json_default(given.name, given.default, self._span)
+        default = (
+            UNSET if given.default is given.empty else json_default(given.name, given.default, self._span)
+        )
         return Parameter(given.name, shape_of_type(annotation, self._span), default)
 
 

@@ -123,9 +123,7 @@ def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[
             raise refuse(span, "wrong-type", f"{name} is a dict of {', '.join(readers)}")
         for word in value:
             if word not in readers:
-                raise refuse(
-                    span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}"
-                )
+                raise refuse(span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}")
         return {word: readers[word](one, span, f"{name}[{word!r}]") for word, one in value.items()}
 
     return read

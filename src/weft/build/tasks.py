@@ -70,9 +70,7 @@ def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOption
     return Sequential(span=span, steps=as_nodes(steps), is_parallel=parallel, **fields)
 
 
-def reduce_task(
-    *, inner: Any, reduction: Any, initial: Any = ..., **options: Unpack[TaskOptions]
-) -> Reduce:
+def reduce_task(*, inner: Any, reduction: Any, initial: Any = ..., **options: Unpack[TaskOptions]) -> Reduce:
     """`(reduce-task :initial e :inner e :reduction e :inputs (...) ...)`."""
     span = here()
     return Reduce(
@@ -131,9 +129,7 @@ def parameter(name: str, type: Any = None, default: Any = ...) -> Parameter:  # 
     return Parameter(name, shape, UNSET if default is ... else json_default(name, default, span))
 
 
-def template(
-    name: str, parameters: Sequence[str | Parameter], *body: Any, returns: Any = None
-) -> Template:
+def template(name: str, parameters: Sequence[str | Parameter], *body: Any, returns: Any = None) -> Template:
     """`(template name (parameter...) :returns "..." e...)`: a named task with any body."""
     span = here()
     taken = tuple(one if isinstance(one, Parameter) else Parameter(one) for one in parameters)
@@ -188,8 +184,4 @@ class HasTemplate(Protocol):
 
 def program(*forms: Any) -> Program:
     """A program: templates, task functions and expressions in order; its value is that of the last."""
-    return Program(
-        tuple(one.template if isinstance(one, HasTemplate) else as_node(one) for one in forms)
-    )
-
-
+    return Program(tuple(one.template if isinstance(one, HasTemplate) else as_node(one) for one in forms))

@@ -1,6 +1,7 @@
 """Values of programs, as commands print them."""
 
 import json
+import sys
 from typing import Any
 
 from weft.cli.output import print_bytes
@@ -15,6 +16,7 @@ def print_value(value: Any) -> None:
     text = value_text(value)
     # One line break at the end, as programs end what they print: scripts do so by themselves.
     print_bytes(text.removesuffix("\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()  # a session goes on, and its next prompt must not come before
 
 
 def print_value_json(value: Any) -> None:
