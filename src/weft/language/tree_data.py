@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import NODEFAULT, UNSET, Struct
 
 from weft.language.deep import deep_stack
 from weft.language.problems import refuse
@@ -47,11 +47,19 @@ def _struct(value: Struct) -> JsonTree:
     place = getattr(value, "span", None)
     if isinstance(place, Span) and isinstance(value, Node):
         data |= {"line": place.line, "column": place.column}
-    for field in msgspec.structs.fields(type(value)):
-        given = getattr(value, field.name)
-        if field.name != "span" and given is not UNSET and given != field.default:
-            data[field.encode_name] = _data(given)
+    for name, default in _defaults(type(value)):
+        given = getattr(value, name)
+        if name != "span" and given is not UNSET and (given != default or type(given) is not type(default)):
+            data[name] = _data(given)
     return data
+
+
+@cache
+def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a struct, each with its default. (`msgspec.structs.fields` resolves their types, which
+    are known only to type checkers.)"""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    return tuple(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 
 
 def _lines(value: Any, label: str, indent: str) -> Iterator[str]:
