@@ -142,7 +142,8 @@ def test_libraries_give_templates_and_functions(tmp_path: Path) -> None:
         '(template twice (x) (add x x))\n(define (add a b) (+ a b))\n(error "not run")'
     )
     (tmp_path / "b.xml").write_text(
-        '<template name="say" params="word"><task type="script"><command>echo {{word}}</command></task></template>'
+        '<template name="say" params="word">'
+        '<task type="script"><command>echo {{word}}</command></task></template>'
     )
 
     ran = evaluate('(list (twice 4) (content (say "hi")))', "--library", tmp_path, "--json")

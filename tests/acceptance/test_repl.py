@@ -65,7 +65,8 @@ def test_quit_leaves() -> None:
 def test_help_lists_and_explains() -> None:
     ran = session(
         ",help\n,help map\n,help let\n,help ,load\n"
-        '(define (f x y) x)\n,help f\n(deftask look (a (b 1)) :instructions "Look at {{a}} {{b}}")\n,help look\n'
+        "(define (f x y) x)\n,help f\n"
+        '(deftask look (a (b 1)) :instructions "Look at {{a}} {{b}}")\n,help look\n'
     )
 
     assert ",load FILE" in ran.out
@@ -85,6 +86,7 @@ def test_help_lists_and_explains() -> None:
         (",help lett", "nothing is called 'lett'; did you mean 'let'?"),
         (",load", "it is written ,load FILE"),
         (",load nowhere.sexp", "nowhere.sexp:1: unreadable-file: No such file or directory"),
+        (",load ~no-such-user/a.sexp", "unreadable-file"),
         (",type (+ 1", "this parenthesis is never closed"),
     ],
 )
@@ -171,7 +173,8 @@ def test_control_c_ends_a_pure_evaluation_and_not_the_session(tmp_path: Path) ->
 
 def test_control_c_ends_a_script_and_not_the_session(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    program = f'(parallel (script :shell "echo $$ > {mark}.new; mv {mark}.new {mark}; kill -STOP $$") (script :argv ("sleep" "600")))'
+    stopped = f"echo $$ > {mark}.new; mv {mark}.new {mark}; kill -STOP $$"
+    program = f'(parallel (script :shell "{stopped}") (script :argv ("sleep" "600")))'
     with Terminal("repl", folder=tmp_path) as terminal:
         terminal.expect("weft>")
         terminal.type(f'(begin (log-message "it runs") {program})\r')

@@ -23,8 +23,8 @@ class TaskFunction:
     """A template that is written as a Python function. Calling it gives the node of a call, and runs nothing.
 
     The body of the function is run once, when the template is first asked for, with a variable for each
-    parameter. If it gives a node, that is the body of the template; if it gives None (there is nothing but a
-    docstring), the docstring is what is asked of a model.
+    parameter. If it gives a node, that is the body of the template; if it gives None or raises
+    NotImplementedError (there is nothing but a docstring), the docstring is what is asked of a model.
     """
 
     def __init__(
@@ -75,9 +75,7 @@ class TaskFunction:
         return definition_of(self.template)
 
     def _body(self) -> Node:
-        built = self.__wrapped__(
-            **{one.name: Variable(span=self._span, name=one.name) for one in self.parameters}
-        )
+        built = self._built()
         if isinstance(built, Node):
             if self._options:
                 unused = ", ".join(self._options)
@@ -91,8 +89,17 @@ class TaskFunction:
             raise refuse(self._span, "wrong-type", message)
         return self._prompted()
 
+    def _built(self) -> Any:
+        """What the function gives for variables."""
+        try:
+            return self.__wrapped__(
+                **{one.name: Variable(span=self._span, name=one.name) for one in self.parameters}
+            )
+        except NotImplementedError:  # a way to say "no body" that type checkers take for a `str`
+            return None
+
     def _prompted(self) -> Atomic:
-        """One request to a model: the docstring is the prompt, the type that is returned the output format."""
+        """One request to a model: the docstring is the prompt, the returned type the output format."""
         options = dict(self._options)
         prompt = inspect.cleandoc(self.__doc__ or "")
         if prompt:

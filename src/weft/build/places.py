@@ -33,5 +33,5 @@ def inside(span: Span, what: str, text: str) -> Span:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__", "")
+    name = str(frame.f_globals.get("__name__", ""))
     return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")

@@ -1,6 +1,6 @@
 """Builders of tasks, templates and programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 import msgspec
@@ -30,7 +30,7 @@ from weft.language.tree import (
 )
 
 
-def task(instructions: str | Text | None = None, **options: Unpack[TaskOptions]) -> Atomic:
+def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOptions]) -> Atomic:
     """`(task :instructions "..." ...)`: one request to a model."""
     span = here()
     if instructions is not None:
@@ -62,7 +62,7 @@ def script(
 
 
 def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOptions]) -> Sequential:
-    """`(sequential step...)`: tasks one after the other; `parallel` when they do not use each other's outputs."""
+    """`(sequential step...)`: tasks in order; `parallel` when they do not use each other's outputs."""
     span = here()
     if not steps:
         raise refuse(span, "missing-field", "sequential needs at least one step")
@@ -144,6 +144,7 @@ def deftask(
     name: str,
     parameters: Sequence[str | Parameter],
     instructions: str | Text | None = None,
+    /,
     *,
     returns: Any = None,
     **options: Unpack[TaskOptions],

@@ -48,10 +48,10 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
 def _checked(loaded: "list[LoadedFile]", *, is_whole: bool) -> "list[LanguageProblem]":
     """The problems of all programs, each with the templates of the others at hand."""
     from weft.language.check import check_program
-    from weft.language.library import TaskLibrary, definition_of
+    from weft.language.library import TaskDefinition, TaskLibrary, definition_of
     from weft.language.loading import templates_of
 
-    owners = {}
+    owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
     for one in loaded:
         for template in templates_of([one]):
             owners.setdefault(template.name, (one, definition_of(template)))

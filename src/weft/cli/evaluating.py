@@ -25,7 +25,7 @@ async def new_evaluator(
     limits = EvaluationLimits(seconds=timeout_seconds)
     if max_steps is not None:
         limits = EvaluationLimits(steps=max_steps, seconds=timeout_seconds)
-    effects = LocalEffects(log_message=lambda message: click.echo(printable(message), err=True))
+    effects = LocalEffects(log_message=_print_message)
     evaluator = Evaluator(effects, limits=limits)
     if libraries:
         await evaluator.evaluate(load_definitions([Path(library) for library in libraries]))
@@ -46,6 +46,11 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _print_message(message: str) -> None:
+    for line in message.splitlines() or [""]:
+        click.echo(printable(line), err=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

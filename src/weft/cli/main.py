@@ -30,7 +30,7 @@ from weft.cli.running import guarded
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says otherwise
-(postgresql://user@host/name for PostgreSQL). Every command takes --json for machines.
+(postgresql://user@host/name for PostgreSQL). Every command but repl takes --json for machines.
 \b
 Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 130 interrupted.
 \b

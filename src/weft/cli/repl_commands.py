@@ -1,5 +1,6 @@
 """The commands of a session: `,help`, `,load` ... Each prints its own answer."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,7 +112,7 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _load(session: Session, path: str) -> None:
-    program = read_file(Path(path).expanduser())
+    program = read_file(Path(os.path.expanduser(path)))  # noqa: PTH111 - Path's own raises for an unknown user
     value = session.evaluate(program)
     templates = sum(isinstance(form, Template) for form in program.forms)
     click.echo(f"loaded {plural(templates, 'template')} from {printable(path)}")

@@ -23,7 +23,7 @@ class PlainInput:
             return
         text = ""
         for line in sys.stdin.buffer:
-            # Bytes that are no UTF-8 become halves of surrogate pairs, which the reader refuses at their place.
+            # Bytes that are no UTF-8 become halves of surrogate pairs, which the reader refuses.
             text += line.decode("utf-8", "surrogateescape")
             if is_whole(text):
                 yield text

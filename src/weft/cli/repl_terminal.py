@@ -74,7 +74,8 @@ def _keys() -> KeyBindings:
 def _history() -> History:
     """The history in the user's state folder; one of this session only where that cannot be written."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+    folder = Path(state) if Path(state).is_absolute() else Path(home) / ".local" / "state"
     file = folder / "weft" / "repl_history"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

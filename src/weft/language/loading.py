@@ -71,13 +71,12 @@ def find_files(path: Path) -> list[Path]:
 
     What begins with a dot is left out. Raises InvalidProgram for a folder without any.
     """
-    if not path.is_dir():
-        return [path]
-    found = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.suffix.lower() in SUFFIXES and file.is_file() and not _is_hidden(file.relative_to(path))
-    ]
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.rglob("*") if _is_program_file(file, path))
+    except OSError as error:
+        raise _no_program(path, error.strerror or str(error)) from None
     if not found:
         raise _no_program(path, f"the folder has no files with {', '.join(SUFFIXES)}")
     return found
@@ -164,8 +163,9 @@ def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[
     return problems
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _is_program_file(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in SUFFIXES and not is_hidden and file.is_file()
 
 
 def _no_program(path: Path, reason: str) -> InvalidProgram:

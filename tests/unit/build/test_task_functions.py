@@ -19,6 +19,7 @@ def review(code: str, style: str = "plain", depth: int = 3, *, extra: Any = None
     """Review {{code}} in style {{style}},
     {{depth}} deep.
     """
+    raise NotImplementedError
 
 
 def read(text: str) -> tuple[Node, ...]:
@@ -27,8 +28,8 @@ def read(text: str) -> tuple[Node, ...]:
 
 def test_a_function_is_the_template_that_its_text_reads_to() -> None:
     (template,) = read(
-        r"""(deftask review ((code string) (style string "plain") (depth integer 3) (extra nil)) :returns "object"
-          :instructions "Review {{code}} in style {{style}},\n{{depth}} deep."
+        r"""(deftask review ((code string) (style string "plain") (depth integer 3) (extra nil))
+          :returns "object" :instructions "Review {{code}} in style {{style}},\n{{depth}} deep."
           :model "local:auto" :system "You review." :output "json" :schema "object")"""
     )
 
@@ -54,6 +55,7 @@ def test_a_body_that_gives_a_node_is_the_template_and_may_use_what_comes_later()
     @weft.task
     def once(text: str) -> str:
         """Do {{text}}."""
+        raise NotImplementedError
 
     assert Program((twice.template, once.template)) == Program(
         read(
@@ -97,6 +99,7 @@ def test_a_dataclass_is_held_to_its_fields() -> None:
     @weft.task
     def find(code: str) -> list[Finding]:
         """Find what is wrong with {{code}}."""
+        raise NotImplementedError
 
     good = weft.InMemoryEffects([[{"line": 3, "note": "x"}]])
     result = weft.evaluate([find, find("c")], effects=good)

@@ -92,7 +92,7 @@ def test_a_file_named_twice_is_read_once(folder: Path) -> None:
     assert (len(loaded), problems) == (2, [])
 
 
-@pytest.mark.parametrize("name", ["none.sexp", "notes.txt", "empty"])
+@pytest.mark.parametrize("name", ["none.sexp", "notes.txt", "empty", "x" * 300 + ".sexp"])
 def test_what_cannot_be_read_is_a_problem(folder: Path, name: str) -> None:
     (folder / "empty").mkdir()
     path = folder / name
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_a_problem(folder: Path, name: str) -> None:
 
 
 def test_a_text_that_is_not_utf_8_is_a_problem_at_its_line() -> None:
-    with pytest.raises(InvalidProgram, match="bad.sexp:2: syntax-error: the text is not UTF-8"):
+    with pytest.raises(InvalidProgram, match=r"bad\.sexp:2: syntax-error: the text is not UTF-8"):
         read_bytes(b'1\n"\xff"', "bad.sexp")
 
 
