@@ -5,12 +5,13 @@ import pytest
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
 from weft.evaluator.errors import ProgramError, TaskFailed
+from weft.evaluator.forms.places import expression_of
 from weft.evaluator.functions import Closure
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.library import DuplicateTask
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.spans import Source, Span
 from weft.language.tree import Atomic, If, Literal, Node, Program, Template, Text, Variable
 
 
@@ -241,3 +242,10 @@ async def test_a_message_reaches_the_effects() -> None:
     await value_of('(log-message "a") (log-message (list 1))', effects=effects)
 
     assert effects.messages == ["a", "[1]"]
+
+
+async def test_a_node_that_is_only_a_place_is_told_by_its_source() -> None:
+    source = Source("<test>", "(a\n  (b c) d)")
+
+    assert expression_of(Node(span=Span(source, 2, 3))) == "(b c) d)"
+    assert expression_of(Literal(value="x" * 500)) == '"' + "x" * 199 + "..."

@@ -1,5 +1,7 @@
 """Errors get a place: what a built-in or Python raises becomes an error at the node that was evaluated."""
 
+from contextlib import suppress
+
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
@@ -67,8 +69,10 @@ def unbound(name: str, env: Env, node: Node) -> ProgramError:
 
 def expression_of(node: Node) -> str:
     """The text of a node on one line, shortened."""
-    try:
-        text = " ".join(print_node(node).split())
-    except (InvalidProgram, KeyError):  # too deep, or a bare Node, which stands for a place and has no text
-        text = node.span.source.line(node.span.line).strip()
+    span = node.span
+    text = span.source.line(span.line)[max(0, span.column - 1) :]  # for a node that is only a place
+    if type(node) is not Node:
+        with suppress(InvalidProgram):  # too deep to be printed, or made in Python and of no text
+            text = print_node(node)
+    text = " ".join(text.split())
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
