@@ -7,7 +7,6 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.property.trees import programs as any_programs
 from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ScriptOutcome
@@ -161,12 +160,6 @@ programs = st.builds(
 @given(programs, answers)
 def test_tasks_give_a_value_or_an_error_of_weft(program: Program, said: list[Any]) -> None:
     assert outcome(program, said) == outcome(program, said)
-
-
-@settings(max_examples=100, suppress_health_check=SLOW, deadline=None)
-@given(any_programs, answers)
-def test_any_tree_gives_a_value_or_an_error_of_weft(program: Program, said: list[Any]) -> None:
-    outcome(program, said)
 
 
 def outcome(program: Program, said: list[Any]) -> tuple[str, list[Any]]:

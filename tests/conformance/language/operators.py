@@ -30,6 +30,19 @@ FAILED_RUN = ScriptOutcome("out", "boom\nlast words", 3)
 
 ATOMIC = [
     Row(
+        "a placeholder calls a tool",
+        '(task :instructions "{{t:x(1)}}")',
+        ["x"],
+        {"prompts": ["[1]"]},
+        tools={"t:x": lambda value: [value]},
+    ),
+    Row(
+        "a tool is no input",
+        '(task :instructions "x" :input-source t:x)',
+        [],
+        {"error.message": "name 't:x' is not bound"},
+    ),
+    Row(
         "a task says what the model says",
         '(task :instructions "Say hi")',
         ["hi"],

@@ -9,7 +9,6 @@ import msgspec
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
-from weft.evaluator.forms.places import expression_of, placed
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
 from weft.evaluator.results import (
     ResourceExhaustion,
@@ -20,7 +19,7 @@ from weft.evaluator.results import (
     error_of,
 )
 from weft.language.spans import NOWHERE, Span
-from weft.language.tree import Node
+from weft.limits import MAX_SHOWN_CHARACTERS
 
 COMPOSITE_STEPS = 10
 """What a composite task counts: a branch and its coroutines take the time of so many calls, at least."""
@@ -85,9 +84,15 @@ def completed(result: TaskResult, span: Span) -> TaskResult:
     raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
 
 
+def expression_at(span: Span) -> str:
+    """`failing_expression`: the source from the place to the end of the line, shortened."""
+    text = span.source.line(span.line)[max(0, span.column - 1) :].strip()
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+
+
 def failed(error: TaskError, span: Span) -> TaskFailed:
     """The failure of the task at that place, to be raised."""
-    return TaskFailed(error).at(span, expression_of(Node(span=span)))
+    return TaskFailed(error).at(span, expression_at(span))
 
 
 def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
@@ -95,7 +100,7 @@ def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> 
     error = program_error(code, message)
     if path is not None:
         error = ProgramError(ValidationFailure(message, path=path), code=code)
-    return error.at(span, expression_of(Node(span=span)))
+    return error.at(span, expression_at(span))
 
 
 class at:  # noqa: N801  reads as a word: `with at(span)`
@@ -110,7 +115,7 @@ class at:  # noqa: N801  reads as a word: `with at(span)`
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, TaskFailed) and error.span is NOWHERE:
-            raise placed(error, Node(span=self._span)) from None
+            raise error.at(self._span, expression_at(self._span)) from None
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:

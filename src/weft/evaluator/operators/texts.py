@@ -55,13 +55,13 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
 
 
 def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
-    """Whether a name is bound around here, is a template, or may be a tool."""
+    """Whether a name is bound around here, or is a template."""
     scope: Env | None = env
     while scope is not None:
         if name in scope:
             return True
         scope = scope.outer
-    return name in library or ":" in name
+    return name in library
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
@@ -70,7 +70,8 @@ def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
         if isinstance(node, Variable):
             yield node.name, node.span
         elif isinstance(node, FunctionCall):
-            yield node.func_name, node.span
+            if ":" not in node.func_name:  # else a tool, which is no name
+                yield node.func_name, node.span
             yield from _names([*node.args, *(value for _, value in node.keywords)])
 
 
