@@ -9,6 +9,9 @@ from weft.language.check.scopes import Frame
 from weft.language.spans import Span
 from weft.language.tree import FunctionCall, Literal, Node
 
+ORDERED = frozenset({"<", ">", "<=", ">="})
+"""They compare numbers with numbers and strings with strings."""
+
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -57,10 +60,14 @@ def _check_kinds(
     node: FunctionCall, kinds: tuple[tuple[str, ...], ...], frame: Frame, findings: Findings
 ) -> None:
     last = len(kinds) - 1
+    first: str | None = None
     for position, argument in enumerate(node.args):
-        allowed = kinds[min(position, last)]
+        allowed = kinds[min(position, last)] if first is None else (first,)
         kind = kind_of(argument, frame) if allowed else None
-        if kind is None or kind in allowed:
+        if kind is None:
+            continue
+        if kind in allowed:
+            first = kind if node.func_name in ORDERED else None
             continue
         which = f"the {_ORDINALS[position]}" if position < len(_ORDINALS) else f"argument {position + 1}"
         message = f"{node.func_name} takes {' or '.join(allowed)} here; {which} is {kind}{_hint(kind)}"

@@ -26,16 +26,16 @@ CALL_SETTINGS = ("files", "context", "history", "model")
 
 
 class CallChecks:
-    """Looks at calls. What a later `set!` or definition could make right is told at the end."""
+    """Looks at calls. What a `set!` could make right is told at the end."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.changed: set[str] = set()
         """Names that `set!` changes somewhere: what is known of their values is not certain."""
-        self._uncertain: list[tuple[str, Cell, bool, LanguageProblem]] = []
-        self._of_templates: list[tuple[Template, Call, Frame]] = []
+        self._uncertain: list[tuple[str, LanguageProblem]] = []
+        self._of_templates: dict[tuple[int, int], tuple[Template, Call, Frame]] = {}
 
-    def check(self, need: Need, cell: Cell, is_later: bool) -> None:
+    def check(self, need: Need, cell: Cell) -> None:
         """Look at a call by name of what is bound to it."""
         call = need.call
         if call is None:
@@ -44,12 +44,12 @@ class CallChecks:
             self.of_template(cell.value, call, need.origin)
         elif isinstance(cell.value, Lambda):
             found = closure_problems(need.name, cell.value, call, self._findings)
-            self._uncertain.extend((need.name, cell, is_later, problem) for problem in found)
+            self._uncertain.extend((need.name, problem) for problem in found)
         else:
             kind = kind_of(cell.value, need.origin)
             message = f"'{need.name}' is {kind}; only functions and tasks can be called"
             problem = LanguageProblem(call.span, "wrong-type", message)
-            self._uncertain.append((need.name, cell, is_later, problem))
+            self._uncertain.append((need.name, problem))
 
     def of_closure(self, closure: Lambda, call: Call) -> None:
         """Look at a call of a closure that is written where it is called."""
@@ -57,14 +57,14 @@ class CallChecks:
 
     def of_template(self, template: Template, call: Call, frame: Frame) -> None:
         """Look at a call of a template; at the end, when all global names are known."""
-        self._of_templates.append((template, call, frame))
+        self._of_templates.setdefault((id(template), id(call)), (template, call, frame))
 
     def report(self, global_names: Frame) -> None:
         """Note what is wrong with calls."""
-        for name, cell, is_later, problem in self._uncertain:
-            if name not in self.changed and not (is_later and cell.is_replaced):
+        for name, problem in self._uncertain:
+            if name not in self.changed:
                 self._findings.add([problem])
-        for template, call, frame in self._of_templates:
+        for template, call, frame in self._of_templates.values():
             self._findings.add(template_problems(template, call, frame, global_names, self._findings))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from weft.language.check.cases import check_clauses
+from weft.language.check.constants import kind_of
 from weft.language.check.names import RESERVED
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
@@ -36,6 +37,10 @@ from weft.language.tree import (
 
 BUDGETS = ("steps", "calls", "tokens", "cost")
 QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
+
+
+MAX_LET_FRAMES = 100
+"""How many bindings of a `let*` have a frame of their own: a look-up goes through all of them."""
 
 
 def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
@@ -93,9 +98,10 @@ def _try(walk: Walk, node: Try, frame: Frame) -> None:
 def _let(walk: Walk, node: Let, frame: Frame) -> None:
     if node.is_sequential:
         inner = Frame(frame, frame.routine)
-        for name, value in node.bindings:
+        for index, (name, value) in enumerate(node.bindings):
             cell = walk.value(value, inner)
-            inner = Frame(inner, frame.routine)
+            if index < MAX_LET_FRAMES:
+                inner = Frame(inner, frame.routine)
             walk.bind(name, node.span, inner, cell)
     else:
         walk.distinct([name for name, _ in node.bindings], node.span, "the name")
@@ -124,8 +130,8 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
 
 
 def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
-    """A closure without a name may be called at once: what it needs must be there."""
-    walk.names.run(walk.routine(node, frame), frame)
+    """A closure without a name may be called at once: it is part of the routine around it."""
+    walk.closure(node, frame, frame.routine)
 
 
 def _begin(walk: Walk, node: Begin, frame: Frame) -> None:
@@ -180,6 +186,9 @@ def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         if name not in QUESTIONS:
             hint = walk.findings.nearest(name, QUESTIONS)
             walk.findings.note(node.span, "unknown-keyword", f"get-context has no ':{name}'{hint}")
+        kind = kind_of(value, frame) if name == "inputs" else None
+        if kind not in (None, "a dict", "a task result"):
+            walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
         walk.visit(value, frame)
 
 

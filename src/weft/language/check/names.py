@@ -1,6 +1,7 @@
 """Names and what they are bound to: every use is resolved here, now or when the routine it is in is used."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.check.findings import Findings
@@ -11,8 +12,8 @@ from weft.language.tree import Lambda, Template
 RESERVED = BUILT_IN_NAMES | {"taskLibrary"}
 """No program may bind these: the evaluator finds them before it runs."""
 
-CallCheck = Callable[[Need, Cell, bool], None]
-"""Looks at a call of what is known under a name; the flag says whether the call runs later."""
+CallCheck = Callable[[Need, Cell], None]
+"""Looks at a call of what is known under a name."""
 
 
 class Names:
@@ -50,13 +51,6 @@ class Names:
         if cell is not None:
             self._require(cell, frame.routine)
 
-    def run(self, routine: Routine, frame: Frame) -> None:
-        """A routine is used by code in the frame: what it needs must be bound by now."""
-        for need in routine.needs:
-            cell = self._resolve(need, frame.routine, is_later=True)
-            if cell is not None:
-                self._require(cell, frame.routine)
-
     def _require(self, cell: Cell, routine: Routine) -> None:
         """What a routine needs must be bound by now, and what those need in turn."""
         rest = [cell]
@@ -66,6 +60,7 @@ class Names:
                 continue
             one.epoch = self.bindings.epoch
             for need in one.needs:
+                self.bindings.look()
                 found = self._resolve(need, routine, is_later=True)
                 if found is not None:
                     rest.append(found)
@@ -77,14 +72,23 @@ class Names:
         while frame is not None and frame.routine is routine:
             cell = frame.get(name)
             if cell is not None:
-                self._found(need, cell, is_later)
+                self._found(need, cell)
                 return cell if cell.needs else None
             frame = frame.outer
         if frame is None:
             self._missing.setdefault((id(need.span), name), need)
+        elif is_later:
+            self._hand_on(need, frame, routine)
         else:
             self._leave_open(need, frame, routine)
         return None
+
+    def _hand_on(self, need: Need, frame: Frame, routine: Routine) -> None:
+        """What a routine inside this one needs from around both is a need of this one too."""
+        key = id(frame), need.name, id(need.call or need.span)
+        if key not in routine.seen:
+            routine.seen.add(key)
+            routine.needs.append(need.seen_from(frame))
 
     def _leave_open(self, need: Need, frame: Frame, routine: Routine) -> None:
         """A name from around a routine: what is not bound yet, or needs more, is looked at when it runs."""
@@ -92,18 +96,17 @@ class Names:
         if cell is None:
             routine.needs.append(need.seen_from(frame))
             return
-        self._found(need, cell, is_later=True)
-        key = id(frame), need.name
-        if (cell.needs or isinstance(cell.value, Lambda | Template)) and key not in routine.seen:
+        cell.is_used = True
+        key = id(frame), need.name, id(need.call)
+        is_plain = not isinstance(cell.value, Lambda | Template) and need.call is None
+        if (cell.needs or not is_plain) and key not in routine.seen:
             routine.seen.add(key)
-            again = need.seen_from(frame)
-            again.call = None
-            routine.needs.append(again)
+            routine.needs.append(need.seen_from(frame))
 
-    def _found(self, need: Need, cell: Cell, is_later: bool) -> None:
+    def _found(self, need: Need, cell: Cell) -> None:
         cell.is_used = True
         if need.call is not None and cell.value is not None:
-            self._check_call(need, cell, is_later)
+            self._check_call(need, cell)
 
     # Bindings
 
@@ -126,7 +129,8 @@ class Names:
     def close(self, routine: Routine, since: int = 0) -> None:
         """The end of a routine or branch: functions that nobody used may be used from now on."""
         for cell in routine.functions[since:]:
-            self._require(cell, routine)
+            if not cell.is_replaced:
+                self._require(cell, routine)
         del routine.functions[since:]
 
     # The end
@@ -148,4 +152,4 @@ class Names:
             return f"'{name}' is used before it is defined"
         if name in self.bindings.perhaps:
             return f"'{name}' is perhaps not bound: it is defined in some branches only"
-        return f"'{name}' is not bound{self._findings.nearest(name, [*need.origin.names(), *RESERVED])}"
+        return f"'{name}' is not bound{self._findings.nearest(name, chain(need.origin.names(), RESERVED))}"

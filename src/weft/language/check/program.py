@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
-from weft.language.check.scopes import Cell, Frame
+from weft.language.check.scopes import Cell, Frame, TooIntricate
 from weft.language.check.tasks import TASKS
 from weft.language.check.templates import check_unused, define_template, visit_template
 from weft.language.check.walk import Visitor, Walk
@@ -30,12 +30,14 @@ def check_program(
     `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
     without them tools and models are not looked at.
     """
-    return _checked(program, library, tools, models).findings.in_order()
+    with paused_collector(), deep_stack():
+        return _checked(program, library, tools, models).findings.in_order()
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
     """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
-    return tuple(_checked(program, library, None, None).names.required_inputs)
+    with paused_collector(), deep_stack():
+        return tuple(_checked(program, library, None, None).names.required_inputs)
 
 
 def _checked(
@@ -51,18 +53,26 @@ def _checked(
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
-    with paused_collector(), deep_stack():
-        defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
-        for form in program.forms:
-            if not isinstance(form, Template):
-                _visit(walk, form)
-        walk.names.close(walk.names.program)
-        walk.calls.report(walk.names.globals)
+    try:
+        _walk(walk, program)
+    except TooIntricate:
+        message = "functions need too much of each other to be followed; define fewer inside each other"
+        walk.findings.note(program.forms[0].span, "program-too-deep", message)
+    walk.calls.report(walk.names.globals)
     check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
     walk.names.report()
+    return walk
+
+
+def _walk(walk: Walk, program: Program) -> None:
+    """Look at templates first, which the evaluator registers before it runs anything, then at the rest."""
+    defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
+    for form in program.forms:
+        if not isinstance(form, Template):
+            _visit(walk, form)
+    walk.names.close(walk.names.program)
     for template, arguments in defined:
         check_unused(walk, template, arguments)
-    return walk
 
 
 def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:

@@ -15,6 +15,14 @@ from weft.language.tree import Node
 MAX_EPOCHS = 1_000
 """How often verdicts on functions are taken back: a hostile program must not make each use a new search."""
 
+MAX_LOOKS = 3_000_000
+"""How often needs of functions are looked at, a few seconds in all; a program of 16 MB that people wrote
+takes a tenth. Functions in functions in functions that need thousands of names would take minutes."""
+
+
+class TooIntricate(Exception):
+    """Functions need too much of each other to be followed."""
+
 
 class Call:
     """How something is called: the arguments (None: it is not known which) and the keywords."""
@@ -81,7 +89,8 @@ class Routine:
 
     def __init__(self) -> None:
         self.needs: list[Need] = []
-        self.seen: set[tuple[int, str]] = set()
+        self.seen: set[tuple[int, str, int]] = set()
+        """Needs that are there already: the frame, the name, and the place if that matters."""
         self.functions: list[Cell] = []
         """Functions that were defined in it, to be looked at when it ends: nobody may have used them."""
 
@@ -142,6 +151,7 @@ class Bindings:
 
     def __init__(self) -> None:
         self._trail: list[tuple[Frame, str, Cell | None]] = []
+        self._looks = 0
         self.epoch = 0
         """Rises whenever a name may mean something else than before."""
         self.perhaps: set[str] = set()
@@ -190,8 +200,15 @@ class Bindings:
             for frame, name, cell in each.values():
                 self.bind(frame, name, cell)
 
+    def look(self) -> None:
+        """Count a look at a need; raises TooIntricate at the limit."""
+        self._looks += 1
+        if self._looks > MAX_LOOKS:
+            raise TooIntricate
+
     def _turn(self) -> None:
-        self.epoch = min(self.epoch + 1, MAX_EPOCHS)
+        if self.epoch < MAX_EPOCHS and self._looks < MAX_LOOKS // 2:
+            self.epoch += 1
 
 
 def _any_of(cells: list[Cell]) -> Cell:

@@ -9,7 +9,6 @@ from weft.language.check.scopes import Call, Frame
 from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
 from weft.language.context import ContextKind, context_conflict, merged_context
-from weft.language.spans import Span
 from weft.language.task_fields import ContextOverrides
 from weft.language.tree import (
     Atomic,
@@ -185,17 +184,13 @@ def _cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
 def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
     """Look at a cond after a step whose output is of that shape."""
     scope = Frame(frame, frame.routine, [OUTPUT])
-    read = [(_place(case.span, case.test.span), walk.condition(case.test, scope)) for case in node.cases]
+    read = [(case.span, walk.condition(case.test, scope)) for case in node.cases]
     conditions = [(span, condition) for span, condition in read if condition is not None]
     check_cases(conditions, walk.findings)
     for case, (_, condition) in zip(node.cases, read, strict=True):
         if condition is not None:
             check_paths(condition, case.test.span, shape, walk.findings)
     walk.one_of([*([case.body] for case in node.cases), []], frame)
-
-
-def _place(case: Span, test: Span) -> Span:
-    return case if case.source.text or not test.source.text else test
 
 
 def output_shape(walk: Walk, node: Node, frame: Frame) -> str | None:

@@ -113,22 +113,21 @@ class Walk:
 
     # Functions
 
-    def routine(self, node: Lambda, frame: Frame) -> Routine:
-        """Look at a closure; gives what it needs when it is called."""
+    def closure(self, node: Lambda, frame: Frame, routine: Routine) -> None:
+        """Look at a closure whose code runs as part of a routine."""
         self.distinct(node.parameters, node.span, "the parameter")
-        routine = Routine()
         inner = Frame(frame, routine)
         for name in node.parameters:
             self.bind(name, node.span, inner)
         self.visit(node.body, inner)
-        self.names.close(routine)
-        return routine
 
     def value(self, node: Node, frame: Frame) -> Cell:
         """Look at the value of a binding; gives what is known of it."""
         if isinstance(node, Lambda):
-            cell = Cell(node)
-            cell.needs = self.routine(node, frame).needs
+            cell, routine = Cell(node), Routine()
+            self.closure(node, frame, routine)
+            self.names.close(routine)
+            cell.needs = routine.needs
             return cell
         self.visit(node, frame)
         return Cell(node if isinstance(node, Literal) else None)

@@ -1,0 +1,126 @@
+"""Checks: they end with a verdict on any tree, and what they accept fails on no name and no call."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, event, example, given, settings
+
+from tests.property.closed_programs import closed_programs
+from tests.property.trees import programs
+from weft.errors import WeftError
+from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.memory_effects import InMemoryEffects
+from weft.language.check import check_program, required_inputs
+from weft.language.problems import InvalidProgram
+from weft.language.sexp import read_program
+from weft.language.spans import Source
+from weft.language.tree import Program
+
+SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+CHECKED = {
+    "unbound-name",
+    "wrong-arity",
+    "unknown-keyword",
+    "duplicate-name",
+    "reserved-name",
+    "unknown-task",
+}
+"""What a program that was accepted does not fail on."""
+
+
+def evaluate(program: Program, bindings: dict[str, Any]) -> Any:
+    """The value of a program whose models say that all is well, or the error."""
+    effects = InMemoryEffects(lambda call: {"success": True}, scripts=lambda run: "", tools={})
+    evaluator = Evaluator(effects, limits=EvaluationLimits(steps=20_000, calls=500))
+    try:
+        return asyncio.run(evaluator.evaluate(program, bindings))
+    except WeftError as error:
+        return error
+
+
+def codes_of(error: Any) -> set[str]:
+    """All codes in an error and in those that caused it."""
+    if isinstance(error, InvalidProgram):
+        return {problem.code for problem in error.found}
+    if not isinstance(error, TaskFailed):
+        return {error.code}
+    found = {error.problem.code}
+    rest: list[Any] = [msgspec.to_builtins(error.error)]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            found |= {value for key, value in one.items() if key == "code" and isinstance(value, str)}
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+    return found
+
+
+@given(programs)
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+def test_any_tree_gets_a_verdict(program: Program) -> None:
+    found = check_program(program, tools=frozenset(), models=lambda model: None)
+
+    assert len(set(map(str, found))) == len(found)
+    assert isinstance(required_inputs(program), tuple)
+
+
+@given(programs)
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+def test_a_tree_that_is_accepted_is_not_refused_by_the_evaluator(program: Program) -> None:
+    if check_program(program):
+        return
+    error = evaluate(program, dict.fromkeys(required_inputs(program), 1))
+    if isinstance(error, InvalidProgram):
+        assert not codes_of(error) & CHECKED
+
+
+@given(closed_programs())
+@example("(define (f) (g)) (define (g) a) (define a 1) (f)")
+@example("(define (f a) a) (map f (list 1))")
+@example('(deftask review (a) :instructions "{{a}}" :context (:fresh "enabled")) (review 1)')
+@settings(max_examples=400, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+def test_what_is_accepted_fails_on_no_name_and_no_call(text: str) -> None:
+    program = read_program(Source("example", text))
+    found = check_program(program)
+    event("accepted" if not found else "refused")
+    if found:
+        return
+    value = evaluate(program, dict.fromkeys(required_inputs(program), 1))
+    if isinstance(value, WeftError):
+        assert not codes_of(value) & CHECKED, value
+        assert "not bound" not in str(value)
+
+
+@given(closed_programs(mistakes=0))
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+def test_programs_without_mistakes_are_accepted(text: str) -> None:
+    assert check_program(read_program(Source("example", text))) == []
+
+
+def seconds_to_check(text: str) -> float:
+    """How much of the processor it takes; other work on the machine makes it more."""
+    start = time.process_time()
+    check_program(read_program(Source("example", text)))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(define (f{0} x y) (let ((a (+ x 1)) (b "text")) (if (> a y) (list a b) (f{0} a (- y 1)))))\n',
+        '(deftask t{0} (code) :instructions "Review {{{{code}}}} and be careful")\n(t{0} "a")\n',
+        "(define (f{0}) (f{1}))\n",
+        "(list a{0} b{0})\n",
+    ],
+)
+def test_a_program_of_a_megabyte_is_read_and_checked_in_two_seconds(line: str) -> None:
+    size = len(line.format(100_000, 100_000))
+    text = "".join(line.format(number, number + 1) for number in range(1_000_000 // size))
+
+    assert any(seconds_to_check(text) < 2 for _ in range(3)), "not once in three times"

@@ -1,0 +1,33 @@
+"""Checks of texts, for tests."""
+
+from weft.language.check import check_program
+from weft.language.library import TaskLibrary
+from weft.language.problems import InvalidProgram, LanguageProblem
+from weft.language.sexp import read_program
+from weft.language.spans import Source
+
+TOOLS = frozenset({"system:read_files"})
+
+
+def model_problem(model: str) -> str | None:
+    """Only one model is known."""
+    return None if model == "local:auto" else f"there is no model '{model}'"
+
+
+def problems(text: str, library: TaskLibrary | None = None) -> list[LanguageProblem]:
+    """What is wrong with a text, whoever finds it."""
+    try:
+        program = read_program(Source("example", text))
+    except InvalidProgram as error:
+        return list(error.found)
+    return check_program(program, library, tools=TOOLS, models=model_problem)
+
+
+def messages(text: str, library: TaskLibrary | None = None) -> list[str]:
+    """The problems of a text as they are printed."""
+    return [str(problem) for problem in problems(text, library)]
+
+
+def codes(text: str, library: TaskLibrary | None = None) -> list[str]:
+    """The codes of the problems of a text."""
+    return [problem.code for problem in problems(text, library)]

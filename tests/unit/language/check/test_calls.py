@@ -1,0 +1,144 @@
+"""Calls: arity, keywords, types."""
+
+import pytest
+
+from tests.unit.language.check.checking import messages
+from weft.language.builtin_arities import BUILT_IN_ARITIES
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.sexp import read_program
+from weft.language.spans import Source
+from weft.language.tree import Template
+
+TASK = '(deftask t (a (b "x") (n integer 3)) :instructions "{{a}} {{b}} {{n}}") '
+
+ACCEPTED = [
+    "(define (f x) x) (f :x 1)",
+    "(define (f x y) x) (f 1 :y 2)",
+    "(define (f x) x) (define (f x y) y) (f 1 2)",
+    "(define (f x) x) (define (g) (f 1 2)) (define (f x y) y) (g)",
+    "(define (f x) x) (define (change) (set! f list)) (change) (f 1 2 3)",
+    "(define (f x) x) (if true (begin (define (f) 1)) (begin (define (f) 2))) (f)",
+    "(define (call f) (f 1 2 3)) (call list)",
+    "(map + (list 1) (list 2))",
+    "(map (lambda (x y) x) (list 1) (list 2))",
+    "(reduce + 0 (list 1))",
+    "(reduce (lambda (so-far x) (+ so-far x)) 0 (list 1))",
+    "(sort (list 2 1))",
+    "(sort (list 2 1) (lambda (x) (- x)))",
+    "(sort (list 2 1) nil)",
+    "(any (list true))",
+    "(any (lambda (x) x) (list true))",
+    "(dict :a 1 :b 2)",
+    '(dict "a" 1)',
+    '(format "{} {{}} {}" 1 2)',
+    "(min (list 1 2))",
+    "(cons 1 nil)",
+    "(get nil 1)",
+    TASK + "(t 1)",
+    TASK + "(t :a 1 :n 4)",
+    TASK + '(t 1 :files (list "a.py") :model "local:auto" :context (dict "inherit" "none") :history (dict))',
+    TASK + '(task :ref "t" :inputs ((a 1)))',
+    TASK + "(map t (list 1 2))",
+    TASK + "(content (t 1))",
+    '(deftask t (input) :instructions "{{input}}") (let ((x 1)) (task :ref "t" :input-source x))',
+    """(iterative-loop :max-iterations 3 :initial 1 :executor (lambda (state n) state)
+         :controller (lambda (result checked n) (list 'stop result)))""",
+]
+
+
+@pytest.mark.parametrize("program", ACCEPTED)
+def test_right_calls_are_accepted(program: str) -> None:
+    assert messages(program) == []
+
+
+REFUSED = [
+    ("(define (f x) x) (f)", "wrong-arity", "f takes 1 argument; it is given 0: 'x' is missing"),
+    ("(define (f) 1) (f 1)", "wrong-arity", "f takes no arguments; it is given 1"),
+    ("(define (g) (f 1)) (define (f) 1) (g)", "wrong-arity", "f takes no arguments; it is given 1"),
+    ("(define (f x) (f x 1)) (f 1)", "wrong-arity", "f takes 1 argument; it is given 2"),
+    ("(let ((f (lambda (x) x))) (f 1 2))", "wrong-arity", "f takes 1 argument; it is given 2"),
+    ("(define (f x) x) (f 1 :x 2)", "duplicate-name", "f is given 'x' twice"),
+    (
+        "(define (f code) code) (f :cod 1)",
+        "unknown-keyword",
+        "f has no parameter 'cod'; did you mean 'code'?",
+    ),
+    (
+        '(define (f x) x) (f 1 :model "local:auto")',
+        "unknown-keyword",
+        "f has no parameter 'model'; only calls of tasks take :model",
+    ),
+    ("(define x 1) (x)", "wrong-type", "'x' is a number; only functions and tasks can be called"),
+    ('(substring "a")', "wrong-arity", "substring takes 2 to 3 arguments; it is given 1"),
+    ("(-)", "wrong-arity", "- takes at least 1 argument; it is given 0"),
+    ("(car (list 1) :x 1)", "unknown-keyword", "car takes no keywords: :x"),
+    ('(dict "a")', "wrong-arity", "dict takes keys and values in turn; the last key has no value"),
+    ('(format "{}")', "wrong-arity", "format has 1 {} for the 0 values it is given"),
+    ("(map nth (list 1))", "wrong-arity", "nth takes 2 arguments; it is given 1"),
+    ("(define (f) 1) (filter f (list 1))", "wrong-arity", "f takes no arguments; it is given 1"),
+    ("(reduce (lambda (x) x) 0 (list 1))", "wrong-arity", "the function takes 1 argument; it is given 2"),
+    (
+        "(iterative-loop :max-iterations 3 :initial 1 :executor (lambda (s) s) :controller list)",
+        "wrong-arity",
+        "the function takes 1 argument; it is given 2",
+    ),
+    (TASK + "(t)", "wrong-arity", "t needs a value for 'a'"),
+    (TASK + "(t 1 2 3 4)", "wrong-arity", "t takes 3 arguments; it is given 4"),
+    (TASK + "(t 1 :a 2)", "duplicate-name", "t is given 'a' twice"),
+    (TASK + '(task :ref "t" :inputs ((aa 1) (a 2)))', "unknown-keyword", "t has no parameter 'aa'"),
+    (TASK + '(task :ref "t")', "wrong-arity", "t needs a value for 'a'"),
+    ("(t)  " + TASK, "wrong-arity", "t needs a value for 'a'"),
+    (TASK + '(t 1 :n "many")', "wrong-type", '\'n\' of t must be integer: "many" is not of type "integer"'),
+    (TASK + "(t 1 :n (list 1))", "wrong-type", "'n' of t must be integer: [1] is not of type \"integer\""),
+    (TASK + "(let ((x 1)) (t 1 :n (list x)))", "wrong-type", "'n' of t must be integer: this is a list"),
+    (TASK + '(t 1 :model "local:other")', "unknown-model", "there is no model 'local:other'"),
+    (
+        """(deftask f () :instructions "x" :returns "object")
+           (deftask g ((x number)) :instructions "{{x}}")
+           (g (f))""",
+        "wrong-type",
+        "'x' of g must be number: f returns object",
+    ),
+    (
+        '(template f () 1) (f :model "local:auto")',
+        "bad-value",
+        ":model is for single tasks, and the body of f is none",
+    ),
+    ('(deftask t () :instructions "x" :inputs ((given))) (t)', "wrong-arity", "t needs a value for 'given'"),
+    ('(string-append "a" 1)', "wrong-type", "string-append takes a string here; the second is a number"),
+    ("(length 5)", "wrong-type", "length takes a list or a dict or a string here; the first is a number"),
+    ('(+ 1 (string-trim "2"))', "wrong-type", "+ takes a number here; the second is a string"),
+    (
+        TASK + "(+ 1 (t 1))",
+        "wrong-type",
+        "+ takes a number here; the second is a task result; (content r) is its text, (parsed r) its value",
+    ),
+    ("(loop -1 1)", "wrong-type", "the count of a loop is a whole number from 0"),
+    ('(with-timeout "soon" 1)', "wrong-type", "with-timeout takes a number of seconds"),
+]
+
+
+@pytest.mark.parametrize(("program", "code", "message"), REFUSED)
+def test_wrong_calls_are_told(program: str, code: str, message: str) -> None:
+    found = [line.split(": ", 2)[1:] for line in messages(program)]
+
+    assert [code for code, _ in found] == [code]
+    assert found[0][1].startswith(message)
+
+
+def test_templates_of_the_library_are_known() -> None:
+    library = TaskLibrary()
+    template = read_program(Source("library", '(deftask t (a) :instructions "{{a}}")')).forms[0]
+    assert isinstance(template, Template)
+    library.register_task(definition_of(template))
+
+    assert messages("(t 1)", library) == []
+    assert messages("(t)", library) == ["example:1:1: wrong-arity: t needs a value for 'a'"]
+    assert messages('(deftask t () :instructions "x")', library) == [
+        "example:1:1: duplicate-name: the template 't' is defined twice (first at library:1:1)"
+    ]
+
+
+def test_the_arity_of_every_built_in_is_known() -> None:
+    assert set(BUILT_IN_ARITIES) == BUILT_IN_NAMES

@@ -1,0 +1,208 @@
+"""Tasks, templates and cases: what must be there, what excludes what, what is never reached."""
+
+import pytest
+
+from tests.unit.language.check.checking import messages
+from weft.language.check import check_program
+from weft.language.expressions import parse_text
+from weft.language.spans import NOWHERE
+from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
+from weft.language.tree import (
+    Atomic,
+    Condition,
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Input,
+    Lambda,
+    Literal,
+    Node,
+    Program,
+    Reduce,
+    Script,
+    Sequential,
+    TaskCase,
+    TaskCond,
+    Template,
+    WithBudget,
+)
+
+PROMPT = parse_text("x", NOWHERE)
+TASK = Atomic(instructions=PROMPT)
+CLOSED = (
+    """{"type":"object","properties":{"valid":{"type":"boolean"}},"additionalProperties":false}""".replace(
+        '"', '\\"'
+    )
+)
+
+
+def after(shape: str, condition: str) -> str:
+    """A program that asks for an output of a shape and then looks at it."""
+    return (
+        f'(sequential (task :instructions "x" :output "json" :schema "{shape}")'
+        f' (task-cond ("{condition}" (task :instructions "y"))))'
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "code"),
+    [
+        (Atomic(), "missing-field"),
+        (Sequential(), "missing-field"),
+        (Reduce(inner_task=TASK), "missing-field"),
+        (DirectorEvaluatorLoop(evaluator=TASK), "missing-field"),
+        (DirectorEvaluatorLoop(director=TASK), "missing-field"),
+        (DirectorEvaluatorLoop(director=TASK, evaluator=TASK, max_iterations=0), "bad-value"),
+        (Script(), "missing-field"),
+        (Script(shell=parse_text("echo {{1}}", NOWHERE)), "bad-value"),
+        (
+            Atomic(
+                instructions=PROMPT, context=ContextOverrides(inherit_context="full", fresh_context="enabled")
+            ),
+            "context-conflict",
+        ),
+        (Atomic(instructions=PROMPT, output_format=OutputFormat("json", '{"type": 5}')), "bad-value"),
+        (
+            Atomic(instructions=PROMPT, inputs=(Input("a", Literal(value=1)), Input("a", Literal(value=2)))),
+            "duplicate-name",
+        ),
+        (Lambda(parameters=("a", "a"), body=Literal(value=1)), "duplicate-name"),
+        (TaskCond(cases=(TaskCase(Condition(text="1 +"), TASK),)), "syntax-error"),
+        (WithBudget(limits=(("step", Literal(value=1)),), body=TASK), "unknown-keyword"),
+        (Template(name="t", parameters=(Parameter("a"), Parameter("a")), body=TASK), "duplicate-name"),
+        (Node(), "bad-value"),
+    ],
+)
+def test_trees_that_cannot_be_evaluated_are_refused(node: Node, code: str) -> None:
+    assert code in [problem.code for problem in check_program(Program((node,)))]
+
+
+ACCEPTED = [
+    '(script :inputs ((command "ls")))',
+    after("object", "output.anything.at_all > 1"),
+    after(CLOSED, "output.valid"),
+    after(CLOSED, "has(output.other)"),
+    after("object[]", "output[0].name == 'x'"),
+    after("schemas/result.json", "output.x"),
+    '(sequential (task :instructions "x") (task-cond ("output.a" 1) ("output.b" 2) ("true" 3)))',
+    '(define n 1) (cond ((= n 1) "a") ((= n true) "b") (else "c"))',
+    "(define (next) 1) (cond ((next) 1) ((next) 2))",
+    "(template t (n) (if (> n 0) (t (- n 1)) nil)) (t 1)",
+    '(deftask t (a) :instructions "x" :inputs ((a "text")))',
+    '(deftask t (a) :instructions "x" :input-source a)',
+    '(deftask t () :instructions "x" :returns "object" :output "json" :schema "object")',
+    '(deftask t () :instructions "x" :returns "object")',
+]
+
+
+@pytest.mark.parametrize("program", ACCEPTED)
+def test_right_tasks_are_accepted(program: str) -> None:
+    assert messages(program) == []
+
+
+REFUSED = [
+    (
+        after("string[]", "output.valid"),
+        "missing-field",
+        "the output before has no output.valid: its schema says array",
+    ),
+    (
+        f"""(deftask f () :instructions "x" :output "json" :schema "{CLOSED}")
+            (sequential (f) (task-cond ("output.vald" 1)))""",
+        "missing-field",
+        "the output before has no output.vald: its schema has no field 'vald'; did you mean 'valid'?",
+    ),
+    (
+        """(deftask f () :instructions "x" :returns "number[]")
+           (sequential (task :ref "f") (task-cond ("output.sum > 3" 1)))""",
+        "missing-field",
+        "the output before has no output.sum: its schema says array",
+    ),
+    (
+        '(task-cond ("output.a > 1" 1) ("output.a  > 1" 2))',
+        "unreachable-case",
+        "this case is never taken: a case before it has the same condition",
+    ),
+    (
+        '(task-cond ("1 < 2" 1) ("output.a" 2))',
+        "unreachable-case",
+        "this case is never taken: the condition of a case before it is always true",
+    ),
+    (
+        "(define n 1) (cond ((= n 1) 1) ((= n 1) 2))",
+        "unreachable-case",
+        "this case is never taken: a clause before it has the same test",
+    ),
+    (
+        '(deftask t () :instructions "x" :returns "number" :output "json" :schema "object")',
+        "wrong-type",
+        "the template 't' returns number, and its body does not: its output format says object",
+    ),
+    (
+        '(template t () :returns "number" "text")',
+        "wrong-type",
+        'the template \'t\' returns number, and its body does not: "text" is not of type "number"',
+    ),
+    (
+        '(deftask t ((n integer "many")) :instructions "{{n}}")',
+        "wrong-type",
+        'the default of \'n\' must be integer: "many" is not of type "integer"',
+    ),
+    ('(deftask t ((n intger)) :instructions "{{n}}")', "bad-value", "'intger' is no shape"),
+    (
+        '(deftask t () :instructions "x") (deftask t () :instructions "y")',
+        "duplicate-name",
+        "the template 't' is defined twice (first at example:1:1)",
+    ),
+    (
+        '(template t () 1) (task :ref "t" :model "local:auto")',
+        "bad-value",
+        "fields on a reference are for single tasks, and the body of t is none: model",
+    ),
+    ('(task :instructions "x" :tools ("system:write"))', "unknown-tool", "there is no tool 'system:write'"),
+    (
+        '(task :instructions "x" :model "other:auto" :provider "remote")',
+        "unknown-model",
+        "there is no model 'remote:auto'",
+    ),
+    (
+        "(template t () (t))",
+        "template-cycle",
+        "these templates can never end: t -> t; each always runs the next",
+    ),
+    (
+        '(template t () (sequential (task :instructions "x") (u))) (template u () (begin 1 (t)))',
+        "template-cycle",
+        "these templates can never end: t -> u -> t; each always runs the next",
+    ),
+    (
+        '(deftask f (a) :instructions "{{a}}") (task :ref "f" :instructions "{{b}} {{a}}" :inputs ((a 1)))',
+        None,
+        "",
+    ),
+    (
+        """(deftask f (a) :instructions "{{a}}")
+           (template g () (task :ref "f" :instructions "{{b}} {{a}}" :inputs ((a 1))))""",
+        "unbound-name",
+        "'b' is not bound",
+    ),
+]
+
+
+@pytest.mark.parametrize(("program", "code", "message"), REFUSED)
+def test_wrong_tasks_are_told(program: str, code: str | None, message: str) -> None:
+    found = [line.split(": ", 2)[1:] for line in messages(program)]
+
+    assert [code for code, _ in found] == ([] if code is None else [code])
+    assert all(text.startswith(message) for _, text in found)
+
+
+def test_a_parameter_that_has_the_name_of_its_template_is_not_taken_for_a_cycle() -> None:
+    body = FunctionCall(func_name="t")
+    program = Program(
+        (
+            Template(name="t", parameters=(Parameter("t"),), body=body),
+            FunctionCall(func_name="t", args=(Lambda(parameters=(), body=Literal(value=1)),)),
+        )
+    )
+
+    assert check_program(program) == []
