@@ -1,5 +1,7 @@
 """`weft repl`."""
 
+import sys
+
 import click
 
 from weft.cli.options import evaluation_options
@@ -15,8 +17,6 @@ def repl(libraries: tuple[str, ...], max_steps: int | None, timeout_seconds: flo
     an evaluation and not the session; Ctrl-D leaves. `,help` lists the commands.
     """
     # Imported here: `weft repl --help` must not pay for it.
-    import sys
-
     from weft.cli.evaluating import new_evaluator, run
     from weft.cli.repl_commands import names
     from weft.cli.repl_input import PlainInput
