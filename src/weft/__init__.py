@@ -4,22 +4,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weft import build as build
     from weft.app import App as App
+    from weft.build.functions import task as task
     from weft.engine.limits import EngineLimits as EngineLimits
+    from weft.evaluation import evaluate as evaluate
+    from weft.evaluation import evaluate_async as evaluate_async
+    from weft.evaluator.budget import EvaluationLimits as EvaluationLimits
+    from weft.evaluator.evaluator import Evaluator as Evaluator
+    from weft.evaluator.memory_effects import InMemoryEffects as InMemoryEffects
+    from weft.evaluator.results import TaskResult as TaskResult
     from weft.executors.registry import executor as executor
+    from weft.language.library import TaskLibrary as TaskLibrary
+    from weft.local_effects import LocalEffects as LocalEffects
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
 
 __version__ = "0.1.0"
 
-__all__ = ["App", "EngineLimits", "SyncApp", "executor", "open"]
+__all__ = [
+    "App",
+    "EngineLimits",
+    "EvaluationLimits",
+    "Evaluator",
+    "InMemoryEffects",
+    "LocalEffects",
+    "SyncApp",
+    "TaskLibrary",
+    "TaskResult",
+    "build",
+    "evaluate",
+    "evaluate_async",
+    "executor",
+    "open",
+    "task",
+]
 
-_PLACES = {
+_PLACES: dict[str, tuple[str, str | None]] = {
     "App": ("weft.app", "App"),
     "EngineLimits": ("weft.engine.limits", "EngineLimits"),
+    "EvaluationLimits": ("weft.evaluator.budget", "EvaluationLimits"),
+    "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
+    "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
+    "LocalEffects": ("weft.local_effects", "LocalEffects"),
     "SyncApp": ("weft.sync", "SyncApp"),
+    "TaskLibrary": ("weft.language.library", "TaskLibrary"),
+    "TaskResult": ("weft.evaluator.results", "TaskResult"),
+    "build": ("weft.build", None),
+    "evaluate": ("weft.evaluation", "evaluate"),
+    "evaluate_async": ("weft.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
     "open": ("weft.sync", "open_app"),
+    "task": ("weft.build.functions", "task"),
 }
 
 
@@ -28,4 +64,5 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     module, attribute = _PLACES[name]
-    return getattr(import_module(module), attribute)
+    found = import_module(module)
+    return found if attribute is None else getattr(found, attribute)

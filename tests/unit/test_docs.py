@@ -1,12 +1,14 @@
 """The documentation says what the code does."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from scripts.generate_docs import cli_page, errors_page
 
+import weft
 from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
 from weft.tasks.record import FIELD_NAMES
@@ -75,3 +77,43 @@ def test_the_python_example_of_the_engine_runs(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "{'text': 'Hello, Ada!'}\n"
+
+
+def test_the_examples_of_the_python_page_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "python.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    printed = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "examples.py").write_text("\n".join(examples))
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "examples.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "".join(printed), done.stderr
+    assert len(examples) == len(printed) >= 4
+
+
+def test_every_builder_is_documented() -> None:
+    page = (ROOT / "docs" / "python.md").read_text()
+    table = " ".join(re.findall(r"^\|[^|]*\| `([^`]*)` \|$", page, re.MULTILINE)).split()
+
+    assert sorted(table) == sorted(weft.build.__all__)
+
+
+def test_the_programs_of_the_readme_print_what_it_says() -> None:
+    (block,) = re.findall(r"```console\n(\$ weft eval.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    for part in block.split("$ weft ")[1:]:
+        command, _, printed = part.partition("\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "weft", *shlex.split(command)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == printed, command

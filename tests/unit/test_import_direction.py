@@ -23,11 +23,11 @@ LAYERS = [
         "collector",
     },
     {"language", "tasks"},
-    {"evaluator"},
+    {"evaluator", "build"},
     {"llm", "memory", "store", "executors"},
     {"engine"},
-    {"app"},
-    {"api", "web", "cli", "mcp", "sync"},
+    {"app", "local_effects"},
+    {"api", "web", "cli", "mcp", "sync", "evaluation"},
     {"__main__"},
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

@@ -15,6 +15,10 @@ from weft.cli.saying import open_closed_streams
 @click.group(
     cls=LazyGroup,
     commands_in={
+        "check": ("weft.cli.check:check", "Say what is wrong with programs."),
+        "eval": ("weft.cli.eval:eval_command", "Evaluate an expression or a program."),
+        "print": ("weft.cli.print:print_command", "Print a program as S-expressions."),
+        "repl": ("weft.cli.repl:repl", "Evaluate expressions one after the other."),
         "flow": ("weft.cli.flow:flow", "Create and run flows of tasks."),
         "tasks": (
             "weft.cli.tasks:tasks",
@@ -29,11 +33,12 @@ from weft.cli.saying import open_closed_streams
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says otherwise
-(postgresql://user@host/name for PostgreSQL). Every command takes --json for machines.
+(postgresql://user@host/name for PostgreSQL). Every command but repl takes --json for machines.
 \b
 Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 130 interrupted.
 \b
 Start here:
+  weft eval '(+ 1 2)'
   weft flow run examples/release.json
   weft tasks list
   weft tasks tree ID""",

@@ -15,6 +15,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "is_json", is_flag=True, help="Print one JSON document.")
 
 
+surface_option = click.option(
+    "--format",
+    "surface",
+    type=click.Choice(["xml", "sexp"]),
+    help="What the text is, if not what the suffix says (standard input: XML if it begins with <).",
+)
+
+
 def store_options(command: F) -> F:
     """Add --db, --user and --json."""
     command = json_option(command)
@@ -87,3 +95,27 @@ def read_input(source: str) -> bytes:
             return file.read(MAX_JSON_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UnreadableFile(f"{source}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def evaluation_options(command: F) -> F:
+    """Add --library, --max-steps and --timeout."""
+    command = click.option(
+        "--timeout",
+        "timeout_seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="End an evaluation that takes longer.",
+    )(command)
+    command = click.option(
+        "--max-steps",
+        metavar="N",
+        type=click.IntRange(1, 2**53),
+        help="How many calls and rounds an evaluation may take. Default: 10 million.",
+    )(command)
+    return click.option(
+        "--library",
+        "libraries",
+        metavar="PATH",
+        multiple=True,
+        help="Load the templates and functions of a file or folder. Several may be given.",
+    )(command)

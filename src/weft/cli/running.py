@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from weft.cli.saying import mute
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, WeftError
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, AuthorError, WeftError
 
 if TYPE_CHECKING:
     from weft.app import App
@@ -51,6 +51,9 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     try:
         code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
         sys.stdout.flush()
+    except AuthorError as error:
+        _report_to_author(error, is_json=is_json)
+        return error.exit_code
     except WeftError as error:
         _report(is_json=is_json, code=error.code, message=error.message, problems=error.problems())
         return error.exit_code
@@ -93,6 +96,17 @@ def _report(*, is_json: bool, code: str, message: str, problems: Sequence[dict[s
             sys.stdout.flush()
         else:
             _report_to_people(code, message, problems)
+
+
+def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
+    """Print what is wrong with a program at its place."""
+    if is_json:
+        _report(is_json=True, code=error.code, message=error.message, problems=error.problems())
+        return
+    from weft.cli.problems import print_error
+
+    with suppress(OSError, ValueError):
+        print_error(error)
 
 
 def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:

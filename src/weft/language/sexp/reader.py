@@ -49,6 +49,8 @@ class Reading(Struct):
     problems: list[LanguageProblem]
     is_whole: bool = True
     """False where data are missing or it is not clear which belong together: no use to look further."""
+    is_open: bool = False
+    """Whether something is begun and not ended: more text may make it whole."""
 
 
 class _Stop(Exception):
@@ -193,6 +195,7 @@ class _Reader:
 
     def _check_end(self) -> None:
         opened = [one for one in self._lists if not one.is_prefix]
+        self._reading.is_open = bool(self._lists)
         if opened:
             self._problem_at(opened[0].span, self._never_closed(opened))
             raise _Stop
@@ -277,10 +280,12 @@ class _Reader:
             depth += 1 if edge[0] == "#|" else -1
             if not depth:
                 return edge.end()
+        self._reading.is_open = True
         self._problem(start, "this block comment is never closed: |# is missing")
         raise _Stop
 
     def _odd(self, character: str, start: int) -> None:
+        self._reading.is_open = character in {'"', "|"}
         if character == '"':
             self._problem(start, "this string is never closed")
             raise _Stop

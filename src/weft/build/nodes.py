@@ -1,0 +1,87 @@
+"""Python values as nodes."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, Protocol, runtime_checkable
+
+from weft.build.places import here, inside
+from weft.language.expressions import parse_text, read_condition
+from weft.language.problems import refuse
+from weft.language.spans import Span
+from weft.language.tree import Condition, FunctionCall, Literal, Node, Quote, Symbol, Text, Variable, begin
+
+
+@runtime_checkable
+class HasNode(Protocol):
+    """Something that stands for a node where one is wanted: a task function for its name."""
+
+    def as_node(self) -> Node:
+        """The node."""
+        ...
+
+
+def as_node(value: Any) -> Node:
+    """The node that gives a value: nodes are themselves, lists and dicts may hold nodes."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, HasNode):
+        return value.as_node()
+    span = here()
+    if isinstance(value, Symbol):
+        return Quote(span=span, datum=value)
+    if isinstance(value, float) and not isfinite(value):
+        raise refuse(span, "bad-value", f"{value} is no number of JSON")
+    if value is None or isinstance(value, bool | int | float | str):
+        return Literal(span=span, value=value)
+    if isinstance(value, list | tuple):
+        return FunctionCall(span=span, func_name="list", args=as_nodes(value))
+    if isinstance(value, dict):
+        return FunctionCall(span=span, func_name="dict", keywords=as_keywords(value))
+    message = f"a value of a program is JSON or a node; this is a Python {type(value).__name__}"
+    raise refuse(span, "bad-value", message)
+
+
+def as_nodes(values: Sequence[Any]) -> tuple[Node, ...]:
+    """The nodes of values."""
+    return tuple([as_node(value) for value in values])
+
+
+def as_keywords(values: dict[str, Any]) -> tuple[tuple[str, Node], ...]:
+    """The nodes of values by name."""
+    return tuple([(str(name), as_node(value)) for name, value in values.items()])
+
+
+def as_body(values: Sequence[Any]) -> Node:
+    """Expressions one after the other, as one node; there must be one."""
+    if not values:
+        raise refuse(here(), "missing-field", "the body is empty: at least one expression is needed")
+    return begin(as_nodes(values), here())
+
+
+def as_text(value: str | Text, span: Span, what: str) -> Text:
+    """A text with its placeholders read."""
+    if isinstance(value, Text):
+        return value
+    if not isinstance(value, str):
+        raise refuse(span, "bad-value", f"{what} is a string; this is a Python {type(value).__name__}")
+    return parse_text(value, inside(span, what, value))
+
+
+def as_condition(value: str | Condition, span: Span) -> Condition:
+    """A condition, read to see that it can be."""
+    if isinstance(value, Condition):
+        return value
+    if not isinstance(value, str):
+        raise refuse(span, "bad-value", f"a condition is a string; this is a Python {type(value).__name__}")
+    place = inside(span, "condition", value)
+    read_condition(value, place)
+    return Condition(span=place, text=value)
+
+
+def as_name(value: str | Variable, span: Span) -> str:
+    """A name that is given as a string or as a variable."""
+    if isinstance(value, Variable) and not value.path:
+        return value.name
+    if isinstance(value, str) and value:
+        return str(value)
+    raise refuse(span, "bad-value", "a name is a string that is not empty, or a variable without a path")

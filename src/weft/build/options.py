@@ -1,0 +1,244 @@
+"""What every kind of task can say, as keyword arguments; the same words as in S-expressions."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, get_args
+
+from weft.build.nodes import as_node, as_text
+from weft.build.shapes import shape_text
+from weft.language.context import context_conflict
+from weft.language.problems import InvalidProgram, LanguageProblem, refuse
+from weft.language.spans import Span
+from weft.language.suggestions import nearest
+from weft.language.task_fields import (
+    AccumulationFormat,
+    ContextAssembly,
+    ContextOverrides,
+    FilePaths,
+    FreshContext,
+    HistorySettings,
+    InheritContext,
+    OutputFormat,
+)
+from weft.language.tree import Input, Text
+
+
+class TaskOptions(TypedDict, total=False):
+    """The keyword arguments of every builder of tasks."""
+
+    description: str | Text
+    instructions: str | Text
+    system: str | Text
+    subtype: str
+    model: str
+    provider: str
+    criteria: str
+    inputs: Mapping[str, Any]
+    """By name; `...` for one that whoever runs the task passes."""
+    output: Literal["json", "text"]
+    schema: Any
+    """A name, a path, a JSON Schema as a dict or text, or a Python type."""
+    output_slot: str
+    input_source: str
+    context: Mapping[str, Any]
+    """`inherit`, `accumulate`, `format`, `fresh`."""
+    relevance: Mapping[str, bool]
+    assembly: Mapping[str, str]
+    """`primary`, `secondary`, `excluded`."""
+    files: Sequence[str] | Mapping[str, str]
+    """Paths; or one of `command`, `description`, `context_description`."""
+    history: Mapping[str, Any]
+    """`use`, `turns`, `record`."""
+    tools: Sequence[str]
+    timeout: float
+    max_depth: int
+    reuse: bool
+    manual_xml: bool
+    disable_reparsing: bool
+
+
+def task_fields(options: Mapping[str, Any], span: Span) -> dict[str, Any]:
+    """The fields of a node from keyword arguments; raises InvalidProgram with all that is wrong with them."""
+    fields: dict[str, Any] = {}
+    problems: list[LanguageProblem] = []
+    for name, value in options.items():
+        reader = _READERS.get(name)
+        try:
+            if reader is None:
+                message = f"a task has no option '{name}'{nearest(name, _READERS)}"
+                raise refuse(span, "unknown-keyword", message)
+            fields[reader[0]] = reader[1](value, span, name)
+        except InvalidProgram as error:
+            problems += error.found
+    if problems:
+        raise InvalidProgram(problems)
+    kind, schema = fields.pop("output", None), fields.pop("schema", None)
+    if kind is not None or schema is not None:
+        fields["output_format"] = OutputFormat(kind or "json", schema)
+    return fields
+
+
+Reader = Callable[[Any, Span, str], Any]
+"""What a field holds: (value, place, name of the option)."""
+
+
+def _of_type(*kinds: type) -> Reader:
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+
+    def read(value: Any, span: Span, name: str) -> Any:
+        if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+            return value
+        raise refuse(span, "wrong-type", f"{name} is {wanted}; this is {type(value).__name__}")
+
+    return read
+
+
+def _one_of(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Reader:
+    def read(value: Any, span: Span, name: str) -> str:
+        word = (aliases or {}).get(value, value) if isinstance(value, str) else None
+        if word in known and isinstance(word, str):
+            return word
+        choices = ", ".join(f'"{one}"' for one in known)
+        raise refuse(span, "bad-value", f"{name} is one of {choices}{nearest(str(value), known)}")
+
+    return read
+
+
+def _above_zero(*kinds: type, least: float | None = None) -> Reader:
+    read_number = _of_type(*kinds)
+
+    def read(value: Any, span: Span, name: str) -> Any:
+        number = read_number(value, span, name)
+        if number > 0 if least is None else number >= least:
+            return number
+        wanted = "above 0" if least is None else f"at least {least:g}"
+        raise refuse(span, "bad-value", f"{name} is {wanted}")
+
+    return read
+
+
+def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
+    def read(value: Any, span: Span, name: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise refuse(span, "wrong-type", f"{name} is a dict of {', '.join(readers)}")
+        for word in value:
+            if word not in readers:
+                raise refuse(span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}")
+        return {word: readers[word](one, span, f"{name}[{word!r}]") for word, one in value.items()}
+
+    return read
+
+
+_STRING, _BOOLEAN = _of_type(str), _of_type(bool)
+_CONTEXT = _settings(
+    {
+        "inherit": _one_of(get_args(InheritContext)),
+        "accumulate": _BOOLEAN,
+        "format": _one_of(get_args(AccumulationFormat), {"full": "full_output", "minimal": "notes_only"}),
+        "fresh": _one_of(get_args(FreshContext)),
+    }
+)
+_HISTORY = _settings({"use": _BOOLEAN, "turns": _above_zero(int, least=0), "record": _BOOLEAN})
+_ASSEMBLY = _settings(dict.fromkeys(("primary", "secondary", "excluded"), _STRING))
+
+
+def _text(value: Any, span: Span, name: str) -> Text:
+    return as_text(value, span, name)
+
+
+_FILES = _settings(dict.fromkeys(("command", "description", "context_description"), _text))
+
+
+def _context(value: Any, span: Span, name: str) -> ContextOverrides:
+    found = _CONTEXT(value, span, name)
+    overrides = ContextOverrides(
+        found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
+    )
+    if problem := context_conflict(overrides, span):
+        raise InvalidProgram([problem])
+    return overrides
+
+
+def _history(value: Any, span: Span, name: str) -> HistorySettings:
+    found = _HISTORY(value, span, name)
+    return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
+
+
+def _assembly(value: Any, span: Span, name: str) -> ContextAssembly:
+    found = _ASSEMBLY(value, span, name)
+    return ContextAssembly(**{f"{word}_elements": one for word, one in found.items()})
+
+
+def _files(value: Any, span: Span, name: str) -> FilePaths:
+    if not isinstance(value, Mapping):
+        return FilePaths("literal", tuple(as_text(path, span, name) for path in _items(value, span, name)))
+    found = _FILES(value, span, name)
+    if len(found) != 1:
+        message = f"{name} is a list of paths, or has one of command, description and context_description"
+        raise refuse(span, "bad-value", message)
+    [(source, one)] = found.items()
+    return FilePaths(source, (), one)  # type: ignore[arg-type]  # one of the three
+
+
+def _inputs(value: Any, span: Span, name: str) -> tuple[Input, ...]:
+    pairs = _named(value, span, name)
+    return tuple(Input(one, None if given is ... else as_node(given), span) for one, given in pairs)
+
+
+def _relevance(value: Any, span: Span, name: str) -> tuple[tuple[str, bool], ...]:
+    return tuple((one, _BOOLEAN(is_on, span, name)) for one, is_on in _named(value, span, name))
+
+
+def _named(value: Any, span: Span, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
+        return list(value.items())
+    raise refuse(span, "wrong-type", f"{name} is a dict by the names of inputs")
+
+
+def _items(value: Any, span: Span, name: str) -> Sequence[Any]:
+    if isinstance(value, list | tuple):
+        return value
+    raise refuse(span, "wrong-type", f"{name} is a list; this is {type(value).__name__}")
+
+
+def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
+    return tuple(_STRING(one, span, name) for one in _items(value, span, name))
+
+
+def _seconds(value: Any, span: Span, name: str) -> float:
+    seconds = _above_zero(int, float)(value, span, name)
+    if seconds > sys.float_info.max:
+        raise refuse(span, "bad-value", f"{name} is a number of seconds that ends")
+    return float(seconds)
+
+
+def _schema(value: Any, span: Span, name: str) -> str | None:
+    return shape_text(value, span)
+
+
+_READERS: Mapping[str, tuple[str, Reader]] = {
+    "description": ("description", _text),
+    "instructions": ("instructions", _text),
+    "system": ("system", _text),
+    "subtype": ("subtype", _STRING),
+    "model": ("model", _STRING),
+    "provider": ("provider", _STRING),
+    "criteria": ("criteria", _STRING),
+    "inputs": ("inputs", _inputs),
+    "output": ("output", _one_of(("json", "text"))),
+    "schema": ("schema", _schema),
+    "output_slot": ("output_slot", _STRING),
+    "input_source": ("input_source", _STRING),
+    "context": ("context", _context),
+    "relevance": ("context_relevance", _relevance),
+    "assembly": ("context_assembly", _assembly),
+    "files": ("file_paths", _files),
+    "history": ("history", _history),
+    "tools": ("tools", _tools),
+    "timeout": ("timeout_seconds", _seconds),
+    "max_depth": ("max_depth", _above_zero(int, least=1)),
+    "reuse": ("reuse", _BOOLEAN),
+    "manual_xml": ("manual_xml", _BOOLEAN),
+    "disable_reparsing": ("disable_reparsing", _BOOLEAN),
+}
+"""The option, the field of the node (but output and schema: one field), and what reads it."""

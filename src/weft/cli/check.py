@@ -1,0 +1,63 @@
+"""`weft check`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.options import json_option, surface_option
+from weft.errors import EXIT_INVALID
+
+if TYPE_CHECKING:
+    from weft.language.loading import LoadedFile, Surface
+    from weft.language.problems import LanguageProblem
+
+_OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
+"""What a file that cannot be read may be the reason of: not said beside the reason."""
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@surface_option
+@json_option
+def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> int:
+    """Say what is wrong with programs, before anything is run.
+
+    Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
+    templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
+    them are listed.
+    """
+    # Imported here: `weft check --help` must not pay for it.
+    from weft.cli.output import print_json
+    from weft.cli.problems import print_problems
+    from weft.cli.programs import read_programs
+    from weft.cli.text import plural
+    from weft.language.problems import in_order
+
+    loaded, problems = read_programs(paths, surface)
+    found = in_order([*problems, *_checked(loaded, is_whole=not problems)])
+    if is_json:
+        print_json({"problems": [problem.as_json() for problem in found]})
+    else:
+        print_problems(found, to_stderr=False)
+        files = {problem.span.source.name for problem in found} or loaded
+        wrong = plural(len(found), "problem") if found else "nothing wrong"
+        click.echo(f"{wrong} in {plural(len(files), 'file')}", err=True)
+    return EXIT_INVALID if found else 0
+
+
+def _checked(loaded: "list[LoadedFile]", *, is_whole: bool) -> "list[LanguageProblem]":
+    """The problems of all programs, each with the templates of the others at hand."""
+    from weft.language.check import check_program
+    from weft.language.library import TaskDefinition, TaskLibrary, definition_of
+    from weft.language.loading import templates_of
+
+    owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
+    for one in loaded:
+        for template in templates_of([one]):
+            owners.setdefault(template.name, (one, definition_of(template)))
+    found = []
+    for one in loaded:
+        library = TaskLibrary()
+        library.tasks = {name: known for name, (owner, known) in owners.items() if owner is not one}
+        found += check_program(one.program, library)
+    return [problem for problem in found if is_whole or problem.code not in _OF_MISSING_FILES]

@@ -1,0 +1,41 @@
+"""`weft print`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.options import json_option, surface_option
+
+if TYPE_CHECKING:
+    from weft.language.loading import Surface
+
+
+@click.command("print")
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["sexp", "tree", "json"]),
+    default="sexp",
+    show_default=True,
+    help="S-expressions; the syntax tree for people; or as JSON.",
+)
+@surface_option
+@json_option
+def print_command(file: str, form: str, surface: "Surface | None", is_json: bool) -> None:
+    """Print a program as S-expressions, whatever it is written in.
+
+    What is printed reads back to the same program; comments are not part of it. --json is --to json.
+    """
+    # Imported here: `weft print --help` must not pay for it.
+    from weft.cli.output import print_bytes, print_json
+    from weft.cli.programs import read_one
+    from weft.language.sexp import print_program
+    from weft.language.tree_data import program_data, program_lines
+
+    program = read_one(file, surface)
+    if is_json or form == "json":
+        print_json(program_data(program))
+        return
+    text = print_program(program) if form == "sexp" else "\n".join(program_lines(program))
+    print_bytes(text.rstrip("\n").encode())

@@ -1,0 +1,86 @@
+"""The terminal of a session: history, several lines, completion."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from weft.cli.repl_input import is_whole
+
+PROMPT, CONTINUED = "weft> ", "  ... "
+
+_WORD = re.compile(r"""[^\s()'"]*$""")
+
+
+class TerminalInput:
+    """Inputs that a person types; Ctrl-C drops what was typed, Ctrl-D ends."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._prompts: PromptSession[str] = PromptSession(
+            PROMPT,
+            multiline=True,
+            prompt_continuation=CONTINUED,
+            history=_history(),
+            completer=NameCompleter(names),
+            complete_while_typing=False,
+            key_bindings=_keys(),
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            try:
+                yield self._prompts.prompt()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+
+
+class NameCompleter(Completer):
+    """Completes the word before the cursor."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        found = _WORD.search(document.text_before_cursor)
+        word = found[0] if found else ""
+        for name in sorted(self._names()):
+            if word and name.startswith(word):
+                yield Completion(name, start_position=-len(word))
+
+
+def _keys() -> KeyBindings:
+    """Enter takes an input that is whole, and begins a new line in one that is not."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if is_whole(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return keys
+
+
+def _history() -> History:
+    """The history in the user's state folder; one of this session only where that cannot be written."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+    folder = Path(state) if Path(state).is_absolute() else Path(home) / ".local" / "state"
+    file = folder / "weft" / "repl_history"
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Readable for nobody else: people type what they would not publish.
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(file)

@@ -1,0 +1,92 @@
+"""`weft.evaluate`: the value of a program, for scripts and notebooks."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from weft.build.tasks import HasTemplate
+from weft.build.tasks import program as build_program
+from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.effects import Effects
+from weft.evaluator.evaluator import Evaluator
+from weft.language.library import TaskLibrary
+from weft.language.loading import read_file, read_text
+from weft.language.tree import Node, Program
+from weft.local_effects import LocalEffects
+
+AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
+"""A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
+
+
+def evaluate(
+    program: AnyProgram,
+    *,
+    effects: Effects | None = None,
+    library: TaskLibrary | None = None,
+    limits: EvaluationLimits | None = None,
+    **bindings: Any,
+) -> Any:
+    """The value of a program; `bindings` are names it can use.
+
+    Without `effects` scripts run here, and there is no model. Raises InvalidProgram before anything is run,
+    TaskFailed or another error of weft's afterwards.
+    """
+
+    def run() -> Any:
+        return asyncio.run(
+            evaluate_async(program, effects=effects, library=library, limits=limits, **bindings)
+        )
+
+    if not _is_loop_running():
+        return run()
+    # A notebook: its event loop waits for this very call, so the program needs one of its own.
+    with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
+        return thread.submit(run).result()
+
+
+async def evaluate_async(
+    program: AnyProgram,
+    *,
+    effects: Effects | None = None,
+    library: TaskLibrary | None = None,
+    limits: EvaluationLimits | None = None,
+    **bindings: Any,
+) -> Any:
+    """As `evaluate`, in a running event loop.
+
+    An `Evaluator` does the same for several programs, each of which can use what those before it defined.
+    """
+    evaluator = Evaluator(effects or LocalEffects(), library=_copy(library), limits=limits)
+    return await evaluator.evaluate(read(program), bindings)
+
+
+def read(program: AnyProgram) -> Program:
+    """The program, read or built."""
+    if isinstance(program, Program):
+        return program
+    if isinstance(program, str):
+        return read_text(program, "<text>")
+    if isinstance(program, Path):
+        return read_file(program)
+    if isinstance(program, Node | HasTemplate):
+        return build_program(program)
+    return build_program(*program)
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _copy(library: TaskLibrary | None) -> TaskLibrary | None:
+    """The templates that a program defines are its own: they do not stay in the library of the caller."""
+    if library is None:
+        return None
+    copied = TaskLibrary()
+    copied.tasks.update(library.tasks)
+    return copied

@@ -1,0 +1,172 @@
+"""Programs and libraries from files: what a file is, its suffix says.
+
+The one part of the language that reads files; the readers themselves get text.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
+from weft.language.sexp import read_program
+from weft.language.spans import Source, Span
+from weft.language.tree import Define, Lambda, Program, Template
+from weft.language.xml import read_xml
+from weft.limits import MAX_PROGRAM_CHARACTERS
+
+Surface = Literal["xml", "sexp"]
+
+SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
+
+MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
+"""As many as the longest program can have; one more is read, so that the readers refuse it."""
+
+_MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*<")
+
+
+class LoadedFile(Struct, frozen=True):
+    """A file and the program it says."""
+
+    name: str
+    program: Program
+
+
+def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
+    """The program that a text is; without a surface, what begins with `<` is XML."""
+    return read_bytes(text.encode("utf-8", "surrogatepass"), name, surface)
+
+
+def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Program:
+    """The program that the content of a file is; without a surface, what begins with `<` is XML."""
+    if (surface or ("xml" if _MARKUP.match(content) else "sexp")) == "xml":
+        return read_xml(Source(name, ""), content)
+    try:
+        return read_program(Source(name, content.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"the text is not UTF-8: {error.reason}"
+        raise refuse(Span(Source(name, ""), line, 0), "syntax-error", message) from None
+
+
+def read_file(path: Path, surface: Surface | None = None) -> Program:
+    """The program that a file says; raises InvalidProgram, also when it cannot be read."""
+    surface = surface or SUFFIXES.get(path.suffix.lower())
+    if surface is None:
+        raise _no_program(path, f"the name does not say what is in it; it ends in {', '.join(SUFFIXES)}")
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_PROGRAM_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise _no_program(path, getattr(error, "strerror", None) or str(error)) from None
+    return read_bytes(content, str(path), surface)
+
+
+def find_files(path: Path) -> list[Path]:
+    """The program files at a path: itself, or those of a folder and the folders in it, by name.
+
+    What begins with a dot is left out. Raises InvalidProgram for a folder without any.
+    """
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.rglob("*") if _is_program_file(file, path))
+    except OSError as error:
+        raise _no_program(path, error.strerror or str(error)) from None
+    if not found:
+        raise _no_program(path, f"the folder has no files with {', '.join(SUFFIXES)}")
+    return found
+
+
+def load_files(
+    paths: Iterable[Path], surface: Surface | None = None
+) -> tuple[list[LoadedFile], list[LanguageProblem]]:
+    """The programs of files and folders, each file once, and what is wrong with those that have none."""
+    loaded: dict[Path, LoadedFile | None] = {}
+    problems: list[LanguageProblem] = []
+    for path in paths:
+        try:
+            files = find_files(path)
+        except InvalidProgram as error:
+            problems += error.found
+            continue
+        for file in files:
+            key = file.absolute()
+            if key not in loaded:
+                loaded[key] = _loaded(file, surface, problems)
+    return [one for one in loaded.values() if one is not None], problems
+
+
+def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLibrary:
+    """The library with the templates of a file, or of all files of a folder; a new one if none is given.
+
+    All of them or none: raises InvalidProgram with the problems of all files. What else the files say (a
+    `define`, a call at the end) is no part of a library.
+    """
+    library = library if library is not None else TaskLibrary()
+    loaded, problems = load_files([Path(path)])
+    templates = templates_of(loaded)
+    problems += _name_problems(templates, library)
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    for template in templates:
+        library.register_task(definition_of(template))
+    return library
+
+
+def load_definitions(paths: Sequence[Path]) -> Program:
+    """The templates and functions of files and folders, as a program that has no effects.
+
+    Raises InvalidProgram with the problems of all files.
+    """
+    loaded, problems = load_files(paths)
+    problems += _name_problems(templates_of(loaded), TaskLibrary())
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    return Program(tuple(form for one in loaded for form in one.program.forms if _is_definition(form)))
+
+
+def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
+    """The templates of files, in order."""
+    return [form for one in loaded for form in one.program.forms if isinstance(form, Template)]
+
+
+def _is_definition(form: object) -> bool:
+    return isinstance(form, Template) or (isinstance(form, Define) and isinstance(form.value, Lambda))
+
+
+def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]) -> LoadedFile | None:
+    try:
+        return LoadedFile(str(file), read_file(file, surface))
+    except InvalidProgram as error:
+        problems += error.found
+        return None
+
+
+def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
+    """Names that are taken: by another template, or by a built-in."""
+    problems = []
+    places = {definition.name: definition.template.span for definition in library}
+    for template in templates:
+        name = template.name
+        if name in places:
+            message = f"template '{name}' is there twice, first at {places[name]}"
+            problems.append(LanguageProblem(template.span, "duplicate-name", message))
+        elif name in BUILT_IN_NAMES:
+            message = f"'{name}' is built in and cannot be the name of a template"
+            problems.append(LanguageProblem(template.span, "reserved-name", message))
+        places.setdefault(name, template.span)
+    return problems
+
+
+def _is_program_file(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in SUFFIXES and not is_hidden and file.is_file()
+
+
+def _no_program(path: Path, reason: str) -> InvalidProgram:
+    return refuse(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)

@@ -1,0 +1,14 @@
+"""The programs of `pairs` have nothing wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.language.test_pairs import FOLDER
+from weft.language.check import check_program
+from weft.language.loading import read_file
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_the_checks_accept_it(path: Path) -> None:
+    assert check_program(read_file(path)) == []
