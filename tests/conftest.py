@@ -1,5 +1,6 @@
 """Fixtures that several kinds of tests share."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from weft.app import open_store
 from weft.clock import ManualClock
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs the tests in the background turns Ctrl-C off, also for the programs that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,7 @@ def test_mistakes_are_errors_with_a_place() -> None:
     with pytest.raises(TaskFailed, match="<text>:1:1: unbound-name"):
         weft.evaluate("(f)")
     with pytest.raises(InvalidProgram, match="reserved-name"):
-        weft.evaluate("1", car=1)
+        weft.evaluate("1", taskLibrary=1)
 
 
 async def test_inside_of_a_running_loop_it_works_as_in_a_notebook() -> None:

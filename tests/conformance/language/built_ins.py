@@ -212,6 +212,12 @@ BUILT_INS: list[tuple[str, Any]] = [
     ('(format "{}")', "error: wrong-arity"),
     ('(format "x" 1)', "error: wrong-arity"),
     # dicts and JSON
+    ("(get (dict :a 1) :a)", 1),
+    ("(assoc (dict :a 1) :b 2)", {"a": 1, "b": 2}),
+    ("(get-in (dict :a (list 1 2)) (list :a 1))", 2),
+    ("(has-key? (dict :a 1) :a)", True),
+    ("(dissoc (dict :a 1 :b 2) :a)", {"b": 2}),
+    ('(log-message "a" 1 (list 2))', None),
     ("(dict)", {}),
     ("(dict :a 1 :b (list 2))", {"a": 1, "b": [2]}),
     ('(dict "a b" 1 \'c 2)', {"a b": 1, "c": 2}),

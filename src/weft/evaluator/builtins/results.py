@@ -50,9 +50,9 @@ def failed(value: Any) -> bool:
 
 
 @built_in("log-message", needs_compiler=True)
-def log_message(compiler: Compiler, value: Any) -> None:
-    """(log-message x): keeps x as text in the log; nil."""
-    compiler.machine.effects.log(to_text(value))
+def log_message(compiler: Compiler, *values: Any) -> None:
+    """(log-message x ...): keeps the values as text in the log, a space between them; nil."""
+    compiler.machine.effects.log(" ".join(map(to_text, values)))
 
 
 @built_in("error")

@@ -39,6 +39,10 @@ class TooManyProblems(Exception):
     """There is no point in looking for more."""
 
 
+KEYED = BUILT_IN_NAMES - {"dict"}
+"""In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both as the same."""
+
+
 class Former:
     """Makes nodes of data and gathers what is wrong on the way."""
 
@@ -123,7 +127,10 @@ class Former:
             message = "a call begins with a name or another call; a list of values is written (list 1 2)"
             self.note(head.span, "syntax-error", message)
             return Literal(span=form.span, value=None)
-        data, named = self.arguments(form.items[1:])
+        items = form.items[1:]
+        if type(head) is Name and head.name in KEYED and not head.path:
+            items = [Constant(item.span, item.name) if type(item) is Keyword else item for item in items]
+        data, named = self.arguments(items)
         args = self.expressions(data)
         keywords = tuple([(keyword.name, self.expression(value)) for keyword, value in named])
         if type(head) is Name and not head.path:

@@ -72,7 +72,7 @@ REFUSED = [
     ("(define x 1) (x)", "wrong-type", "'x' is a number; only functions and tasks can be called"),
     ('(substring "a")', "wrong-arity", "substring takes 2 to 3 arguments; it is given 1"),
     ("(-)", "wrong-arity", "- takes at least 1 argument; it is given 0"),
-    ("(car (list 1) :x 1)", "unknown-keyword", "car takes no keywords: :x"),
+    ("(car (list 1) :x 1)", "wrong-arity", "car takes 1 argument; it is given 3"),
     ('(dict "a")', "wrong-arity", "dict takes keys and values in turn; the last key has no value"),
     ('(format "{}")', "wrong-arity", "format has 1 {} for the 0 values it is given"),
     ("(map nth (list 1))", "wrong-arity", "nth takes 2 arguments; it is given 1"),
