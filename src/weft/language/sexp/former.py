@@ -40,7 +40,7 @@ class TooManyProblems(Exception):
 
 
 KEYED = BUILT_IN_NAMES - {"dict"}
-"""In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both as the same."""
+"""In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both alike."""
 
 
 class Former:
