@@ -32,7 +32,7 @@ class MemoryOnly:
         try:
             if word == "forever":
                 await asyncio.Event().wait()
-            for _ in range(int(turns or 0)):
+            for _ in range(int(turns) if turns.isascii() and turns.isdigit() else 0):
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             self.cancelled.append(step.key)

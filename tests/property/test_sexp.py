@@ -79,7 +79,11 @@ def test_every_kind_of_node_is_drawn() -> None:
         return met >= KINDS
 
     only_draw = settings(
-        max_examples=2000, phases=[Phase.generate], database=None, suppress_health_check=SLOW_TO_DRAW
+        max_examples=2000,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,  # else it would fail now and then, for some kinds are rare
+        suppress_health_check=SLOW_TO_DRAW,
     )
     find(trees(1) | bodies(0), are_all_met, settings=only_draw)
 
