@@ -1,11 +1,9 @@
 """Checks: they end with a verdict on any tree, and what they accept fails on no name and no call."""
 
 import asyncio
-import time
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 
 from tests.property.closed_programs import closed_programs
@@ -101,26 +99,3 @@ def test_what_is_accepted_fails_on_no_name_and_no_call(text: str) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_programs_without_mistakes_are_accepted(text: str) -> None:
     assert check_program(read_program(Source("example", text))) == []
-
-
-def seconds_to_check(text: str) -> float:
-    """How much of the processor it takes; other work on the machine makes it more."""
-    start = time.process_time()
-    check_program(read_program(Source("example", text)))
-    return time.process_time() - start
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '(define (f{0} x y) (let ((a (+ x 1)) (b "text")) (if (> a y) (list a b) (f{0} a (- y 1)))))\n',
-        '(deftask t{0} (code) :instructions "Review {{{{code}}}} and be careful")\n(t{0} "a")\n',
-        "(define (f{0}) (f{1}))\n",
-        "(list a{0} b{0})\n",
-    ],
-)
-def test_a_program_of_a_megabyte_is_read_and_checked_in_two_seconds(line: str) -> None:
-    size = len(line.format(100_000, 100_000))
-    text = "".join(line.format(number, number + 1) for number in range(1_000_000 // size))
-
-    assert any(seconds_to_check(text) < 2 for _ in range(3)), "not once in three times"
