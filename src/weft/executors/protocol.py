@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from weft.errors import WeftError
+from weft.errors import WeftError, text_of
 from weft.ids import TaskId
 from weft.tasks.record import ExecutorType, JsonObject, Task
 
@@ -108,7 +108,8 @@ class ExecutionFailed(WeftError):
     def __init__(
         self, message: str, *, is_permanent: bool = False, details: JsonObject | None = None
     ) -> None:
-        super().__init__(message)
+        # `raise ExecutionFailed(error)` is easily written; the store holds text.
+        super().__init__(text_of(message))
         self.is_permanent = is_permanent
         """Whether a further attempt would end the same way; a permanent failure is not retried."""
         self.details = details or {}
