@@ -2,24 +2,36 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
+from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from weft.app import open_store
-from weft.errors import WeftError
+from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
-from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, Outlook, Owner, TaskStore, Wanted
+from weft.store.protocol import (
+    EVERYONE,
+    Claimed,
+    Ending,
+    EventFilter,
+    Outlook,
+    Owner,
+    TaskFilter,
+    TaskStore,
+    Wanted,
+)
+from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
-from weft.tasks.record import Status
+from weft.tasks.record import Status, Task
 from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outcome, Retried
 
 SECOND = timedelta(seconds=1)
@@ -332,6 +344,77 @@ async def test_an_outcome_that_is_no_json_is_refused_alone(store: TaskStore) -> 
     assert isinstance(held[0], InvalidResult)
     assert held[1] is True
     assert (await store.get(first.task.id, owner=EVERYONE)).status is Status.IN_PROGRESS
+
+
+class Broken(Struct):
+    """An operation with a mistake in it."""
+
+    decide_wrongly: Callable[[], Decision[None]]
+
+    def needs(self) -> Needs:
+        return Needs()
+
+    def decide(self, found: Found) -> Decision[None]:
+        return self.decide_wrongly()
+
+
+def look_up_nothing() -> Decision[None]:
+    raise KeyError("nothing")
+
+
+def go_in_circles() -> Decision[None]:
+    return go_in_circles()
+
+
+def write_half() -> Decision[None]:
+    half = Changes(added=tuple(a_flow("half", prefix="b")), updated=(cast(Task, object()),))
+    return Decision(half, None)
+
+
+@pytest.mark.parametrize("decide", [look_up_nothing, go_in_circles, write_half])
+async def test_a_mistake_of_ours_in_one_request_fails_that_one_alone(
+    store: TaskStore, decide: Callable[[], Decision[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    before, broken, after = await asyncio.gather(
+        submit(store, "root", "a"),
+        store.operate(Broken(decide), owner=EVERYONE),
+        store.operate(SubmitFlow(a_flow("c", prefix="c"), NOON), owner=EVERYONE),
+        return_exceptions=True,
+    )
+
+    assert isinstance(broken, InternalError)
+    assert isinstance(before, Flow)
+    assert isinstance(after, Flow)
+    assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_an_ending_that_breaks_us_leaves_the_others_of_its_group(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a", {"name": "b", "dependencies": ["a"]})
+    first, second = (await claim(store, flow)).claimed
+    wrong = Failed(NOON, cast(str, {"status": 500}))
+
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+    held, outlook = await store.advance([Ending(first.claim, wrong), Ending(second.claim, DONE)], wanted)
+
+    assert isinstance(held[0], InternalError)
+    assert held[1] is True
+    assert names(outlook) == ["b"]
+    assert (await store.get(first.task.id, owner=EVERYONE)).status is Status.IN_PROGRESS
+
+
+async def test_a_claim_that_breaks_us_leaves_the_endings_of_its_group(
+    store: TaskStore, store_url: str
+) -> None:
+    flow = await submit(store, "root", {"name": "a", "dependencies": ["root"]})
+    (first,) = (await claim(store, flow)).claimed
+    await spoil(store_url, named(flow, "a").id)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+
+    with pytest.raises(WeftError):
+        await store.advance([Ending(first.claim, DONE)], wanted)
+
+    assert (await store.get(flow.root.id, owner=EVERYONE)).status is Status.COMPLETED
 
 
 async def test_cancelling_or_retrying_by_hand_counts_anew_who_waits(store: TaskStore) -> None:
