@@ -248,6 +248,26 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     assert types[-3:] == [EventType.TASK_FAILED, EventType.TASK_RETRIED, EventType.TASK_STARTED]
 
 
+async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_run(store: TaskStore) -> None:
+    """Anything else would wake the engine at once, again and again."""
+    flow = await submit(store, "root", "b")
+    first, second = (await claim(store, flow)).claimed
+    retries = [
+        Ending(first.claim, FAILED, NOON + 5 * SECOND),
+        Ending(second.claim, FAILED, NOON + 9 * SECOND),
+    ]
+    await store.advance(retries, NOTHING)
+
+    between = await claim(store, flow, slots=0, now=NOON + 6 * SECOND)
+    past = await claim(store, flow, slots=0, now=NOON + 10 * SECOND)
+    unknown_worker = await claim(store, flow, worker="nobody")
+    await store.stop_flow(flow.root.id, owner=EVERYONE)
+    stopped = await claim(store, flow)
+
+    assert (between.claimed, between.next_ready_at) == ((), NOON + 9 * SECOND)
+    assert past == unknown_worker == stopped == Outlook()
+
+
 async def test_changing_a_task_leaves_the_time_of_its_retry(store: TaskStore) -> None:
     flow = await submit(store, "root")
     (first,) = (await claim(store, flow)).claimed

@@ -31,7 +31,7 @@ async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
     for one in claimed:
         facts = claim_facts(one.claim)
         entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, wanted.now, facts))
-    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows)
+    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, wanted.now)
     return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at))
 
 

@@ -95,13 +95,15 @@ claimed AS (
 SELECT * FROM claimed ORDER BY turn, priority, seq;
 
 -- name: next_ready_at
--- $1 roots
+-- When the next delayed task of the flows that the worker may run can start: a time to come, since what is past
+-- and was not claimed waits for something else. $1 roots, $2 worker, $3 now
 SELECT min(found.ready_at)
-FROM unnest($1::uuid[]) AS flows (root)
+FROM tasks AS flow
 CROSS JOIN LATERAL (
     SELECT min(ready_at) AS ready_at FROM tasks
-    WHERE task_tree_id = flows.root AND status = 'pending' AND ready_at IS NOT NULL
-) AS found;
+    WHERE task_tree_id = flow.id AND status = 'pending' AND ready_at > $3
+) AS found
+WHERE flow.id = ANY ($1::uuid[]) AND flow.is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2);
 
 -- name: add_worker
 -- Again, too: the answer to the first time may have been lost.
