@@ -133,17 +133,6 @@ async def test_an_app_runs_again_after_its_engine_failed(bench: Bench, faulty: F
     assert summary.counts == {"completed": 1}
 
 
-async def test_an_app_runs_again_after_it_was_stopped(bench: Bench) -> None:
-    app = App(bench.store, settings=Settings(db="unused"), limits=QUICK, executors=bench.executors)
-    async with asyncio.timeout(20):
-        await app.run([{"name": "a"}])
-        await app.stop()
-        summary = await app.run([{"name": "b"}])
-        await app.stop()
-
-    assert summary.counts == {"completed": 1}
-
-
 async def test_a_claim_that_never_reached_the_engine_is_given_back(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -87,6 +87,16 @@ class Engine:
         """Whether it was begun and has not ended: stopped by somebody, or by an error of the store."""
         return self._pump is not None and not self._pump.done()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it takes on no more: somebody stops it, or it has ended."""
+        return self._is_stopping
+
+    async def ended(self) -> None:
+        """Wait until it has ended."""
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
+
     async def run(self, root_id: TaskId, *, owner: Owner = EVERYONE) -> None:
         """Run a flow until nothing of it can go on by itself, or the engine is stopped."""
         await self._store.run_flow(root_id, owner=owner)
@@ -139,7 +149,7 @@ class Engine:
         self._patient_until = min(self._patient_until, loop.time() + grace)
         self._wake.set()
         loop.call_later(grace, self._call_off_all)
-        await asyncio.wait([self._pump])
+        await self.ended()
 
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
