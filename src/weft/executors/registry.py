@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.executors.adapted import adapt
-from weft.executors.protocol import Executor
+from weft.executors.protocol import Executor, required_let_go_seconds
 from weft.tasks.problems import nearest, shown
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -65,6 +65,7 @@ class ExecutorRegistry:
         """Add an executor; a second one of the same id raises DuplicateExecutor."""
         if not isinstance(executor.id, str) or not executor.id.strip():
             raise ValueError("an executor's id must be a non-empty string")
+        required_let_go_seconds(executor)
         if executor.id in self._reserved:
             raise DuplicateExecutor(executor.id, source=BUILT_IN)
         known = self.find(executor.id)
