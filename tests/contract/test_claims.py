@@ -210,6 +210,41 @@ async def test_without_slots_nothing_is_claimed(store: TaskStore) -> None:
     assert (await claim(store, flow, slots=0)).claimed == ()
 
 
+async def test_a_task_of_an_unknown_method_is_left_to_another_worker_that_lives(store: TaskStore) -> None:
+    flow = await submit(
+        store, {"name": "x", "schemas": {"method": "x"}}, {"name": "y", "schemas": {"method": "y"}}
+    )
+    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND)
+
+    mine = await claim(store, flow, methods={"x"})
+    again = await claim(store, flow, methods={"x"})
+    (theirs,) = (await claim(store, flow, worker="w-b", methods={"y"})).claimed
+    await store.give_back(theirs.claim, now=NOON)
+    given_back = await claim(store, flow, methods={"x"})
+
+    assert (names(mine), mine.left_to_others) == (["x"], {"y"})
+    assert (names(again), again.left_to_others) == ([], {"y"})
+    assert theirs.task.name == "y"
+    assert (names(given_back), given_back.left_to_others) == ([], {"y"})
+
+
+@pytest.mark.parametrize("is_given_back", [False, True])
+async def test_a_task_of_an_unknown_method_is_claimed_by_who_is_alone(
+    store: TaskStore, is_given_back: bool
+) -> None:
+    flow = await submit(store, {"name": "y", "schemas": {"method": "y"}})
+    if is_given_back:
+        (first,) = (await claim(store, flow)).claimed
+        await store.give_back(first.claim, now=NOON)
+    await store.add_worker("w-b", lease_until=NOON + SECOND)
+
+    beside_another = await claim(store, flow, methods={"x"}, now=NOON + SECOND)
+    after_it_died = await claim(store, flow, methods={"x"}, now=NOON + 2 * SECOND)
+
+    assert names(beside_another) == []
+    assert (names(after_it_died), after_it_died.left_to_others) == (["y"], frozenset())
+
+
 async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(store: TaskStore) -> None:
     quick = {"schemas": {"method": "quick"}}
     first = await submit(

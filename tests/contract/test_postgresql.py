@@ -382,7 +382,7 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
     guard = (ids, [1] * 10, ["w"] * 10, [None] * 10, [NOON] * 10)
     writer = store._writer._connection
     statements: dict[str, tuple[Any, ...]] = {
-        "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1]),
+        "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1], ["slow", ""]),
         "next_ready_at": ([root], "w", NOON),
         "end_flow": (root,),
         "finish_tasks": (*guard, ["completed"] * 10, ["{}"] * 10, [None] * 10, [1.0] * 10),
