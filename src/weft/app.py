@@ -234,11 +234,11 @@ class App:
             else:
                 await asyncio.sleep(WATCH_SECONDS)
 
-    async def has_workers(self) -> bool:
-        """Whether some process runs flows of this store, as far as can be seen from here."""
+    async def workers(self) -> set[str]:
+        """The processes that run flows of this store and live, as far as can be seen from here."""
         from weft.engine.identity import is_dead_here
 
-        return any(not is_dead_here(worker) for worker in await self.store.workers())
+        return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
 
     async def get(self, task_id: TaskId) -> Task:
         """One task."""

@@ -238,3 +238,18 @@ def marked(db: str, root_id: str) -> None:
             await app.store.run_flow(TaskId(root_id), owner=EVERYONE)
 
     asyncio.run(mark())
+
+
+def test_a_flow_of_which_a_part_waits_for_its_schedule_says_so(store_url: str) -> None:
+    hourly = {"schedule_type": "interval", "schedule_expression": "3600", "schedule_enabled": True}
+    document = json.dumps([{"name": "a"}, {"name": "hourly", **hourly}])
+
+    root_id = weft("flow", "submit", "-", "--json", db=store_url, stdin=document).json["root_id"]
+    ran = weft("flow", "run", root_id, db=store_url)
+    watched = weft("tasks", "watch", root_id, db=store_url)
+
+    assert ran.code == 1
+    assert "[waits for its schedule]" in ran.out
+    assert "2 tasks: 1 pending, 1 completed, 1 waiting for a schedule" in ran.out
+    assert "weft serve" in ran.err
+    assert (watched.code, "nobody" in watched.err) == (0, False)

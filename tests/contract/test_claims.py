@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
+from tests.schedules import HOURLY
 from weft.app import open_store
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
@@ -33,6 +34,7 @@ from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outcome, Retried
+from weft.tasks.summary import summarize
 
 SECOND = timedelta(seconds=1)
 NOTHING = Wanted(flows=[], worker="w-a", now=NOON, slots=0)
@@ -557,6 +559,28 @@ async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: T
 
     assert await store.end_flow(flow.root.id), "what is left is blocked"
     assert await store.running_flows(owner=EVERYONE) == []
+
+
+async def test_a_flow_whose_rest_waits_for_a_schedule_is_over_and_its_summary_says_so(
+    store: TaskStore,
+) -> None:
+    flow = await submit(
+        store,
+        "root",
+        {"name": "hourly", **HOURLY},
+        {"name": "after", "dependencies": ["hourly"]},
+        {"name": "blocked", "dependencies": ["root", "hourly"]},
+    )
+    (claimed,) = (await claim(store, flow)).claimed
+    before = await store.summary(flow.root.id, owner=EVERYONE)
+    await end(store, claimed, FAILED)
+
+    summary = await store.summary(flow.root.id, owner=EVERYONE)
+
+    assert not before.is_over
+    assert (summary.blocked, summary.scheduled, summary.is_over) == (1, 2, True)
+    assert summary == summarize(await store.flow_of(flow.root.id, owner=EVERYONE))
+    assert await store.end_flow(flow.root.id)
 
 
 async def test_a_flow_can_be_stopped_and_only_a_root_can_be_run(store: TaskStore) -> None:

@@ -114,7 +114,7 @@ class SaysNothing(Exception):
     """An error whose text is none."""
 
     def __str__(self) -> str:
-        return None  # type: ignore[return-value]
+        return None  # type: ignore[return-value] # noqa: PLE0307 - that is its fault
 
 
 class WithoutMessage(WeftError):

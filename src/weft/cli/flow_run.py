@@ -87,8 +87,8 @@ def run(
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
     It ends when nothing can go on by itself: exit 0 when every task completed, else 1; or 130 when a signal
-    stopped it before that. Kill it at any moment and run it again by its id, which it says first: finished
-    tasks are not run again. Several processes may run the same flow.
+    stopped it before that, here or in another process. Kill it at any moment and run it again by its id,
+    which it says first: finished tasks are not run again. Several processes may run the same flow.
 
     \b
     Examples:
@@ -126,7 +126,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
-        code = _exit_code(summary, is_stopped=stopping.signal is not None)
+        code = _exit_code(summary)
     leave_with(code)
     with read_or_not():
         if is_json:
@@ -134,7 +134,12 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         else:
             await _print_outcome(app, summary)
     if code == EXIT_INTERRUPTED:
-        say(f"stopped; go on with: weft flow run {root_id}")
+        by = "" if stopping.signal is not None else " by another process"
+        say(f"stopped{by}; go on with: weft flow run {root_id}")
+    elif summary.scheduled:
+        say(
+            "what waits for a schedule is not run with the flow: weft serve runs copies of it when they are due"
+        )
     return code
 
 
@@ -149,8 +154,8 @@ async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
         await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
 
 
-def _exit_code(summary: "FlowSummary", *, is_stopped: bool) -> int:
-    if is_stopped and not summary.is_over:
+def _exit_code(summary: "FlowSummary") -> int:
+    if not summary.is_over:  # a signal stopped it, here or in another process
         return EXIT_INTERRUPTED
     return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
 
