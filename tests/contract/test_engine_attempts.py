@@ -127,7 +127,7 @@ class WithoutMessage(WeftError):
 class OddlyPermanent(ExecutionFailed):
     """An error that does not even know whether it is for good."""
 
-    is_permanent = property(lambda self: 1 / 0, lambda self, value: None)  # type: ignore[assignment]
+    is_permanent = property(lambda self: 1 / 0, lambda self, value: None)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,17 @@ async def test_an_app_runs_again_after_its_engine_failed(bench: Bench, faulty: F
     assert summary.counts == {"completed": 1}
 
 
+async def test_an_ending_is_settled_though_the_claim_beside_it_failed(
+    bench: Bench, faulty: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    faulty.fail_claims(StoreBusy("busy"))
+    with caplog.at_level(logging.WARNING):
+        flow = await bench.run("a")
+
+    assert flow.root.status is Status.COMPLETED
+    assert actions(caplog.records) == ["store_transient_error"], "no late result is dropped"
+
+
 async def test_a_claim_that_never_reached_the_engine_is_given_back(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

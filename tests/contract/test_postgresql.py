@@ -378,6 +378,7 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
     await store.add_worker("w", lease_until=NOON)
     wanted = Wanted(flows=[root], worker="w", now=NOON, slots=10)
     _, outlook = await store.advance([], wanted)
+    assert isinstance(outlook, Outlook)
     ids = [claimed.task.id for claimed in outlook.claimed]
     guard = (ids, [1] * 10, ["w"] * 10, [None] * 10, [NOON] * 10)
     writer = store._writer._connection

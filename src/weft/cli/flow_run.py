@@ -137,9 +137,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         by = "" if stopping.signal is not None else " by another process"
         say(f"stopped{by}; go on with: weft flow run {root_id}")
     elif summary.scheduled:
-        say(
-            "what waits for a schedule is not run with the flow: weft serve runs copies of it when they are due"
-        )
+        say("what waits for a schedule does not run with the flow; weft serve runs a copy when it is due")
     return code
 
 

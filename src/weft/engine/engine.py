@@ -217,6 +217,8 @@ class Engine:
             self._being_written = ()
         for ending, outcome in zip(endings, held, strict=True):
             self._settle(ending, outcome)
+        if isinstance(outlook, WeftError):
+            raise outlook
         if not outlook.left_to_others <= self._told_to_leave:
             self._tell_what_is_left(outlook.left_to_others - self._told_to_leave)
         if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker

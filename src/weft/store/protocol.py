@@ -149,11 +149,12 @@ class TaskStore(Protocol):
 
     async def advance(
         self, endings: Sequence[Ending], wanted: Wanted
-    ) -> tuple[Sequence[bool | WeftError], Outlook]:
+    ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         """End attempts and claim what may start, in one transaction.
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
-        stored. A worker that is not known, because it was taken for dead, claims nothing.
+        stored. Then what was claimed, or why nothing could be: the endings are stored all the same. Raises
+        when nothing was written. A worker that is not known, because it was taken for dead, claims nothing.
         """
         ...
 

@@ -82,7 +82,7 @@ class PostgresqlStore(GroupedWrites):
                 rows = await connection.fetch(
                     _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
                 )
-                waiting = await connection.fetchrow(_SQL["count_waiting"], root_id)
+                (waiting,) = await connection.fetch(_SQL["count_waiting"], root_id)
         if not rows:
             raise TaskNotFound(task_id=root_id)
         return summary_of(root_id, {row["status"]: row["count"] for row in rows}, *waiting)
