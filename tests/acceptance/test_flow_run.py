@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import on_terminal, read_until, shown_on, started, wait_for, weft
+from tests.command_line import environment_of, on_terminal, read_until, shown_on, started, wait_for, weft
 from weft.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE
@@ -253,3 +254,31 @@ def test_a_flow_of_which_a_part_waits_for_its_schedule_says_so(store_url: str) -
     assert "2 tasks: 1 pending, 1 completed, 1 waiting for a schedule" in ran.out
     assert "weft serve" in ran.err
     assert (watched.code, "nobody" in watched.err) == (0, False)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("-Sn", 4096), ("-n", 64)])
+def test_more_programs_run_at_a_time_than_the_limit_of_open_files_allows(
+    db: str, limit: str, expected: int
+) -> None:
+    """The soft limit is raised; where the hard one is as low, programs wait for each other."""
+    argv = ["sh", "-c", "sleep 0.2; ulimit -n"]
+    document = json.dumps(
+        [
+            {"name": f"p{number}", "schemas": {"method": "command"}, "inputs": {"argv": argv}}
+            for number in range(40)
+        ]
+    )
+    command = f"ulimit -n 4096; ulimit {limit} 64; exec {sys.executable} -m weft flow run - --json"
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        check=False,
+        input=document.encode(),
+        capture_output=True,
+        env=environment_of(db),
+        timeout=120,
+    )
+
+    assert json.loads(ran.stdout)["counts"] == {"completed": 40}, ran.stderr.decode()
+    (task,) = weft("tasks", "list", "--name", "p39", "--json", db=db).json["tasks"]
+    assert task["result"]["stdout"] == f"{expected}\n"
+    assert ran.stderr.count(b"until other programs have ended") == (limit == "-n"), "said once"

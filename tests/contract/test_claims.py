@@ -439,12 +439,12 @@ def write_half() -> Decision[None]:
 async def test_a_mistake_of_ours_in_one_request_fails_that_one_alone(
     store: TaskStore, decide: Callable[[], Decision[None]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    before, broken, after = await asyncio.gather(
+    together: list[Awaitable[Any]] = [
         submit(store, "root", "a"),
-        cast(Awaitable[Any], store.operate(Broken(decide), owner=EVERYONE)),
-        cast(Awaitable[Any], store.operate(SubmitFlow(a_flow("c", prefix="c"), NOON), owner=EVERYONE)),
-        return_exceptions=True,
-    )
+        store.operate(Broken(decide), owner=EVERYONE),
+        store.operate(SubmitFlow(a_flow("c", prefix="c"), NOON), owner=EVERYONE),
+    ]
+    before, broken, after = await asyncio.gather(*together, return_exceptions=True)
 
     assert isinstance(broken, InternalError)
     assert isinstance(before, Flow)

@@ -28,7 +28,7 @@ from weft.store.errors import (
 )
 from weft.store.postgresql.connection import translated
 from weft.store.postgresql.store import PostgresqlStore
-from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter, Wanted
+from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
 from weft.store.queries import load_queries
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_TREE_TASKS = 50
 """A flow of up to so many tasks is shown as a tree at the end; of a larger one, what failed."""
 
+MAX_FILES = 65_536
+"""Enough for ten thousand programs at a time."""
+
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""
 
@@ -49,6 +52,19 @@ def limits_of(
             raise InvalidLimit(f"{text!r}: no executor is called {name!r}{error.hint}") from error
         limits[name] = int(number)
     return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as we may: every program that runs takes some.
+
+    Not beyond what any of them needs: there are programs that look at every number up to the limit.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
@@ -102,6 +118,7 @@ def run(
     is_stored = is_task_id(what)
     flow = what if is_stored else decode(read_input(what), source=what)
     executors = known_executors(db, user)
+    allow_many_files()
     return with_app(
         db,
         user,
