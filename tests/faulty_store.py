@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
+
+from weft.errors import WeftError
 from weft.store.protocol import Ending, Outlook, TaskStore, Wanted
 
 
@@ -13,6 +16,7 @@ class FaultyStore:
     def __init__(self, store: TaskStore) -> None:
         self._store = store
         self._errors: dict[str, list[Exception]] = {}
+        self._claim_errors: list[WeftError] = []
         self._holds_claims = False
         self.has_claimed = asyncio.Event()
         self.may_answer = asyncio.Event()
@@ -29,13 +33,20 @@ class FaultyStore:
         """How many calls of a method are still to fail."""
         return len(self._errors.get(method, ()))
 
+    def fail_claims(self, *errors: WeftError) -> None:
+        """Let the next calls that end an attempt do so, and then fail to claim."""
+        self._claim_errors.extend(errors)
+
     def hold_claims(self) -> None:
         """Hold answers back that bring claimed tasks: `has_claimed` tells of one, `may_answer` ends it."""
         self._holds_claims = True
 
-    async def advance(self, endings: Sequence[Ending], wanted: Wanted) -> tuple[Sequence[Any], Outlook]:
+    async def advance(self, endings: Sequence[Ending], wanted: Wanted) -> tuple[Sequence[Any], Any]:
+        if endings and self._claim_errors:
+            held, _ = await self._store.advance(endings, msgspec.structs.replace(wanted, slots=0))
+            return held, self._claim_errors.pop(0)
         held, outlook = await self.__getattr__("advance")(endings, wanted)
-        if self._holds_claims and outlook.claimed:
+        if self._holds_claims and isinstance(outlook, Outlook) and outlook.claimed:
             self.has_claimed.set()
             await self.may_answer.wait()
         return held, outlook

@@ -119,13 +119,13 @@ class App:
         The flow is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
         which goes on where it was. The definition of a schedule is not run itself, but a copy of it.
         """
-        self._is_stopped = False
         root_id = await self.begin(flow)
         await self.wait(root_id)
         return await self.summary(root_id)
 
     async def begin(self, flow: Any) -> TaskId:
         """Ask for a flow to be run, as `run` does, and return its root's id without waiting."""
+        self._is_stopped = False
         if isinstance(flow, Flow):
             flow = flow.root.id
         if isinstance(flow, str):
@@ -140,7 +140,10 @@ class App:
         return root.id
 
     async def wait(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends or `stop` is called."""
+        """Take part in a flow that is to be run, until it ends or `stop` is called.
+
+        A `stop` after the flow was begun counts, too: then it is left as it is.
+        """
         engine = await self.engine()
         if not self._is_stopped:
             await engine.follow(root_id)
@@ -153,6 +156,7 @@ class App:
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.scheduler import Scheduler
 
+        self._is_stopped = False
         engine = await self.engine()
         if self._is_stopped:
             return
@@ -168,7 +172,10 @@ class App:
             await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here, until `run` is called; after the grace time what is left is given back."""
+        """Stop running tasks here; after the grace time what is left is given back.
+
+        The next `run`, `begin` or `serve` starts a new engine, once this one has ended.
+        """
         self._is_stopped = True
         async with self._opening_engine:
             engine = self._engine
@@ -177,18 +184,24 @@ class App:
 
     async def engine(self) -> "Engine":
         """The engine of this process, started when it is first needed, and anew after it ended."""
-        async with self._opening_engine:
-            if self._engine is None or not (self._engine.is_running or self._is_stopped):
-                # Imported here: who only reads tasks must not pay for it.
-                from weft.engine.engine import Engine
-                from weft.engine.limits import EngineLimits
-                from weft.executors.built_in import default_registry
+        while True:
+            async with self._opening_engine:
+                if self._engine is None or not (self._engine.is_running or self._is_stopped):
+                    self._engine = await self._new_engine().__aenter__()
+                engine = self._engine
+            if self._is_stopped or not engine.is_stopping:
+                return engine
+            await engine.ended()
 
-                executors = self._executors or default_registry(self.settings.executors)
-                limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
-                engine = Engine(self.store, executors, limits=limits, clock=self._clock)
-                self._engine = await engine.__aenter__()
-            return self._engine
+    def _new_engine(self) -> "Engine":
+        # Imported here: who only reads tasks must not pay for it.
+        from weft.engine.engine import Engine
+        from weft.engine.limits import EngineLimits
+        from weft.executors.built_in import default_registry
+
+        executors = self._executors or default_registry(self.settings.executors)
+        limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
+        return Engine(self.store, executors, limits=limits, clock=self._clock)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
@@ -221,11 +234,11 @@ class App:
             else:
                 await asyncio.sleep(WATCH_SECONDS)
 
-    async def has_workers(self) -> bool:
-        """Whether some process runs flows of this store, as far as can be seen from here."""
+    async def workers(self) -> set[str]:
+        """The processes that run flows of this store and live, as far as can be seen from here."""
         from weft.engine.identity import is_dead_here
 
-        return any(not is_dead_here(worker) for worker in await self.store.workers())
+        return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
 
     async def get(self, task_id: TaskId) -> Task:
         """One task."""

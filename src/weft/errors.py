@@ -71,6 +71,16 @@ class InternalError(WeftError):
     code = "internal-error"
 
 
+def text_of(value: object) -> str:
+    """The value as text, whatever it is: an error with its type, one without words by its type alone."""
+    name = type(value).__name__
+    try:
+        text = str(value)
+    except Exception:  # a `__str__` that raises, or returns no text
+        return name
+    return f"{name}: {text}".rstrip(": ") if isinstance(value, BaseException) else text
+
+
 def error_classes(root: type[WeftError] = WeftError) -> Iterator[type[WeftError]]:
     """All error classes known now, the root first."""
     yield root

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import on_terminal, read_until, shown_on, started, wait_for, weft
+from tests.command_line import environment_of, on_terminal, read_until, shown_on, started, wait_for, weft
 from weft.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE
@@ -238,3 +239,46 @@ def marked(db: str, root_id: str) -> None:
             await app.store.run_flow(TaskId(root_id), owner=EVERYONE)
 
     asyncio.run(mark())
+
+
+def test_a_flow_of_which_a_part_waits_for_its_schedule_says_so(store_url: str) -> None:
+    hourly = {"schedule_type": "interval", "schedule_expression": "3600", "schedule_enabled": True}
+    document = json.dumps([{"name": "a"}, {"name": "hourly", **hourly}])
+
+    root_id = weft("flow", "submit", "-", "--json", db=store_url, stdin=document).json["root_id"]
+    ran = weft("flow", "run", root_id, db=store_url)
+    watched = weft("tasks", "watch", root_id, db=store_url)
+
+    assert ran.code == 1
+    assert "[waits for its schedule]" in ran.out
+    assert "2 tasks: 1 pending, 1 completed, 1 waiting for a schedule" in ran.out
+    assert "weft serve" in ran.err
+    assert (watched.code, "nobody" in watched.err) == (0, False)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("-Sn", 4096), ("-n", 64)])
+def test_more_programs_run_at_a_time_than_the_limit_of_open_files_allows(
+    db: str, limit: str, expected: int
+) -> None:
+    """The soft limit is raised; where the hard one is as low, programs wait for each other."""
+    argv = ["sh", "-c", "sleep 0.2; ulimit -n"]
+    document = json.dumps(
+        [
+            {"name": f"p{number}", "schemas": {"method": "command"}, "inputs": {"argv": argv}}
+            for number in range(40)
+        ]
+    )
+    command = f"ulimit -n 4096; ulimit {limit} 64; exec {sys.executable} -m weft flow run - --json"
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        check=False,
+        input=document.encode(),
+        capture_output=True,
+        env=environment_of(db),
+        timeout=120,
+    )
+
+    assert json.loads(ran.stdout)["counts"] == {"completed": 40}, ran.stderr.decode()
+    (task,) = weft("tasks", "list", "--name", "p39", "--json", db=db).json["tasks"]
+    assert task["result"]["stdout"] == f"{expected}\n"
+    assert ran.stderr.count(b"until other programs have ended") == (limit == "-n"), "said once"

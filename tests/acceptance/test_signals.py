@@ -5,6 +5,7 @@ import signal
 import socket
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,37 @@ def test_a_flow_that_is_stopped_with_work_to_do_says_how_to_go_on(
     assert f"go on with: weft flow run {root['id']}\n" in err.decode()
     assert "2 tasks: 1 pending, 1 completed" in out.decode()
     assert weft("flow", "run", root["id"], db=db).code == 0
+
+
+def test_a_flow_that_another_process_stops_ends_with_its_tasks_and_says_how_to_go_on(
+    db: str, tmp_path: Path
+) -> None:
+    after = {"name": "after", "dependencies": ["gated"]}
+    document = json.dumps([gated(tmp_path), after])
+    with started("flow", "run", "-", db=db, stdin=document) as working:
+        wait_for((tmp_path / "begun").exists)
+        (root,) = weft("tasks", "list", "--roots", "--json", db=db).json["tasks"]
+        with started("tasks", "watch", root["id"], db=db) as watching:
+            with started("flow", "run", root["id"], db=db) as stopping:
+                read_until(stopping.stderr, "running")
+                wait_for(lambda: workers_of(db) == 2)
+                stopping.send_signal(signal.SIGINT)
+                stopping.communicate(timeout=60)
+            assert stopping.returncode == 130
+            assert watching.poll() is None, "the other process still works on it"
+            (tmp_path / "go").touch()
+            _, err = working.communicate(timeout=60)
+            _, watched = watching.communicate(timeout=60)
+
+    assert working.returncode == 130
+    assert f"stopped by another process; go on with: weft flow run {root['id']}\n" in err.decode()
+    assert "completed  gated\nnobody runs it" in watched.decode()
+
+
+def workers_of(db: str) -> int:
+    with closing(sqlite3.connect(db)) as file:
+        (count,) = file.execute("SELECT count(*) FROM workers").fetchone()
+    return int(count)
 
 
 def test_the_id_of_the_flow_is_said_at_once(db: str, tmp_path: Path) -> None:

@@ -2,25 +2,39 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
+from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
+from tests.schedules import HOURLY
 from weft.app import open_store
-from weft.errors import WeftError
+from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
-from weft.store.protocol import EVERYONE, Claimed, Ending, EventFilter, Outlook, Owner, TaskStore, Wanted
+from weft.store.protocol import (
+    EVERYONE,
+    Claimed,
+    Ending,
+    EventFilter,
+    Outlook,
+    Owner,
+    TaskFilter,
+    TaskStore,
+    Wanted,
+)
+from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
-from weft.tasks.record import Status
+from weft.tasks.record import Status, Task
 from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outcome, Retried
+from weft.tasks.summary import summarize
 
 SECOND = timedelta(seconds=1)
 NOTHING = Wanted(flows=[], worker="w-a", now=NOON, slots=0)
@@ -40,11 +54,18 @@ async def claim(
 ) -> Outlook:
     request = Wanted(flows=[flow.root.id], worker=worker, now=wanted.pop("now", NOON), slots=slots, **wanted)
     _, outlook = await store.advance([], request)
-    return outlook
+    return outlook_of(outlook)
 
 
-def names(outlook: Outlook) -> list[str]:
-    return [claimed.task.name for claimed in outlook.claimed]
+def outlook_of(answer: Outlook | WeftError) -> Outlook:
+    """What was claimed; raises why nothing could be."""
+    if isinstance(answer, WeftError):
+        raise answer
+    return answer
+
+
+def names(answer: Outlook | WeftError) -> list[str]:
+    return [claimed.task.name for claimed in outlook_of(answer).claimed]
 
 
 async def end(store: TaskStore, claimed: Claimed, outcome: Outcome = DONE) -> bool:
@@ -108,7 +129,7 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
     wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=5)
 
     (held,), outlook = await store.advance([Ending(a.claim, DONE)], wanted)
-    (b,) = outlook.claimed
+    (b,) = outlook_of(outlook).claimed
     _, last = await store.advance([Ending(b.claim, DONE)], wanted)
 
     assert held is True
@@ -198,6 +219,41 @@ async def test_without_slots_nothing_is_claimed(store: TaskStore) -> None:
     assert (await claim(store, flow, slots=0)).claimed == ()
 
 
+async def test_a_task_of_an_unknown_method_is_left_to_another_worker_that_lives(store: TaskStore) -> None:
+    flow = await submit(
+        store, {"name": "x", "schemas": {"method": "x"}}, {"name": "y", "schemas": {"method": "y"}}
+    )
+    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND)
+
+    mine = await claim(store, flow, methods={"x"})
+    again = await claim(store, flow, methods={"x"})
+    (theirs,) = (await claim(store, flow, worker="w-b", methods={"y"})).claimed
+    await store.give_back(theirs.claim, now=NOON)
+    given_back = await claim(store, flow, methods={"x"})
+
+    assert (names(mine), mine.left_to_others) == (["x"], frozenset("y"))
+    assert (names(again), again.left_to_others) == ([], frozenset("y"))
+    assert theirs.task.name == "y"
+    assert (names(given_back), given_back.left_to_others) == ([], frozenset("y"))
+
+
+@pytest.mark.parametrize("is_given_back", [False, True])
+async def test_a_task_of_an_unknown_method_is_claimed_by_who_is_alone(
+    store: TaskStore, is_given_back: bool
+) -> None:
+    flow = await submit(store, {"name": "y", "schemas": {"method": "y"}})
+    if is_given_back:
+        (first,) = (await claim(store, flow)).claimed
+        await store.give_back(first.claim, now=NOON)
+    await store.add_worker("w-b", lease_until=NOON + SECOND)
+
+    beside_another = await claim(store, flow, methods={"x"}, now=NOON + SECOND)
+    after_it_died = await claim(store, flow, methods={"x"}, now=NOON + 2 * SECOND)
+
+    assert names(beside_another) == []
+    assert (names(after_it_died), after_it_died.left_to_others) == (["y"], frozenset())
+
+
 async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(store: TaskStore) -> None:
     quick = {"schemas": {"method": "quick"}}
     first = await submit(
@@ -234,6 +290,26 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     assert late.next_ready_at is None
     types = [event.type for event in await store.events(EventFilter(task=flow.root.id), owner=EVERYONE)]
     assert types[-3:] == [EventType.TASK_FAILED, EventType.TASK_RETRIED, EventType.TASK_STARTED]
+
+
+async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_run(store: TaskStore) -> None:
+    """Anything else would wake the engine at once, again and again."""
+    flow = await submit(store, "root", "b")
+    first, second = (await claim(store, flow)).claimed
+    retries = [
+        Ending(first.claim, FAILED, NOON + 5 * SECOND),
+        Ending(second.claim, FAILED, NOON + 9 * SECOND),
+    ]
+    await store.advance(retries, NOTHING)
+
+    between = await claim(store, flow, slots=0, now=NOON + 6 * SECOND)
+    past = await claim(store, flow, slots=0, now=NOON + 10 * SECOND)
+    unknown_worker = await claim(store, flow, worker="nobody")
+    await store.stop_flow(flow.root.id, owner=EVERYONE)
+    stopped = await claim(store, flow)
+
+    assert (between.claimed, between.next_ready_at) == ((), NOON + 9 * SECOND)
+    assert past == unknown_worker == stopped == Outlook()
 
 
 async def test_changing_a_task_leaves_the_time_of_its_retry(store: TaskStore) -> None:
@@ -334,6 +410,78 @@ async def test_an_outcome_that_is_no_json_is_refused_alone(store: TaskStore) -> 
     assert (await store.get(first.task.id, owner=EVERYONE)).status is Status.IN_PROGRESS
 
 
+class Broken(Struct):
+    """An operation with a mistake in it."""
+
+    decide_wrongly: Callable[[], Decision[None]]
+
+    def needs(self) -> Needs:
+        return Needs()
+
+    def decide(self, found: Found) -> Decision[None]:
+        return self.decide_wrongly()
+
+
+def look_up_nothing() -> Decision[None]:
+    raise KeyError("nothing")
+
+
+def go_in_circles() -> Decision[None]:
+    return go_in_circles()
+
+
+def write_half() -> Decision[None]:
+    half = Changes(added=tuple(a_flow("half", prefix="b")), updated=(cast(Task, object()),))
+    return Decision(half, None)
+
+
+@pytest.mark.parametrize("decide", [look_up_nothing, go_in_circles, write_half])
+async def test_a_mistake_of_ours_in_one_request_fails_that_one_alone(
+    store: TaskStore, decide: Callable[[], Decision[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    together: list[Awaitable[Any]] = [
+        submit(store, "root", "a"),
+        store.operate(Broken(decide), owner=EVERYONE),
+        store.operate(SubmitFlow(a_flow("c", prefix="c"), NOON), owner=EVERYONE),
+    ]
+    before, broken, after = await asyncio.gather(*together, return_exceptions=True)
+
+    assert isinstance(broken, InternalError)
+    assert isinstance(before, Flow)
+    assert isinstance(after, Flow)
+    assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 3
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_an_ending_that_breaks_us_leaves_the_others_of_its_group(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a", {"name": "b", "dependencies": ["a"]})
+    first, second = (await claim(store, flow)).claimed
+    wrong = Failed(NOON, cast(str, {"status": 500}))
+
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+    held, outlook = await store.advance([Ending(first.claim, wrong), Ending(second.claim, DONE)], wanted)
+
+    assert isinstance(held[0], InternalError)
+    assert held[1] is True
+    assert names(outlook) == ["b"]
+    assert (await store.get(first.task.id, owner=EVERYONE)).status is Status.IN_PROGRESS
+
+
+async def test_a_claim_that_breaks_us_leaves_the_endings_of_its_group(
+    store: TaskStore, store_url: str
+) -> None:
+    flow = await submit(store, "root", {"name": "a", "dependencies": ["root"]})
+    (first,) = (await claim(store, flow)).claimed
+    await spoil(store_url, named(flow, "a").id)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+
+    held, outlook = await store.advance([Ending(first.claim, DONE)], wanted)
+
+    assert held == [True]
+    assert isinstance(outlook, WeftError)
+    assert (await store.get(flow.root.id, owner=EVERYONE)).status is Status.COMPLETED
+
+
 async def test_cancelling_or_retrying_by_hand_counts_anew_who_waits(store: TaskStore) -> None:
     flow = await submit(
         store,
@@ -419,6 +567,28 @@ async def test_flows_run_when_asked_and_until_nothing_goes_on_by_itself(store: T
 
     assert await store.end_flow(flow.root.id), "what is left is blocked"
     assert await store.running_flows(owner=EVERYONE) == []
+
+
+async def test_a_flow_whose_rest_waits_for_a_schedule_is_over_and_its_summary_says_so(
+    store: TaskStore,
+) -> None:
+    flow = await submit(
+        store,
+        "root",
+        {"name": "hourly", **HOURLY},
+        {"name": "after", "dependencies": ["hourly"]},
+        {"name": "blocked", "dependencies": ["root", "hourly"]},
+    )
+    (claimed,) = (await claim(store, flow)).claimed
+    before = await store.summary(flow.root.id, owner=EVERYONE)
+    await end(store, claimed, FAILED)
+
+    summary = await store.summary(flow.root.id, owner=EVERYONE)
+
+    assert not before.is_over
+    assert (summary.blocked, summary.scheduled, summary.is_over) == (1, 2, True)
+    assert summary == summarize(await store.flow_of(flow.root.id, owner=EVERYONE))
+    assert await store.end_flow(flow.root.id)
 
 
 async def test_a_flow_can_be_stopped_and_only_a_root_can_be_run(store: TaskStore) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import NOON, named
-from tests.engine_bench import Bench, fail, statuses, task
+from tests.engine_bench import Bench, actions, fail, statuses, task
 from weft.engine.limits import EngineLimits
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.store.protocol import EVERYONE, EventFilter
@@ -335,3 +335,37 @@ async def test_a_retried_task_runs_again_with_what_it_blocked(bench: Bench) -> N
     await (await bench.engine()).run(flow.root.id)
 
     assert set(statuses(await bench.read(flow)).values()) == {"completed"}
+
+
+async def test_a_task_that_only_another_process_can_do_is_left_to_it(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = await bench.submit(task("a", "sleep", inputs={"seconds": 0.0}), task("b", "greet", "a"))
+    knowing = Bench(bench.store)
+    knowing.executor("greet", lambda work: asyncio.sleep(0, {"text": "hello"}))
+    async with asyncio.timeout(20):
+        with caplog.at_level(logging.WARNING):
+            other = await knowing.engine()
+            engine = await bench.engine()
+            await engine.join(flow.root.id)
+            while "left_to_others" not in actions(caplog.records):  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.01)
+            await other.run(flow.root.id)
+            await engine.follow(flow.root.id)
+        await knowing.close()
+
+    assert named(await bench.read(flow), "b").result == {"text": "hello"}
+    assert actions(caplog.records) == ["left_to_others"], "once"
+
+
+async def test_a_task_that_nobody_can_do_fails_when_the_last_other_process_has_gone(bench: Bench) -> None:
+    flow = await bench.submit(task("a", "greet"))
+    other = await bench.engine()
+    async with asyncio.timeout(20):
+        running = asyncio.create_task((await bench.engine()).run(flow.root.id))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(running), timeout=0.1)
+        await other.stop()
+        await running
+
+    assert "no executor is called 'greet'" in ((await bench.read(flow)).root.error or "")

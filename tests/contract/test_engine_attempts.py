@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.builders import NOON, named
 from tests.engine_bench import QUICK, Bench, Stubborn, actions, statuses, task
 from weft.engine.limits import EngineLimits
+from weft.errors import WeftError
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE, EventFilter
@@ -99,6 +101,80 @@ async def test_an_executor_cannot_end_the_process(bench: Bench, error: BaseExcep
     assert named(flow, "a").error == text
     assert text in (named(flow, "b").error or "")
     assert named(flow, "c").error == text
+
+
+class Unspeakable(Exception):
+    """An error that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class SaysNothing(Exception):
+    """An error whose text is none."""
+
+    def __str__(self) -> str:
+        return None  # type: ignore[return-value] # noqa: PLE0307 - that is its fault
+
+
+class WithoutMessage(WeftError):
+    """An error of ours, as somebody else may derive it."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class OddlyPermanent(ExecutionFailed):
+    """An error that does not even know whether it is for good."""
+
+    is_permanent = property(lambda self: 1 / 0, lambda self, value: None)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ExecutionFailed(None), "None"),  # type: ignore[arg-type]
+        (lambda: ExecutionFailed(404), "404"),  # type: ignore[arg-type]
+        (lambda: ExecutionFailed({"status": 500}), "{'status': 500}"),  # type: ignore[arg-type]
+        (lambda: ExecutionFailed(ValueError("no")), "ValueError: no"),  # type: ignore[arg-type]
+        (lambda: ExecutionFailed(Unspeakable()), "Unspeakable"),  # type: ignore[arg-type]
+        (lambda: ExecutionFailed("\ud800 half"), "? half"),
+        (lambda: WeftError(404), "404"),  # type: ignore[arg-type]
+        (Unspeakable, "Unspeakable"),
+        (SaysNothing, "SaysNothing"),
+        (WithoutMessage, "WithoutMessage"),
+    ],
+)
+async def test_an_error_that_cannot_be_put_into_words_fails_the_task_and_is_retried(
+    bench: Bench, make: Callable[[], Exception], text: str
+) -> None:
+    count = 0
+
+    async def run(work: Work) -> None:
+        nonlocal count
+        count += 1
+        raise make()
+
+    bench.executor("run", run)
+    flow = await bench.run(task("a", "run", params={"retry": {"attempts": 2, "delay": 0.0}}))
+
+    assert (flow.root.status, flow.root.error) == (Status.FAILED, text)
+    assert count == 2
+
+
+async def test_an_error_that_the_engine_cannot_judge_fails_the_task_for_good(bench: Bench) -> None:
+    count = 0
+
+    async def run(work: Work) -> None:
+        nonlocal count
+        count += 1
+        raise OddlyPermanent("odd")
+
+    bench.executor("run", run)
+    flow = await bench.run(task("a", "run", params={"retry": {"attempts": 2, "delay": 0.0}}))
+
+    assert (flow.root.status, flow.root.error) == (Status.FAILED, "odd")
+    assert count == 1
 
 
 async def test_an_executor_that_ignores_its_time_limit_is_abandoned(

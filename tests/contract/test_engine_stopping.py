@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.engine_bench import QUICK, Bench, Stubborn, actions, statuses, task
 from tests.faulty_store import FaultyStore
 from weft.engine.engine import Engine
+from weft.executors.noop import Noop
 from weft.executors.protocol import Work
 from weft.store.errors import StoreBusy
 from weft.store.protocol import EVERYONE
@@ -216,3 +218,33 @@ async def test_a_store_that_is_busy_while_the_engine_stops_loses_no_result(bench
 
     assert store.left("advance") == 0
     assert (await bench.read(flow)).root.result == {"paid": "dearly"}
+
+
+@pytest.mark.parametrize("seconds", ["soon", property(lambda self: 1 / 0)], ids=["text", "raises"])
+async def test_an_executor_that_cannot_say_when_it_lets_go_does_not_hold_up_stopping(
+    bench: Bench, seconds: Any
+) -> None:
+    started: list[str] = []
+    both = asyncio.Event()
+
+    class Odd(Noop):
+        id = "odd"
+
+        async def execute(self, work: Work) -> JsonObject:
+            started.append(work.task.name)
+            if len(started) == 2:
+                both.set()
+            await asyncio.Event().wait()
+            return {}
+
+    bench.executors.register(Odd())
+    Odd.let_go_seconds = seconds  # type: ignore[attr-defined]
+    flow = await bench.submit(task("a", "odd"), task("b", "odd"))
+    engine = await bench.engine()
+    async with asyncio.timeout(20):
+        await engine.join(flow.root.id)
+        await both.wait()
+        await engine.stop(grace_seconds=0)
+
+    assert statuses(await bench.read(flow)) == {"a": "in_progress", "b": "in_progress"}
+    assert await bench.store.workers() == []

@@ -133,15 +133,15 @@ async def test_an_app_runs_again_after_its_engine_failed(bench: Bench, faulty: F
     assert summary.counts == {"completed": 1}
 
 
-async def test_an_app_runs_again_after_it_was_stopped(bench: Bench) -> None:
-    app = App(bench.store, settings=Settings(db="unused"), limits=QUICK, executors=bench.executors)
-    async with asyncio.timeout(20):
-        await app.run([{"name": "a"}])
-        await app.stop()
-        summary = await app.run([{"name": "b"}])
-        await app.stop()
+async def test_an_ending_is_settled_though_the_claim_beside_it_failed(
+    bench: Bench, faulty: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    faulty.fail_claims(StoreBusy("busy"))
+    with caplog.at_level(logging.WARNING):
+        flow = await bench.run("a")
 
-    assert summary.counts == {"completed": 1}
+    assert flow.root.status is Status.COMPLETED
+    assert actions(caplog.records) == ["store_transient_error"], "no late result is dropped"
 
 
 async def test_a_claim_that_never_reached_the_engine_is_given_back(

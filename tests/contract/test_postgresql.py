@@ -28,7 +28,7 @@ from weft.store.errors import (
 )
 from weft.store.postgresql.connection import translated
 from weft.store.postgresql.store import PostgresqlStore
-from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter, Wanted
+from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
 from weft.store.queries import load_queries
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -378,12 +378,13 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
     await store.add_worker("w", lease_until=NOON)
     wanted = Wanted(flows=[root], worker="w", now=NOON, slots=10)
     _, outlook = await store.advance([], wanted)
+    assert isinstance(outlook, Outlook)
     ids = [claimed.task.id for claimed in outlook.claimed]
     guard = (ids, [1] * 10, ["w"] * 10, [None] * 10, [NOON] * 10)
     writer = store._writer._connection
     statements: dict[str, tuple[Any, ...]] = {
-        "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1]),
-        "next_ready_at": ([root],),
+        "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1], ["slow", ""]),
+        "next_ready_at": ([root], "w", NOON),
         "end_flow": (root,),
         "finish_tasks": (*guard, ["completed"] * 10, ["{}"] * 10, [None] * 10, [1.0] * 10),
         "retry_tasks": (*guard, [NOON] * 10, ["no"] * 10),

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_TREE_TASKS = 50
 """A flow of up to so many tasks is shown as a tree at the end; of a larger one, what failed."""
 
+MAX_FILES = 65_536
+"""Enough for ten thousand programs at a time."""
+
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""
 
@@ -49,6 +52,19 @@ def limits_of(
             raise InvalidLimit(f"{text!r}: no executor is called {name!r}{error.hint}") from error
         limits[name] = int(number)
     return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as we may: every program that runs takes some.
+
+    Not beyond what any of them needs: there are programs that look at every number up to the limit.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
@@ -87,8 +103,8 @@ def run(
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
     It ends when nothing can go on by itself: exit 0 when every task completed, else 1; or 130 when a signal
-    stopped it before that. Kill it at any moment and run it again by its id, which it says first: finished
-    tasks are not run again. Several processes may run the same flow.
+    stopped it before that, here or in another process. Kill it at any moment and run it again by its id,
+    which it says first: finished tasks are not run again. Several processes may run the same flow.
 
     \b
     Examples:
@@ -102,6 +118,7 @@ def run(
     is_stored = is_task_id(what)
     flow = what if is_stored else decode(read_input(what), source=what)
     executors = known_executors(db, user)
+    allow_many_files()
     return with_app(
         db,
         user,
@@ -126,7 +143,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
-        code = _exit_code(summary, is_stopped=stopping.signal is not None)
+        code = _exit_code(summary)
     leave_with(code)
     with read_or_not():
         if is_json:
@@ -134,7 +151,10 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         else:
             await _print_outcome(app, summary)
     if code == EXIT_INTERRUPTED:
-        say(f"stopped; go on with: weft flow run {root_id}")
+        by = "" if stopping.signal is not None else " by another process"
+        say(f"stopped{by}; go on with: weft flow run {root_id}")
+    elif summary.scheduled:
+        say("what waits for a schedule does not run with the flow; weft serve runs a copy when it is due")
     return code
 
 
@@ -149,8 +169,8 @@ async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
         await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
 
 
-def _exit_code(summary: "FlowSummary", *, is_stopped: bool) -> int:
-    if is_stopped and not summary.is_over:
+def _exit_code(summary: "FlowSummary") -> int:
+    if not summary.is_over:  # a signal stopped it, here or in another process
         return EXIT_INTERRUPTED
     return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
 

@@ -52,6 +52,8 @@ def counts_line(summary: FlowSummary) -> str:
     parts = [f"{count:,} {status}" for status, count in summary.counts.items()]
     if summary.blocked:
         parts.append(f"{summary.blocked:,} blocked")
+    if summary.scheduled:
+        parts.append(f"{summary.scheduled:,} waiting for a schedule")
     return f"{total}: {', '.join(parts)}"
 
 

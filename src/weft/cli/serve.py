@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.flow_run import concurrency_option, known_executors, limit_option, limits_of
+from weft.cli.flow_run import (
+    allow_many_files,
+    concurrency_option,
+    known_executors,
+    limit_option,
+    limits_of,
+)
 from weft.cli.options import store_options
 from weft.cli.running import with_app
 
@@ -36,6 +42,7 @@ def serve(
     if not is_without_http:
         raise click.UsageError("weft does not serve HTTP yet; say --no-http to run flows and schedules")
     executors = known_executors(db, user)
+    allow_many_files()
     with_app(
         db,
         user,

@@ -12,6 +12,7 @@ from weft.cli.running import with_app
 from weft.cli.saying import say
 from weft.errors import WeftError
 from weft.ids import TaskId
+from weft.tasks.events import EventType
 
 if TYPE_CHECKING:
     from weft.app import App
@@ -42,13 +43,28 @@ async def _watch(app: "App", task_id: TaskId) -> "FlowSummary":
     root_id = (await app.get(task_id)).task_tree_id or task_id
     async with watching(app, root_id):
         telling = asyncio.create_task(_tell_when_nobody_runs(app, root_id))
-        async for _ in app.watch(root_id):
-            pass
+        await _until_nobody_works(app, root_id)
         telling.cancel()
     summary = await app.summary(root_id)
     if not summary.is_over:
         _say_that_nobody_runs(root_id)
     return summary
+
+
+async def _until_nobody_works(app: "App", root_id: TaskId) -> None:
+    """Wait for the end of the flow; of one that was stopped, for the tasks that other processes still run."""
+    after = 0
+    workers: dict[TaskId, str] = {}
+    while True:
+        async for event in app.watch(root_id, after=after):
+            after = event.seq
+            if event.type is EventType.TASK_STARTED:
+                workers[event.task_id] = event.facts["worker"]
+            elif event.type is not EventType.TASK_PROGRESSED:
+                workers.pop(event.task_id, None)
+        if (await app.workers()).isdisjoint(workers.values()):
+            return
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _tell_when_nobody_runs(app: "App", root_id: TaskId) -> None:
@@ -57,7 +73,7 @@ async def _tell_when_nobody_runs(app: "App", root_id: TaskId) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         with suppress(WeftError):
-            is_run = await app.has_workers()
+            is_run = bool(await app.workers())
             if was_run and not is_run:
                 _say_that_nobody_runs(root_id)
             was_run = is_run

@@ -55,6 +55,8 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
         yield f"{task.origin_type} of {task.original_task_id}"
     if is_blocked:
         yield "[blocked]"
+    elif task.status.value == "pending" and task.schedule_enabled:
+        yield "[waits for its schedule]"
     waits = [_named(flow, dependency) for dependency in task.dependencies[:_MAX_NAMED]]
     if waits:
         yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"

@@ -1,13 +1,14 @@
 """One attempt at one task: inputs, executor, outcome."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
 from weft.clock import Clock
 from weft.engine.limits import EngineLimits
 from weft.engine.patience import Patience
-from weft.errors import RequestError, WeftError
+from weft.errors import RequestError, WeftError, text_of
 from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
@@ -19,6 +20,8 @@ from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
+
+log = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 20_000
 """How much of an error's text is kept: a page, not a log file."""
@@ -49,7 +52,18 @@ class Attempts:
     def failed(self, claimed: Claimed, error: BaseException) -> Ending:
         """The ending of an attempt that did not, followed by another if the task's policy says so."""
         now = self._clock.now()
-        return Ending(claimed.claim, Failed(now, error_message(error)), self._retry_at(claimed, error, now))
+        outcome = Failed(now, error_message(error))
+        try:
+            return Ending(claimed.claim, outcome, self._retry_at(claimed, error, now))
+        except Exception:
+            # An error of somebody else's making, which does not answer as it should. Without an ending the
+            # task would be run again and again.
+            log.exception(
+                "whether task %s may be tried again cannot be told; it fails for good",
+                claimed.claim.task_id,
+                extra={"action": "retry_undecided", "task_id": claimed.claim.task_id},
+            )
+            return Ending(claimed.claim, outcome)
 
     def refused(self, ending: Ending, error: WeftError) -> Ending:
         """The ending instead of one whose result the store cannot keep."""
@@ -126,5 +140,6 @@ def is_permanent(error: BaseException) -> bool:
 
 def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
-    text = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}".rstrip(": ")
+    own = getattr(error, "message", None) if isinstance(error, WeftError) else None
+    text = text_of(error if own is None else own)
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"

@@ -24,6 +24,9 @@ from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner
 
 log = logging.getLogger(__name__)
 
+NO_METHOD = frozenset({""})
+"""Of tasks that only hold others together: every engine can do that."""
+
 
 class _FlowRun(Struct):
     """A flow that this engine takes part in."""
@@ -46,6 +49,7 @@ class Engine:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
+        self._executors = executors
         self._limits = limits or EngineLimits()
         self._clock = clock or SystemClock()
         self._slots = Slots(self._limits)
@@ -62,6 +66,7 @@ class Engine:
             on_lost=self._call_off,
         )
         self._flows: dict[TaskId, _FlowRun] = {}
+        self._told_to_leave: set[str] = set()
         self._endings: list[Ending] = []
         self._being_written: Sequence[Ending] = ()
         self._wake = asyncio.Event()
@@ -86,6 +91,16 @@ class Engine:
     def is_running(self) -> bool:
         """Whether it was begun and has not ended: stopped by somebody, or by an error of the store."""
         return self._pump is not None and not self._pump.done()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it takes on no more: somebody stops it, or it has ended."""
+        return self._is_stopping
+
+    async def ended(self) -> None:
+        """Wait until it has ended."""
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
 
     async def run(self, root_id: TaskId, *, owner: Owner = EVERYONE) -> None:
         """Run a flow until nothing of it can go on by itself, or the engine is stopped."""
@@ -139,7 +154,7 @@ class Engine:
         self._patient_until = min(self._patient_until, loop.time() + grace)
         self._wake.set()
         loop.call_later(grace, self._call_off_all)
-        await asyncio.wait([self._pump])
+        await self.ended()
 
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
@@ -190,6 +205,7 @@ class Engine:
             now=self._clock.now(),
             slots=self._slots.free,
             free=self._slots.free_by_executor,
+            methods=self._executors.methods | NO_METHOD,
         )
         self._being_written = endings
         try:
@@ -201,6 +217,10 @@ class Engine:
             self._being_written = ()
         for ending, outcome in zip(endings, held, strict=True):
             self._settle(ending, outcome)
+        if isinstance(outlook, WeftError):
+            raise outlook
+        if not outlook.left_to_others <= self._told_to_leave:
+            self._tell_what_is_left(outlook.left_to_others - self._told_to_leave)
         if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
             for claimed in outlook.claimed:
                 self._begin(claimed)
@@ -217,6 +237,16 @@ class Engine:
                 claim.task_id,
                 claim.attempt,
                 extra={"action": "finish_lost_claim", "task_id": claim.task_id, "attempt": claim.attempt},
+            )
+
+    def _tell_what_is_left(self, methods: Collection[str]) -> None:
+        """Say once of each method that another process has to perform it: none of them may know it."""
+        self._told_to_leave.update(methods)
+        for method in sorted(methods):
+            log.warning(
+                "no executor is called '%s' here; its tasks are left to the other processes that run flows",
+                method,
+                extra={"action": "left_to_others", "method": method},
             )
 
     def _begin(self, claimed: Claimed) -> None:

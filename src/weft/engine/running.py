@@ -57,11 +57,11 @@ class RunningAttempt:
         """Cancel the executor: the attempt fails for the reason or, without one, has no ending of its own."""
         if self._is_over or self._is_called_off:
             return
+        self._set_alarm(self._attempts.let_go_seconds(self._claimed.task), self._abandon)
         self._is_called_off, self._reason = True, reason
-        self._work.cancel()
         # One that is cancelled before its first step runs no code of its own.
         self._work.add_done_callback(lambda _: self._end(None))
-        self._set_alarm(self._attempts.let_go_seconds(self._claimed.task), self._abandon)
+        self._work.cancel()
 
     async def _run(self, report: Report) -> None:
         ending = None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import shlex
 import signal
@@ -23,8 +24,25 @@ DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 _PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
 """Reasons not to start that may be gone on the next attempt."""
 
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""No file descriptor is left: the programs that run hold some each, and let go of them when they end."""
+
+_START_AGAIN_SECONDS = 0.05
+"""How often to look whether there are some again."""
+
 # The kernel takes no NUL in an argument or a variable: C strings end there.
 _Argument = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
+
+
+log = logging.getLogger(__name__)
+
+
+class _NoFiles(Exception):
+    """A program could not be started for want of a file descriptor; and the failure if it stays so."""
+
+    def __init__(self, failure: ExecutionFailed) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 class CommandInputs(Inputs, frozen=True, kw_only=True):
@@ -67,6 +85,8 @@ class Command:
 
     def __init__(self, settings: CommandSettings) -> None:
         self.settings = settings
+        self._running = 0
+        self._has_told = False
 
     @property
     def let_go_seconds(self) -> float:
@@ -76,15 +96,19 @@ class Command:
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(CommandInputs, work.inputs)
         started = time.monotonic()
-        group = self._start(inputs, work)
+        group = await self._start_when_possible(inputs, work)
         exit_code = None
+        self._running += 1
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(inputs.timeout_seconds):
                     exit_code = await group.wait()
         finally:
             # What the program left running goes too: a task that is over holds nothing.
-            await group.end(self.settings.grace_seconds)
+            try:
+                await group.end(self.settings.grace_seconds)
+            finally:
+                self._running -= 1
         result = _result(group, exit_code, started)
         if exit_code is None:
             limit = f"{inputs.timeout_seconds:g} s"
@@ -92,6 +116,29 @@ class Command:
         if inputs.check and exit_code != 0:
             raise ExecutionFailed(_failure(inputs, exit_code, group), details=result)
         return result
+
+    async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
+        """The program; when no file descriptor is left, as soon as others that run here have ended."""
+        try:
+            return self._start(inputs, work)
+        except _NoFiles as error:
+            last = error.failure
+        if not self._has_told:
+            self._has_told = True
+            log.warning(
+                "%s: such tasks wait until other programs have ended",
+                last.message,
+                extra={"action": "command_waits", "task_id": work.task.id},
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(inputs.timeout_seconds):
+                while self._running:
+                    await asyncio.sleep(_START_AGAIN_SECONDS)
+                    try:
+                        return self._start(inputs, work)
+                    except _NoFiles as error:
+                        last = error.failure
+        raise last
 
     def _start(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
         environment = environment_for(work, inputs.env, self.settings)
@@ -115,10 +162,11 @@ class Command:
                 max_output_bytes=inputs.max_output_bytes,
             )
         except OSError as error:
-            raise ExecutionFailed(
+            failure = ExecutionFailed(
                 f"{_shown(inputs)} cannot be started: {_reason(error, inputs)}",
                 is_permanent=error.errno not in _PASSING,
-            ) from error
+            )
+            raise (_NoFiles(failure) if error.errno in _NO_FILES else failure) from error
         except ValueError as error:
             # A variable's name with "=", half of a surrogate pair: no attempt will do better.
             raise ExecutionFailed(

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from weft.errors import WeftError
+from weft.errors import WeftError, text_of
 from weft.ids import TaskId
 from weft.tasks.record import ExecutorType, JsonObject, Task
 
@@ -81,8 +81,25 @@ def uses_dependencies(executor: Executor) -> bool:
 
 
 def let_go_seconds(executor: Executor) -> float:
-    """How long an executor may take to end once it is cancelled: what its attribute of that name says."""
-    return getattr(executor, "let_go_seconds", LET_GO_SECONDS)
+    """How long an executor may take to end once it is cancelled: what its attribute of that name says.
+
+    Never raises, since who asks is about to stop something: one that has come to say nonsense since it was
+    registered gets the usual time.
+    """
+    try:
+        return required_let_go_seconds(executor)
+    except Exception:
+        return LET_GO_SECONDS
+
+
+def required_let_go_seconds(executor: Executor) -> float:
+    """The same; raises TypeError when it is no number of seconds."""
+    seconds = getattr(executor, "let_go_seconds", LET_GO_SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
+        raise TypeError(
+            f"executor '{executor.id}': let_go_seconds must be a number of seconds, not {seconds!r}"
+        )
+    return seconds
 
 
 class Cancellable(Protocol):
@@ -108,7 +125,8 @@ class ExecutionFailed(WeftError):
     def __init__(
         self, message: str, *, is_permanent: bool = False, details: JsonObject | None = None
     ) -> None:
-        super().__init__(message)
+        # `raise ExecutionFailed(error)` is easily written; the store holds text.
+        super().__init__(text_of(message))
         self.is_permanent = is_permanent
         """Whether a further attempt would end the same way; a permanent failure is not retried."""
         self.details = details or {}

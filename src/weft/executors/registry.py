@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.executors.adapted import adapt
-from weft.executors.protocol import Executor
+from weft.executors.protocol import Executor, required_let_go_seconds
 from weft.tasks.problems import nearest, shown
-from weft.tasks.record import ExecutorType, JsonObject
+from weft.tasks.record import ExecutorType, JsonObject, indexed_method
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -60,11 +60,13 @@ class ExecutorRegistry:
         self._base = base
         self._reserved = reserved
         self._registered: dict[str, Registered] = {}
+        self._methods: frozenset[str] = frozenset()
 
     def register(self, executor: Executor, *, source: str = "registered") -> None:
         """Add an executor; a second one of the same id raises DuplicateExecutor."""
         if not isinstance(executor.id, str) or not executor.id.strip():
             raise ValueError("an executor's id must be a non-empty string")
+        required_let_go_seconds(executor)
         if executor.id in self._reserved:
             raise DuplicateExecutor(executor.id, source=BUILT_IN)
         known = self.find(executor.id)
@@ -73,6 +75,7 @@ class ExecutorRegistry:
                 return
             raise DuplicateExecutor(executor.id, source=known.source)
         self._registered[executor.id] = Registered(id=executor.id, source=source, executor=executor)
+        self._methods |= {indexed_method(executor.id)}
 
     def add_failure(self, executor_id: str, *, source: str, error: str) -> None:
         """Note an executor that could not be loaded, so that who asks for it is told why."""
@@ -88,6 +91,11 @@ class ExecutorRegistry:
         if found.executor is None:
             raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
         return found.executor
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The ids of every executor, as stores index them; asked for at every claim."""
+        return self._methods if self._base is None else self._methods | self._base.methods
 
     def list(self) -> tuple[Executor, ...]:
         """Every executor, by id."""

@@ -1,8 +1,11 @@
 """What can be wrong with a store itself."""
 
+import logging
 from collections.abc import Sequence
 
-from weft.errors import EXIT_NOT_FOUND, RequestError, TransientError, WeftError
+from weft.errors import EXIT_NOT_FOUND, InternalError, RequestError, TransientError, WeftError, text_of
+
+log = logging.getLogger(__name__)
 
 
 class StoreError(WeftError):
@@ -88,3 +91,19 @@ class NotJson(RequestError):
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(f"cannot be stored as JSON: {reason}")
+
+
+def refusal_of(error: Exception, *, reason: str, is_of_driver: bool) -> WeftError:
+    """The outcome of a request that alone ends with the error; its neighbours in the commit go on."""
+    if isinstance(error, WeftError):
+        return error
+    if is_of_driver or isinstance(error, OverflowError | TypeError | ValueError):
+        # A value that the store cannot hold, or a record in it that cannot be read.
+        return StoreError(f"the store refuses it: {reason}")
+    log.error(
+        "a write failed by a mistake of ours: %s",
+        text_of(error),
+        exc_info=error,
+        extra={"action": "write_broken"},
+    )
+    return InternalError(text_of(error))

@@ -80,17 +80,34 @@ class GroupCommit:
 
     def _begin(self) -> None:
         group = self._next_group()
+        if not group:
+            self._rest()
+            return
         requests = (
             group[0].requests if len(group) == 1 else [one for batch in group for one in batch.requests]
         )
-        self._commit(requests, lambda outcomes: self._ended(group, outcomes))
+        is_ended = False
+
+        def done(outcomes: Sequence[Any] | Exception) -> None:
+            nonlocal is_ended
+            is_ended = True
+            self._ended(group, outcomes)
+
+        try:
+            self._commit(requests, done)
+        except BaseException:
+            # Out of a commit in the event loop itself, such as KeyboardInterrupt. It goes on to who runs the
+            # loop; others, if the loop is run again, must not wait for ever.
+            if not is_ended:
+                self._ended(group, StoreError("the write was interrupted"))
+                for batch in group:
+                    _ = batch.answer.cancelled() or batch.answer.exception()  # who asked may be gone
+            raise
 
     def _next_group(self) -> list[_Batch]:
-        """The batches of the next commit: at least one, then as many as fit."""
+        """The batches of the next commit: as many as fit, and at least one if there is any."""
         # Who was cancelled before the write began is taken at its word.
-        self._waiting = [batch for batch in self._waiting if not batch.answer.cancelled()] or self._waiting[
-            :1
-        ]
+        self._waiting = [batch for batch in self._waiting if not batch.answer.cancelled()]
         size = 0
         for count, batch in enumerate(self._waiting):
             size += len(batch.requests)
@@ -117,5 +134,8 @@ class GroupCommit:
         if self._waiting:
             self._begin()
         else:
-            self._is_busy = False
-            self._idle.set()
+            self._rest()
+
+    def _rest(self) -> None:
+        self._is_busy = False
+        self._idle.set()

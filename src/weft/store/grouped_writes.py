@@ -58,10 +58,8 @@ class GroupedWrites:
 
     async def advance(
         self, endings: Sequence[Ending], wanted: Wanted
-    ) -> tuple[Sequence[bool | WeftError], Outlook]:
+    ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         *held, outlook = await self._group.write_together([*endings, wanted])
-        if isinstance(outlook, Exception):
-            raise outlook
         return held, outlook
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:

@@ -70,6 +70,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
     slots: int
     free: Mapping[str, int] = {}
     """Slots left for methods that have a limit of their own; methods not named have none."""
+    methods: Collection[str] | None = None
+    """The methods that the worker knows; None: all. Tasks of others are left alone as long as another worker
+    lives: it may know them. Somebody who is alone claims them, to fail them."""
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -78,6 +81,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
     """When the next delayed task of the flows may start."""
+    left_to_others: frozenset[str] = frozenset()
+    """The methods of tasks that could start, but that only another worker may know."""
 
 
 class DueSchedule(Struct, frozen=True):
@@ -144,11 +149,12 @@ class TaskStore(Protocol):
 
     async def advance(
         self, endings: Sequence[Ending], wanted: Wanted
-    ) -> tuple[Sequence[bool | WeftError], Outlook]:
+    ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         """End attempts and claim what may start, in one transaction.
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
-        stored. A worker that is not known, because it was taken for dead, claims nothing.
+        stored. Then what was claimed, or why nothing could be: the endings are stored all the same. Raises
+        when nothing was written. A worker that is not known, because it was taken for dead, claims nothing.
         """
         ...
 

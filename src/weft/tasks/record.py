@@ -163,5 +163,9 @@ MAX_METHOD_CHARACTERS = 255
 
 def method_of(task: Task) -> str:
     """The executor the task names, in a form that every store can index; empty when it names none."""
-    method = str((task.schemas or {}).get("method", ""))
+    return indexed_method(str((task.schemas or {}).get("method", "")))
+
+
+def indexed_method(method: str) -> str:
+    """The name of an executor in a form that every store can index."""
     return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")

@@ -13,32 +13,41 @@ from weft.tasks.record import Status
 _BROKEN = frozenset({Status.FAILED, Status.CANCELLED})
 
 
-class FlowSummary(Struct, frozen=True):
+class FlowSummary(Struct, frozen=True, omit_defaults=True):
     """The flow's root, its status as a whole, how many tasks are in each status, how many can never start."""
 
     root_id: TaskId
     status: Status
     counts: dict[str, int]
     blocked: int
+    scheduled: int = 0
+    """Pending tasks that wait for a schedule, their own or of one they depend on, and are not blocked."""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing of it can go on by itself: no task is in progress, and none may yet start."""
-        return not self.counts.get(Status.IN_PROGRESS) and self.counts.get(Status.PENDING, 0) == self.blocked
+        waiting = self.blocked + self.scheduled
+        return not self.counts.get(Status.IN_PROGRESS) and self.counts.get(Status.PENDING, 0) == waiting
 
 
 def summarize(flow: Flow) -> FlowSummary:
     """The summary of a flow."""
-    return summary_of(flow.root.id, Counter(task.status for task in flow), len(blocked(flow)))
+    stuck = blocked(flow)
+    return summary_of(
+        flow.root.id, Counter(task.status for task in flow), len(stuck), len(scheduled(flow) - stuck)
+    )
 
 
-def summary_of(root_id: TaskId, counts: Mapping[str, int], blocked_tasks: int) -> FlowSummary:
+def summary_of(
+    root_id: TaskId, counts: Mapping[str, int], blocked_tasks: int, scheduled_tasks: int
+) -> FlowSummary:
     """The summary of a flow whose tasks have been counted."""
     return FlowSummary(
         root_id=root_id,
         status=_overall(counts),
         counts={status.value: counts[status] for status in Status if counts.get(status)},
         blocked=blocked_tasks,
+        scheduled=scheduled_tasks,
     )
 
 
@@ -56,6 +65,17 @@ def blocked(flow: Flow) -> set[TaskId]:
             for dependency in task.dependencies
         )
     ]
+    return _with_all_that_waits(flow, first)
+
+
+def scheduled(flow: Flow) -> set[TaskId]:
+    """The pending tasks that wait for a schedule, their own or that of one they depend on."""
+    return _with_all_that_waits(
+        flow, [task.id for task in flow if task.status is Status.PENDING and task.schedule_enabled]
+    )
+
+
+def _with_all_that_waits(flow: Flow, first: list[TaskId]) -> set[TaskId]:
     waiting = {
         task_id: [dependent for dependent in dependents if flow[dependent].status is Status.PENDING]
         for task_id, dependents in flow.dependents.items()

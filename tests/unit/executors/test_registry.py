@@ -35,6 +35,17 @@ def test_ids_are_unique(registry: ExecutorRegistry) -> None:
         registry.register(Noop())
 
 
+@pytest.mark.parametrize("seconds", ["5", None, float("nan"), -1, True])
+def test_a_time_to_let_go_that_is_no_number_of_seconds_is_refused(
+    registry: ExecutorRegistry, seconds: Any
+) -> None:
+    made = type("Slow", (), {"let_go_seconds": seconds, "execute": lambda self, inputs: None})
+
+    with pytest.raises(TypeError, match="executor 'slow': let_go_seconds must be a number of seconds"):
+        registry.executor("slow")(made)
+    assert registry.find("slow") is None
+
+
 def test_an_unknown_method_is_named_with_the_nearest_known() -> None:
     with pytest.raises(UnknownExecutor, match=r"'comand' .*did you mean 'command'\?") as caught:
         built_in_registry().get("comand")

@@ -1,8 +1,10 @@
 """How a flow stands as a whole."""
 
+import msgspec
 import pytest
 
 from tests.builders import a_flow, completed, in_status, named, with_task
+from tests.schedules import HOURLY
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, evolve
 from weft.tasks.summary import blocked, summarize
@@ -109,3 +111,22 @@ def test_a_flow_is_over_when_nothing_of_it_can_go_on(statuses: str, is_over: boo
     flow = with_status(a_flow("a", {"name": "b", "dependencies": ["a"]}), a=a, b=b)
 
     assert summarize(flow).is_over is is_over
+
+
+def test_a_flow_is_over_when_the_rest_of_it_waits_for_a_schedule() -> None:
+    flow = with_status(
+        a_flow(
+            "a",
+            {"name": "b", **HOURLY},
+            {"name": "c", "dependencies": ["b"]},
+            {"name": "d", "dependencies": ["c", "e"]},
+            "e",
+        ),
+        a=Status.COMPLETED,
+        e=Status.FAILED,
+    )
+
+    summary = summarize(flow)
+
+    assert (summary.blocked, summary.scheduled, summary.is_over) == (1, 2, True)
+    assert msgspec.to_builtins(summarize(a_flow("a"))).keys() == {"root_id", "status", "counts", "blocked"}

@@ -27,18 +27,19 @@ async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
     flows = [flow for flow in wanted.flows if is_stored_form(flow)]
     if not flows:
         return Outlook()
-    claimed = await _claim(connection, wanted, flows) if wanted.slots > 0 else ()
+    claimed, left = await _claim(connection, wanted, flows) if wanted.slots > 0 else ((), frozenset())
     for one in claimed:
         facts = claim_facts(one.claim)
         entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, wanted.now, facts))
-    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows)
-    return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at))
+    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, wanted.now)
+    return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at), left_to_others=left)
 
 
 async def _claim(
     connection: asyncpg.Connection, wanted: Wanted, flows: Sequence[TaskId]
-) -> tuple[Claimed, ...]:
-    rows = await connection.fetch(
+) -> tuple[tuple[Claimed, ...], frozenset[str]]:
+    """What was claimed, and the methods that are left to other workers."""
+    found = await connection.fetch(
         _SQL["claim_tasks"],
         flows,
         wanted.worker,
@@ -46,9 +47,11 @@ async def _claim(
         wanted.slots,
         list(wanted.free.keys()),
         list(wanted.free.values()),
+        None if wanted.methods is None else list(wanted.methods),
     )
+    rows = [row for row in found if row[0] is not None]
     tasks = await tasks_of([row[:_WIDTH] for row in rows])
-    return tuple(
+    claimed = tuple(
         Claimed(
             Claim(task.id, row[_WIDTH], wanted.worker, task.task_tree_id or task.id, task.user_id),
             task,
@@ -56,6 +59,7 @@ async def _claim(
         )
         for task, row in zip(tasks, rows, strict=True)
     )
+    return claimed, frozenset(found[0][-1] or ())
 
 
 async def run_flow(connection: asyncpg.Connection, entry: Entry) -> None:

@@ -64,7 +64,6 @@ _BY_CLASS: dict[str, type[WeftError]] = {
 }
 # Bad values and broken constraints: the fault of one request; everything else concerns the whole server.
 _CLASSES_OF_ONE_REQUEST = {"22", "23"}
-_OF_ONE_REQUEST = (WeftError, TypeError, ValueError, OverflowError)  # and what the driver cannot encode
 
 LOST: tuple[type[Exception], ...] = (
     asyncpg.InterfaceError,
@@ -105,10 +104,11 @@ def reason(error: Exception) -> str:
 
 
 def is_of_one_request(error: Exception) -> bool:
-    """Whether the error is about the values of one request, so that others may go on without it."""
+    """Whether others may go on without the request: the error is not of the server or the connection."""
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "")[:2] in _CLASSES_OF_ONE_REQUEST
-    return isinstance(error, _OF_ONE_REQUEST)
+    # What the driver cannot encode is a ValueError, too.
+    return isinstance(error, ValueError) or not isinstance(error, LOST)
 
 
 async def connect_writer(url: str) -> asyncpg.Connection:

@@ -82,10 +82,10 @@ class PostgresqlStore(GroupedWrites):
                 rows = await connection.fetch(
                     _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
                 )
-                blocked = await connection.fetchval(_SQL["count_blocked"], root_id)
+                (waiting,) = await connection.fetch(_SQL["count_waiting"], root_id)
         if not rows:
             raise TaskNotFound(task_id=root_id)
-        return summary_of(root_id, {row["status"]: row["count"] for row in rows}, blocked)
+        return summary_of(root_id, {row["status"]: row["count"] for row in rows}, *waiting)
 
     async def due_schedules(
         self, *, now: datetime, limit: int, after: DueSchedule | None = None

@@ -7,9 +7,10 @@ from typing import Any
 import asyncpg
 
 from weft.errors import WeftError
-from weft.store.errors import StoreError
+from weft.store.errors import StoreError, refusal_of
 from weft.store.postgresql.attempts import apply_attempts
 from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
+from weft.store.postgresql.connection import is_of_one_request, reason
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
@@ -44,6 +45,21 @@ async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> Non
     events = list(chain.from_iterable(entry.events for entry in entries))
     if events:
         await connection.copy_records_to_table("events", columns=EVENT_COLUMNS, records=events)
+
+
+async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Like `apply`, at the price of a savepoint each: one that fails leaves no trace."""
+    for entry in entries:
+        await connection.execute("SAVEPOINT request")
+        try:
+            await apply(connection, [entry])
+        except Exception as error:
+            if not is_of_one_request(error):
+                raise
+            await connection.execute("ROLLBACK TO request")
+            is_of_driver = isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
+            entry.outcome = refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
+        await connection.execute("RELEASE request")
 
 
 def _way(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]:

@@ -1,21 +1,30 @@
 """The one connection that writes, and its transactions: a group of requests each."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import asyncpg
 
+from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.settings import shown_location
 from weft.store.errors import StoreError
-from weft.store.postgresql.connection import CLOSE_TIMEOUT_SECONDS, LOST, connect_writer, translated_errors
+from weft.store.postgresql.connection import (
+    CLOSE_TIMEOUT_SECONDS,
+    LOST,
+    connect_writer,
+    is_of_one_request,
+    translated_errors,
+)
 from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.transaction import apply
+from weft.store.postgresql.transaction import apply, apply_apart
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 
 _SQL = load_queries("postgresql")
+
+Apply = Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]
 
 
 class Writer:
@@ -32,30 +41,30 @@ class Writer:
         Raises when nothing was committed, or when the connection was lost in the commit and nobody knows. A
         second try spoils nothing, but only conditional writes notice it: a copy may be made twice.
 
-        When one comes upon a record that cannot be read, which somebody else must have written, nothing of
-        the group is kept and each is tried alone: the others must not fail with it.
+        When one request fails by itself, nothing of the group is kept and it is written anew with each in a
+        savepoint of its own: the others must not fail with it.
         """
-        try:
-            return await self._commit_group(requests)
-        except ValueError as error:
-            if len(requests) == 1:
-                return [StoreError(f"a record cannot be read: {error}")]
-            return [(await self.commit([request]))[0] for request in requests]
-
-    async def _commit_group(self, requests: Sequence[Request]) -> list[Any]:
         with translated_errors(self._location):
-            connection = await self._begin()
-            entries = [Entry(request) for request in requests]
             try:
-                reach(STORE_BEGAN)
-                await apply(connection, entries)
-                reach(STORE_APPLIED)
-                await _commit(connection)
-            except BaseException:
-                await _roll_back(connection)
-                raise
-            reach(STORE_COMMITTED)
-            return [entry.outcome for entry in entries]
+                return await self._commit_group(requests, apply)
+            except Exception as error:
+                if isinstance(error, WeftError) or not is_of_one_request(error):
+                    raise
+            return await self._commit_group(requests, apply_apart)
+
+    async def _commit_group(self, requests: Sequence[Request], apply: Apply) -> list[Any]:
+        connection = await self._begin()
+        entries = [Entry(request) for request in requests]
+        try:
+            reach(STORE_BEGAN)
+            await apply(connection, entries)
+            reach(STORE_APPLIED)
+            await _commit(connection)
+        except BaseException:
+            await _roll_back(connection)
+            raise
+        reach(STORE_COMMITTED)
+        return [entry.outcome for entry in entries]
 
     async def close(self) -> None:
         """Let go of the connection."""

@@ -30,28 +30,57 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     now = micros(wanted.now)
     seen = {flow: writing.execute(_OUTLOOK, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
     flows = [flow for flow, row in seen.items() if row is not None and row[0]]
+    others = _Others(writing, wanted, now)
     free = dict(wanted.free)
-    given_back = _given_back(writing, [flow for flow in flows if seen[flow][1]])
+    given_back = _given_back(writing, [flow for flow in flows if seen[flow][1]], others)
     rows = _within_limits(given_back, free, wanted.slots)
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
-        rows += _within_limits(_ready(writing, flows, free, slots, now), free, slots)
+        rows += _within_limits(_ready(writing, flows, free, slots, now, others), free, slots)
     # All are read before the first is written: one that cannot be must not leave others claimed by nobody.
     tasks = [task_of(row[:_WIDTH]) for row in rows]
     writing.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
     claimed = tuple(_claimed(writing, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
-    return Outlook(claimed=claimed, next_ready_at=None if next_ready_at is None else moment(next_ready_at))
+    return Outlook(
+        claimed=claimed,
+        next_ready_at=None if next_ready_at is None else moment(next_ready_at),
+        left_to_others=frozenset(others.left),
+    )
 
 
-def _given_back(writing: Writing, flows: Sequence[TaskId]) -> list[Any]:
+class _Others:
+    """The methods that are left to other workers: unknown to this one, as long as another lives."""
+
+    def __init__(self, writing: Writing, wanted: Wanted, now: int) -> None:
+        self._writing = writing
+        self._wanted = wanted
+        self._now = now
+        self._are_alive: bool | None = None
+        self.left: set[str] = set()
+
+    def have(self, method: str) -> bool:
+        """Whether the method is left to them; whether there are any is asked only if it is unknown."""
+        known = self._wanted.methods
+        if known is None or method in known:
+            return False
+        if self._are_alive is None:
+            row = self._writing.execute(SQL["has_other_workers"], (self._wanted.worker, self._now)).fetchone()
+            self._are_alive = bool(row[0])
+        if self._are_alive:
+            self.left.add(method)
+        return self._are_alive
+
+
+def _given_back(writing: Writing, flows: Sequence[TaskId], others: _Others) -> list[Any]:
     """The tasks that nobody works on any more."""
-    found = [row for flow in flows for row in writing.execute(_GIVEN_BACK, (flow,))]
+    rows = (row for flow in flows for row in writing.execute(_GIVEN_BACK, (flow,)).fetchall())
+    found = [row for row in rows if not others.have(row[_METHOD])]
     return sorted(found, key=_place) if len(flows) > 1 else found
 
 
 def _ready(
-    writing: Writing, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int
+    writing: Writing, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int, others: _Others
 ) -> list[Any]:
     """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
     found: list[Any] = []
@@ -59,7 +88,7 @@ def _ready(
     for flow in flows:
         for (method,) in writing.execute(_METHODS, (flow,)).fetchall():
             limit = min(slots, free.get(method, slots))
-            if limit > 0:
+            if limit > 0 and not others.have(method):
                 found += writing.execute(_READY, (flow, method, now, limit)).fetchall()
                 questions += 1
     return sorted(found, key=_place) if questions > 1 else found

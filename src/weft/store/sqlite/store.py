@@ -93,7 +93,7 @@ class SqliteStore(GroupedWrites):
             if not counts:
                 raise TaskNotFound(task_id=root_id)
             return summary_of(
-                root_id, counts, connection.execute(_SQL["count_blocked"], (root_id,)).fetchone()[0]
+                root_id, counts, *connection.execute(_SQL["count_waiting"], (root_id,)).fetchone()
             )
 
         return await self._read(read)

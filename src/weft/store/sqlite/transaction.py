@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
-from weft.store.errors import StoreError
+from weft.store.errors import refusal_of
 from weft.store.protocol import Ending, Wanted
 from weft.store.requests import (
     AddWorker,
@@ -44,26 +44,34 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
 
 
 _OF_ONE_REQUEST = (
-    OverflowError,
-    TypeError,
-    ValueError,
     sqlite3.DataError,
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
-"""What a value that SQLite cannot hold, or a broken constraint, is told with: the fault of one request."""
+"""What SQLite tells a broken constraint with, or a value that it cannot hold: the fault of one request."""
 
 
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
+    try:
+        return _commit(connection, requests, _apply_together)
+    except Exception as error:
+        if not _is_of_one_request(error):
+            raise
+    # Once more from the start: the others must not fail with the one, which may have written half of it.
+    return _commit(connection, requests, _apply_apart)
+
+
+def _commit(
+    connection: sqlite3.Connection,
+    requests: Sequence[Request],
+    apply: Callable[[sqlite3.Connection, Sequence[Request]], list[Any]],
+) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         reach(STORE_BEGAN)
-        writing = Writing(connection)
-        outcomes = [_apply(writing, request) for request in requests]
-        writing.release_dependents()
-        writing.write_events()
+        outcomes = apply(connection, requests)
         reach(STORE_APPLIED)
         connection.execute("COMMIT")
     except BaseException:
@@ -74,8 +82,32 @@ def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) ->
     return outcomes
 
 
+def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
+    writing = Writing(connection)
+    outcomes = [_apply(writing, request) for request in requests]
+    writing.release_dependents()
+    writing.write_events()
+    return outcomes
+
+
+def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
+    """Like `_apply_together`, at the price of a savepoint each: one that fails leaves no trace."""
+    outcomes: list[Any] = []
+    for request in requests:
+        connection.execute("SAVEPOINT request")
+        try:
+            outcomes += _apply_together(connection, [request])
+        except Exception as error:
+            if not _is_of_one_request(error):
+                raise
+            connection.execute("ROLLBACK TO request")
+            outcomes.append(_refusal(error))
+        connection.execute("RELEASE request")
+    return outcomes
+
+
 def _apply(writing: Writing, request: Request) -> Any:
-    """The request's value, or the error that it alone ends with."""
+    """The request's value, or the error that it alone ends with and that wrote nothing."""
     kind = type(request)
     if kind is not Ending:
         writing.release_dependents()
@@ -83,5 +115,17 @@ def _apply(writing: Writing, request: Request) -> Any:
         return _APPLY[kind](writing, request)
     except WeftError as error:
         return error
-    except _OF_ONE_REQUEST as error:
-        return StoreError(f"the store refuses it: {error}")
+    except Exception as error:
+        # An operation has a savepoint of its own, and what it is given comes from outside.
+        if kind is not Operate or not _is_of_one_request(error):
+            raise
+        return _refusal(error)
+
+
+def _is_of_one_request(error: Exception) -> bool:
+    """Whether others may go on without the request: the error is not of the file or the connection."""
+    return not isinstance(error, sqlite3.Error) or isinstance(error, _OF_ONE_REQUEST)
+
+
+def _refusal(error: Exception) -> WeftError:
+    return refusal_of(error, reason=str(error), is_of_driver=isinstance(error, sqlite3.Error))

@@ -32,7 +32,9 @@ SELECT is_running FROM tasks WHERE id = $1;
 -- The methods of the ready tasks are found by one look-up in the index each, however many tasks there are, and
 -- each is asked for its next tasks on its own, since each has its limit: nothing is sorted but what these give.
 -- A worker that is not known was taken for dead: what it claimed now, nobody would ever give back.
--- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them
+-- Methods that it does not know are left to another worker that lives; each row, of which there is at least one, ends
+-- with those methods.
+-- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them, $7 methods known or null
 WITH RECURSIVE flows (root) AS (
     SELECT id FROM tasks
     WHERE id = ANY ($1::uuid[]) AND is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2)
@@ -51,6 +53,10 @@ methods (root, method) AS (
     ) FROM methods WHERE methods.method IS NOT NULL
 ),
 free (method, slots) AS (SELECT * FROM unnest($5::text[], $6::bigint[])),
+others (are_alive) AS (  -- those before and those after it, which the index finds
+    SELECT EXISTS (SELECT FROM workers WHERE workers.id < $2 AND workers.lease_until >= $3)
+        OR EXISTS (SELECT FROM workers WHERE workers.id > $2 AND workers.lease_until >= $3)
+),
 given_back AS (
     SELECT found.id, found.method
     FROM (
@@ -62,7 +68,8 @@ given_back AS (
         ) AS task
     ) AS found
     LEFT JOIN free ON free.method = found.method
-    WHERE free.slots IS NULL OR found.place <= free.slots
+    WHERE (free.slots IS NULL OR found.place <= free.slots)
+      AND ($7::text[] IS NULL OR found.method = ANY ($7) OR NOT (SELECT are_alive FROM others))
     ORDER BY found.priority, found.seq LIMIT $4
 ),
 offered AS (
@@ -79,6 +86,7 @@ offered AS (
           AND (task.ready_at IS NULL OR task.ready_at <= $3)
         ORDER BY task.priority, task.seq LIMIT greatest(0, least($4, free.slots - coalesce(taken.slots, 0)))
     ) AS found
+    WHERE $7::text[] IS NULL OR methods.method = ANY ($7) OR NOT (SELECT are_alive FROM others)
 ),
 ready AS (
     SELECT id FROM offered
@@ -92,16 +100,31 @@ claimed AS (
     FROM chosen WHERE id = chosen_id
     RETURNING {columns}, attempt, failures, losses, last_error, turn, seq
 )
-SELECT * FROM claimed ORDER BY turn, priority, seq;
+SELECT claimed.*, unknown.methods
+FROM (
+    SELECT array_agg(method) AS methods FROM (
+        SELECT method FROM methods
+        UNION ALL
+        SELECT task.method FROM flows CROSS JOIN LATERAL (
+            SELECT method FROM tasks
+            WHERE task_tree_id = flows.root AND status = 'in_progress' AND worker IS NULL
+        ) AS task
+    ) AS could_start
+    WHERE NOT method = ANY ($7::text[]) AND (SELECT are_alive FROM others)
+) AS unknown
+LEFT JOIN claimed ON true
+ORDER BY turn, priority, seq;
 
 -- name: next_ready_at
--- $1 roots
+-- When the next delayed task of the flows that the worker may run can start: a time to come, since what is past
+-- and was not claimed waits for something else. $1 roots, $2 worker, $3 now
 SELECT min(found.ready_at)
-FROM unnest($1::uuid[]) AS flows (root)
+FROM tasks AS flow
 CROSS JOIN LATERAL (
     SELECT min(ready_at) AS ready_at FROM tasks
-    WHERE task_tree_id = flows.root AND status = 'pending' AND ready_at IS NOT NULL
-) AS found;
+    WHERE task_tree_id = flow.id AND status = 'pending' AND ready_at > $3
+) AS found
+WHERE flow.id = ANY ($1::uuid[]) AND flow.is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2);
 
 -- name: add_worker
 -- Again, too: the answer to the first time may have been lost.

@@ -73,8 +73,9 @@ SELECT id FROM tasks WHERE id = ANY ($1::uuid[]);
 SELECT status, count(*) FROM tasks
 WHERE task_tree_id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3) GROUP BY status;
 
--- name: count_blocked
--- Pending tasks that can never start: see `weft.tasks.summary.blocked`. $1 root
+-- name: count_waiting
+-- Pending tasks that can never start, and those of the others that wait for a schedule: see `weft.tasks.summary`.
+-- $1 root
 WITH RECURSIVE blocked (id) AS (
     SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
     WHERE tasks.task_tree_id = $1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
@@ -82,8 +83,18 @@ WITH RECURSIVE blocked (id) AS (
     SELECT dependents.task_id FROM blocked
     JOIN tasks ON tasks.id = blocked.id AND tasks.status = 'pending'
     JOIN dependents ON dependents.dependency_id = blocked.id
+),
+scheduled (id) AS (
+    SELECT id FROM tasks WHERE task_tree_id = $1 AND status = 'pending' AND schedule_enabled
+    UNION
+    SELECT dependents.task_id FROM scheduled
+    JOIN dependents ON dependents.dependency_id = scheduled.id
+    JOIN tasks ON tasks.id = dependents.task_id AND tasks.status = 'pending'
 )
-SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending';
+SELECT
+    (SELECT count(*) FROM blocked JOIN tasks ON tasks.id = blocked.id WHERE tasks.status = 'pending') AS blocked,
+    (SELECT count(*) FROM scheduled WHERE NOT EXISTS (SELECT FROM blocked WHERE blocked.id = scheduled.id))
+        AS scheduled;
 
 -- name: due_schedules
 -- Those that come after a due time and id, both null for the first. $1 now, $2 limit, $3 due time, $4 id

@@ -72,6 +72,10 @@ DELETE FROM workers WHERE id = ?1;
 -- name: list_workers
 SELECT id FROM workers ORDER BY id;
 
+-- name: has_other_workers
+-- ?1 worker, ?2 now
+SELECT EXISTS (SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2);
+
 -- name: dead_workers
 -- Also those that went on to claim tasks after they were taken for dead: no lease covers these claims.
 SELECT id FROM workers WHERE lease_until < ?1

@@ -71,8 +71,8 @@ SELECT 1 FROM tasks WHERE id = ?;
 SELECT status, count(*) FROM tasks
 WHERE task_tree_id = :root AND (:everyone OR user_id IS :user_id) GROUP BY status;
 
--- name: count_blocked
--- Pending tasks that can never start: see `weft.tasks.summary.blocked`.
+-- name: count_waiting
+-- Pending tasks that can never start, and those of the others that wait for a schedule: see `weft.tasks.summary`.
 WITH RECURSIVE blocked (seq) AS (
     SELECT dependents.dependent FROM tasks JOIN dependents ON dependents.dependency = tasks.seq
     WHERE tasks.task_tree_id = ?1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
@@ -80,8 +80,17 @@ WITH RECURSIVE blocked (seq) AS (
     SELECT dependents.dependent FROM blocked
     JOIN tasks ON tasks.seq = blocked.seq AND tasks.status = 'pending'
     JOIN dependents ON dependents.dependency = blocked.seq
+),
+scheduled (seq) AS (
+    SELECT seq FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND schedule_enabled = 1
+    UNION
+    SELECT dependents.dependent FROM scheduled
+    JOIN dependents ON dependents.dependency = scheduled.seq
+    JOIN tasks ON tasks.seq = dependents.dependent AND tasks.status = 'pending'
 )
-SELECT count(*) FROM blocked JOIN tasks ON tasks.seq = blocked.seq WHERE tasks.status = 'pending';
+SELECT
+    (SELECT count(*) FROM blocked JOIN tasks ON tasks.seq = blocked.seq WHERE tasks.status = 'pending'),
+    (SELECT count(*) FROM scheduled WHERE seq NOT IN (SELECT seq FROM blocked));
 
 -- name: due_schedules
 -- Those that come after a due time and id. ?1 now, ?2 limit, ?3 due time, ?4 id
