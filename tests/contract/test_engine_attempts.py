@@ -117,17 +117,18 @@ class SaysNothing(Exception):
         return None  # type: ignore[return-value] # noqa: PLE0307 - that is its fault
 
 
-class WithoutMessage(WeftError):
-    """An error of ours, as somebody else may derive it."""
+def without_message() -> WeftError:
+    """An error of ours, as a class that does not call our constructor would make it."""
+    error = WeftError("forgotten")
+    del error.message
+    return error
 
-    def __init__(self) -> None:
-        pass
 
+class Undecided:
+    """What is neither true nor false, as an array of numbers is."""
 
-class OddlyPermanent(ExecutionFailed):
-    """An error that does not even know whether it is for good."""
-
-    is_permanent = property(lambda self: 1 / 0, lambda self, value: None)
+    def __bool__(self) -> bool:
+        raise ValueError("undecided")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ class OddlyPermanent(ExecutionFailed):
         (lambda: WeftError(404), "404"),  # type: ignore[arg-type]
         (Unspeakable, "Unspeakable"),
         (SaysNothing, "SaysNothing"),
-        (WithoutMessage, "WithoutMessage"),
+        (without_message, "WeftError: forgotten"),
     ],
 )
 async def test_an_error_that_cannot_be_put_into_words_fails_the_task_and_is_retried(
@@ -168,7 +169,7 @@ async def test_an_error_that_the_engine_cannot_judge_fails_the_task_for_good(ben
     async def run(work: Work) -> None:
         nonlocal count
         count += 1
-        raise OddlyPermanent("odd")
+        raise ExecutionFailed("odd", is_permanent=Undecided())  # type: ignore[arg-type]
 
     bench.executor("run", run)
     flow = await bench.run(task("a", "run", params={"retry": {"attempts": 2, "delay": 0.0}}))

@@ -7,7 +7,15 @@ import asyncpg
 
 from weft.errors import WeftError
 from weft.settings import shown_location
-from weft.store.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+from weft.store.errors import (
+    NotAStore,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+    refusal_of,
+)
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 """A server that is there answers in milliseconds, one on another continent in a second."""
@@ -109,6 +117,12 @@ def is_of_one_request(error: Exception) -> bool:
         return (error.sqlstate or "")[:2] in _CLASSES_OF_ONE_REQUEST
     # What the driver cannot encode is a ValueError, too.
     return isinstance(error, ValueError) or not isinstance(error, LOST)
+
+
+def refusal(error: Exception) -> WeftError:
+    """The outcome of a request that alone ends with the error."""
+    is_of_driver = isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
+    return refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
 
 
 async def connect_writer(url: str) -> asyncpg.Connection:

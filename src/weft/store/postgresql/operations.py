@@ -13,7 +13,7 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError, TaskExists
 from weft.store.postgresql.changes import write_changes
-from weft.store.postgresql.connection import is_of_one_request, reason
+from weft.store.postgresql.connection import is_of_one_request, reason, refusal
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.reading import read_flow, read_tasks, read_with_unfinished_runs
 from weft.store.postgresql.rows import EventRow, event_row
@@ -103,8 +103,8 @@ def _decide(entry: Entry, found: Found) -> _Decided | None:
     try:
         decision = entry.request.operation.decide(found)
         return _Decided(entry, decision, [event_row(event) for event in decision.changes.events])
-    except WeftError as error:
-        entry.outcome = error
+    except Exception as error:
+        entry.outcome = refusal(error)  # nothing is read or written here: whatever it is, it is its own
         return None
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import asyncpg
 
 from weft.errors import WeftError
-from weft.store.errors import StoreError, refusal_of
+from weft.store.errors import StoreError
 from weft.store.postgresql.attempts import apply_attempts
 from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
-from weft.store.postgresql.connection import is_of_one_request, reason
+from weft.store.postgresql.connection import is_of_one_request, refusal
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
@@ -57,8 +57,7 @@ async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) 
             if not is_of_one_request(error):
                 raise
             await connection.execute("ROLLBACK TO request")
-            is_of_driver = isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
-            entry.outcome = refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
+            entry.outcome = refusal(error)
         await connection.execute("RELEASE request")
 
 
