@@ -7,7 +7,13 @@ import msgspec
 from msgspec import Struct
 
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.context import ArgumentsEnv, context_payload, inner_env
+from weft.evaluator.context import (
+    ArgumentsEnv,
+    arguments_of,
+    context_payload,
+    inner_env,
+    relevant_inputs,
+)
 from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError
@@ -26,6 +32,8 @@ from weft.language.tree import FunctionCall, Node, Reference, TaskNode
 TITLE_CHARACTERS = 60
 """How much of a description stands for a step in the notes."""
 
+_NONE: frozenset[str] = frozenset()
+
 
 class Entered(Struct, frozen=True):
     """A task that has begun: its inputs are evaluated."""
@@ -35,6 +43,9 @@ class Entered(Struct, frozen=True):
     inner: Env
     """Where the names inside it are looked up."""
     inputs: dict[str, Any]
+    """The arguments of the template whose body the task is, then its own inputs."""
+    own: dict[str, Any]
+    """The inputs that are written on the task itself."""
     template: str | None
     """The template whose body the task is."""
 
@@ -52,9 +63,17 @@ class TaskCode:
 
     def enter(self, env: Env) -> Entered:
         """Evaluate the inputs where the task stands, and open its scope."""
-        inputs = self._inputs.evaluate(env)
+        own = self._inputs.evaluate(env)
+        inputs = {**arguments_of(env), **own}
         template = env.template if isinstance(env, ArgumentsEnv) else None
-        return Entered(env, inner_env(env, self.settings, inputs), inputs, template)
+        inner = inner_env(env, self.settings, own, self.withheld(inputs, own))
+        return Entered(env, inner, inputs, own, template)
+
+    def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
+        """The inputs that are no context of the tasks inside: those a subset leaves out."""
+        if self.settings.inherit_context != "subset":
+            return _NONE
+        return frozenset(inputs).difference(relevant_inputs(self.node, inputs))
 
     def leave(self, entered: Entered, result: TaskResult) -> TaskResult:
         """The finished result; its slot is bound where the task stands."""

@@ -45,8 +45,8 @@ def _missing_field(node: TaskNode) -> str | None:
         return "a task needs instructions or a description: what is asked of the model"
     if isinstance(node, Sequential) and not node.steps:
         return "a sequential task needs at least one step"
-    if isinstance(node, Reduce) and node.reduction_task is None:
-        return "a reduce task needs a reduction_task"
+    if isinstance(node, Reduce) and (node.inner_task is None or node.reduction_task is None):
+        return "a reduce task needs an inner_task and a reduction_task"
     if isinstance(node, DirectorEvaluatorLoop):
         if node.director is None:
             return "a director_evaluator_loop needs a director"

@@ -49,6 +49,7 @@ def after(shape: str, condition: str) -> str:
         (Atomic(), "missing-field"),
         (Sequential(), "missing-field"),
         (Reduce(inner_task=TASK), "missing-field"),
+        (Reduce(reduction_task=TASK), "missing-field"),
         (DirectorEvaluatorLoop(evaluator=TASK), "missing-field"),
         (DirectorEvaluatorLoop(director=TASK), "missing-field"),
         (DirectorEvaluatorLoop(director=TASK, evaluator=TASK, max_iterations=0), "bad-value"),
@@ -89,6 +90,8 @@ ACCEPTED = [
     "(template t (n) (if (> n 0) (t (- n 1)) nil)) (t 1)",
     '(deftask t (a) :instructions "x" :inputs ((a "text")))',
     '(deftask t (a) :instructions "x" :input-source a)',
+    '(deftask t (a) :instructions "{{a}}" :inputs ((b 1)) :relevance ((a true) (b false)))',
+    '(deftask t (a) :instructions "x" :input-source a :relevance ((input true)))',
     '(deftask t () :instructions "x" :returns "object" :output "json" :schema "object")',
     '(deftask t () :instructions "x" :returns "object")',
 ]
@@ -157,6 +160,16 @@ REFUSED = [
         '(template t () 1) (task :ref "t" :model "local:auto")',
         "bad-value",
         "fields on a reference are for single tasks, and the body of t is none: model",
+    ),
+    (
+        '(deftask t (style) :instructions "{{style}}" :relevance ((styl true)))',
+        "unbound-name",
+        "context_relevance names 'styl', which is no input of the task; did you mean 'style'?",
+    ),
+    (
+        '(let ((a 1)) (task :instructions "{{a}}" :relevance ((a true))))',
+        "unbound-name",
+        "context_relevance names 'a', which is no input of the task",
     ),
     ('(task :instructions "x" :tools ("system:write"))', "unknown-tool", "there is no tool 'system:write'"),
     (
