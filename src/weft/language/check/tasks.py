@@ -182,6 +182,8 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     for name in LOOP_NAMES:
         walk.bind(name, node.span, inner)
+    if node.script is not None:
+        leave(walk, node.script, inner)  # bound from the beginning, as the names above
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)
