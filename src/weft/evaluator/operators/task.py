@@ -26,6 +26,7 @@ from weft.evaluator.results import ResourceExhaustion, TaskResult
 from weft.language.context import ContextKind, merged_context
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
+from weft.language.request_fields import misplaced_fields
 from weft.language.spans import Span
 from weft.language.tree import FunctionCall, Node, Reference, TaskNode
 
@@ -57,6 +58,9 @@ class TaskCode:
         self.compiler = compiler
         self.node = node
         self.kind = kind
+        misfit = misplaced_fields(node)
+        if misfit is not None:
+            raise refuse(node.span, "bad-value", misfit)
         self.settings = merged_context(kind, node.context, node.span)
         self.shape = output_shape(compiler, node)
         self._inputs = Inputs(compiler, node)

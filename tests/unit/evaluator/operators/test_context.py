@@ -326,6 +326,20 @@ async def test_settings_for_a_template_that_is_no_single_task_are_refused() -> N
     assert "no single task" in error.message
 
 
+@pytest.mark.parametrize("keyword", ['files (list "a.py")', "history (dict :use true)"])
+async def test_settings_of_requests_are_refused_for_a_composite(keyword: str) -> None:
+    program = f'(template t () (sequential (task :instructions "a"))) (t :{keyword})'
+    error = await failure_of(program, InMemoryEffects())
+
+    assert error.problem.code == "bad-value"
+    assert "for atomic tasks, and this is a sequential task" in error.message
+
+
+async def test_a_composite_with_fields_of_a_request_is_not_run() -> None:
+    with pytest.raises(InvalidProgram, match="system is for atomic tasks"):
+        await evaluate('(sequential :system "s" (task :instructions "a"))', InMemoryEffects())
+
+
 async def test_a_parameter_comes_before_a_setting_of_its_name() -> None:
     effects = InMemoryEffects(["x"])
     await evaluate('(deftask f (files) :instructions "{{files}}") (f :files "mine")', effects)
