@@ -26,7 +26,7 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
     them are listed.
 
-    `max_depth` of a task is checked and kept only: it bounds subtasks that a task spawns, and comes with them.
+    `max_depth` of a task is only checked and kept: it bounds subtasks that a task spawns; it comes with them.
     """
     # Imported here: `weft check --help` must not pay for it.
     from weft.cli.output import print_json
