@@ -52,6 +52,7 @@ class TaskOptions(TypedDict, total=False):
     tools: Sequence[str]
     timeout: float
     max_depth: int
+    """Of spawned subtasks; no effect until they are there."""
     reuse: bool
     manual_xml: bool
     disable_reparsing: bool

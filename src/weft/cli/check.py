@@ -25,6 +25,8 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
     templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
     them are listed.
+
+    `max_depth` of a task is only checked and kept: it bounds subtasks that a task spawns; it comes with them.
     """
     # Imported here: `weft check --help` must not pay for it.
     from weft.cli.output import print_json

@@ -25,6 +25,18 @@ class ArgumentsEnv(Env):
         self.template = template
 
 
+class TaskEnv(Env):
+    """The environment inside a task: its inputs, and what its parts bind."""
+
+    __slots__ = ("withheld",)
+
+    def __init__(self, inputs: Mapping[str, Any], outer: Env, withheld: frozenset[str]) -> None:
+        super().__init__(outer=outer)
+        self.update(inputs)
+        self.withheld = withheld
+        """Names that are not handed down as context to the tasks inside, from here or from further out."""
+
+
 def global_env(env: Env) -> Env:
     """The outermost environment: library, built-ins and what the program was given."""
     while env.outer is not None:
@@ -32,15 +44,22 @@ def global_env(env: Env) -> Env:
     return env
 
 
-def inner_env(env: Env, settings: ContextManagement, inputs: Mapping[str, Any]) -> Env:
+def inner_env(
+    env: Env, settings: ContextManagement, inputs: Mapping[str, Any], withheld: frozenset[str]
+) -> TaskEnv:
     """Where the names inside a task are looked up: its inputs, then what it inherits.
 
     The parameters of a template are its body's own, whatever the body inherits.
     """
     is_own = settings.inherit_context == "full" or isinstance(env, ArgumentsEnv)
-    inner = Env(outer=env if is_own else global_env(env))
-    inner.update(inputs)
-    return inner
+    return TaskEnv(inputs, env if is_own else global_env(env), withheld)
+
+
+def arguments_of(env: Env) -> dict[str, Any]:
+    """The arguments of the template whose body stands in `env`: inputs of the body; functions are none."""
+    if not isinstance(env, ArgumentsEnv):
+        return {}
+    return {name: value for name, value in env.items() if is_data(value)}
 
 
 def passed_value(env: Env, name: str) -> tuple[bool, Any]:
@@ -96,12 +115,15 @@ def _inherited(
 
 
 def _bindings_around(env: Env, *, hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """What the environments between a task and the global one bind, the innermost winning."""
+    """What the environments between a task and the global one bind and hand down, the innermost winning."""
     found: dict[str, Any] = {}
+    excluded = STEP_NAMES.union(hidden)
     scope = env
     while scope.outer is not None:
+        if isinstance(scope, TaskEnv):
+            excluded |= scope.withheld
         for name, value in scope.items():
-            if name not in found and name not in hidden and name not in STEP_NAMES and is_data(value):
+            if name not in found and name not in excluded and is_data(value):
                 found[name] = _handed_down(value)
         scope = scope.outer
     return found

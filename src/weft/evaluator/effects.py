@@ -154,7 +154,7 @@ class Effects(Protocol):
         ...
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of a composite: of `body`, or one that is known already."""
+        """The result of a composite: of `body`, or one that is known already. A ValueResult stays one."""
         ...
 
     def log(self, message: str) -> None:

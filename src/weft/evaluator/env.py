@@ -46,7 +46,7 @@ class Env(dict[str, Any]):
         """The value of the name in the innermost environment that binds it; raises NameError."""
         return self[var]
 
-    def child(self, **bindings: Any) -> "Env":
+    def child(self, /, **bindings: Any) -> "Env":
         """A new environment inside this one."""
         return Env(bindings.keys(), bindings.values(), self)
 

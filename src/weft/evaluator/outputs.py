@@ -1,5 +1,6 @@
 """What a task said, as a value: JSON read strictly, and held to the shape it was asked for."""
 
+import json
 import re
 from typing import Any
 
@@ -65,20 +66,33 @@ def _read(content: str, part: tuple[int, int]) -> Any:
     except RecursionError:
         raise BadOutput("json_syntax", "the JSON is nested too deeply", "") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        if not text.strip():
-            raise BadOutput("json_syntax", "the output is empty; JSON was expected", "") from None
-        message = str(error)
-        location = _location(content[: part[0]], text, message)
-        raise BadOutput("json_syntax", _BYTE.sub("", message), location) from None
+        message, position = _syntax_problem(text, error)
+        location = "" if position is None else _location(content[: part[0] + position])
+        raise BadOutput("json_syntax", message, location) from None
 
 
-def _location(before: str, text: str, message: str) -> str:
-    """Line and column of the byte that a message names."""
+def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
+    """What is wrong with a text that is no JSON, and at which character, if that can be said."""
+    if not text.strip():
+        return "the output is empty; JSON was expected", 0
+    if isinstance(error, UnicodeEncodeError):
+        return "half of a surrogate pair is no character", error.start
+    message = str(error)
     named = _BYTE.search(message)
-    if named is None:
-        return ""
-    byte = int(named[1]) - ("trailing characters" in message)  # there the reader has passed the first one
-    before += text.encode(errors="surrogatepass")[:byte].decode(errors="ignore")
+    if named is not None:
+        byte = int(named[1]) - ("trailing characters" in message)  # there the reader has passed the first one
+        return _BYTE.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
+    try:  # the reader says only that the text ends too early, of `no` too, which begins like `null`
+        json.loads(text)
+    except json.JSONDecodeError as found:
+        return f"JSON is malformed: {found.msg[0].lower()}{found.msg[1:]}", found.pos
+    except (RecursionError, ValueError):
+        pass
+    return message, None
+
+
+def _location(before: str) -> str:
+    """Line and column of what comes after a text."""
     return f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
 
 

@@ -111,6 +111,13 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, notes={**self.notes, **notes})
 
 
+class ValueResult(TaskResult, frozen=True, omit_defaults=True):
+    """The result of a template whose body gave a value and no task result: the call gives the value itself.
+
+    A type of its own, for an answer can say anything in its notes and cannot be this.
+    """
+
+
 def error_of(result: TaskResult) -> TaskError:
     """The error of a failed result: `notes.error`, or what can be said without it."""
     try:

@@ -535,6 +535,32 @@ LOOPS = [
         scripts=[FAILED_RUN],
     ),
     Row(
+        "the script of a loop has a slot and an output format",
+        '(director-evaluator-loop :max-iterations 2 :director (task :instructions "d {{run}}") :script (script :argv ("sh") :output "json" :output-slot run) :evaluator (task :instructions "j {{run.n}}" :output "json"))',
+        {"j": BAD, "d": "code"},
+        {"prompts": ["d null", "j 1", 'd {"n": 1}', "j 2"]},
+        scripts=['{"n": 1}', '{"n": 2}'],
+    ),
+    Row(
+        "the slot of a script that failed has the failed result",
+        '(director-evaluator-loop :director (task :instructions "d") :script (script :argv ("sh") :output-slot run) :evaluator (task :instructions "j {{run.status}} {{run.notes.error.reason}}" :output "json"))',
+        {"j": GOOD, "d": "code"},
+        {"prompts": ["d", "j FAILED execution_halted"]},
+        scripts=[FAILED_RUN],
+    ),
+    Row(
+        "a script of a loop that does not say JSON is for the evaluator to judge",
+        '(director-evaluator-loop :director (task :instructions "d") :script (script :argv ("sh") :output "json" :output-slot run) :evaluator (task :instructions "j {{run.status}} {{script_errors}}" :output "json"))',
+        {"j": GOOD, "d": "code"},
+        {
+            "prompts": [
+                "d",
+                "j FAILED the output does not fit its format: JSON is malformed: expecting value (at line 1 column 1)",
+            ]
+        },
+        scripts=["no"],
+    ),
+    Row(
         "evaluation by notes",
         '(director-evaluator-loop :director (task :instructions "d") :evaluator (task :instructions "j"))',
         {"j": TaskResult("fine", "COMPLETE", notes={"success": True, "feedback": "f"}), "d": "x"},

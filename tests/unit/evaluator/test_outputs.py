@@ -28,8 +28,12 @@ def test_json_is_read(content: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "location"),
     [
-        ("", ""),
-        ("  \n ", ""),
+        ("", "line 1 column 1"),
+        ("  \n ", "line 1 column 1"),
+        ("no", "line 1 column 1"),
+        ("```\n[1,\n nul\n```", "line 3 column 2"),
+        ('{"a": 1', "line 1 column 8"),
+        ('"\\ud800"', ""),
         ("NaN", "line 1 column 1"),
         ("[1, Infinity]", "line 1 column 5"),
         ("Here it is: {}", "line 1 column 1"),
@@ -38,7 +42,7 @@ def test_json_is_read(content: str, value: Any) -> None:
         ("{'a': 1}", "line 1 column 2"),
         ('["é",\n "ü" x]', "line 2 column 6"),
         ("```json\n1\n```\nand\n```json\n2\n```", "line 3 column 1"),
-        ('"a\ud800"', ""),
+        ('"a\ud800"', "line 1 column 3"),
         ("1e999", ""),
         ("[" * 100_000, ""),
         ("[" * 300 + "]" * 300, ""),
@@ -50,6 +54,11 @@ def test_anything_else_is_refused_with_its_place(content: str, location: str) ->
 
     assert refused.value.as_json()["type"] == "json_syntax"
     assert refused.value.as_json()["location"] == location
+
+
+def test_a_word_that_begins_like_null_is_not_said_to_be_cut_off() -> None:
+    with pytest.raises(BadOutput, match=r"JSON is malformed: expecting value \(at line 1 column 1\)"):
+        parse_output("no", None)
 
 
 def test_a_wrong_shape_is_told_with_every_violation() -> None:

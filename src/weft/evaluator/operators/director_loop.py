@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from weft.evaluator.compiler import Compiler
+from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.functions import Code
@@ -46,6 +47,8 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
         entered.inner.update({name: entered.inputs.get(name) for name in NAMES})
+        if node.script is not None and node.script.output_slot is not None:
+            entered.inner[node.script.output_slot] = None
         entered.inner["user_query"] = task.query(entered)
         history = SequentialHistory(task.settings)
         return task.compose(entered, lambda: task.iterate(entered.inner, history), history=history)
@@ -111,9 +114,12 @@ class LoopTask(TaskCode):
             raise self._failed(error, "script", iteration) from error
         except TaskFailed as error:  # it could not be run at all
             env.update(script_output="", script_errors=error.error.message, script_exit_code=None)
+            if self._script.node.output_slot is not None:
+                env[self._script.node.output_slot] = error.result()
             return
-        errors = outcome.stderr + ("\nthe script took too long" if outcome.is_timed_out else "")
+        result, errors = _judged(self._script, outcome)
         env.update(script_output=outcome.stdout, script_errors=errors, script_exit_code=outcome.exit_code)
+        self._script.leave(entered, result)
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
         """Judge the iteration; gives the reason to end, if there is one."""
@@ -133,6 +139,19 @@ class LoopTask(TaskCode):
     def _failed(self, error: TaskFailed, part: str, iteration: int) -> TaskFailed:
         message = f"the {part} failed in iteration {iteration}"
         return part_failed(error, message, self.node.span, {"iteration": iteration, "part": part})
+
+
+def _judged(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResult, str]:
+    """The result of a script that was run, failed or not, and what is to be said of its errors."""
+    try:
+        return script.result(outcome), outcome.stderr
+    except TaskFailed as error:
+        said = [outcome.stderr] if outcome.stderr else []
+        if outcome.is_timed_out:
+            said = [outcome.stderr, "the script took too long"]
+        elif not outcome.exit_code:  # its output is not what it is to be
+            said.append(error.error.message)
+        return error.result(), "\n".join(said)
 
 
 def _with_iteration(error: TaskFailed, iteration: int) -> TaskFailed:

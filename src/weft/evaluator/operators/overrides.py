@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.evaluator.errors import ProgramError
 from weft.evaluator.operators.steps import mistake
 from weft.language.context import context_conflict
+from weft.language.request_fields import misplaced
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
 from weft.language.task_fields import ContextOverrides, FilePaths, HistorySettings
@@ -63,6 +64,9 @@ def replaced(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
         raise _refused(
             "settings were given, but the body of the template is no single task", "bad-value", span
         )
+    misfit = misplaced(body, changes)
+    if misfit is not None:
+        raise _refused(misfit, "bad-value", span)
     changes = dict(changes)
     if "context" in changes:
         changes["context"] = _joined(body.context, changes["context"])

@@ -1,6 +1,6 @@
 """The reduce task: the inner task for every input at once, then a fold over what they gave, in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,14 +16,14 @@ from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.plain import result_json
 from weft.evaluator.results import TaskResult
 from weft.language.problems import refuse
-from weft.language.tree import Reduce
+from weft.language.tree import Node, Reduce
 
 
 def reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
     """Compile a reduce task."""
-    if node.reduction_task is None:
-        raise refuse(node.span, "missing-field", "a reduce task needs a reduction_task")
-    task = ReduceTask(compiler, node, compiler.compile(node.reduction_task))
+    if node.inner_task is None or node.reduction_task is None:
+        raise refuse(node.span, "missing-field", "a reduce task needs an inner_task and a reduction_task")
+    task = ReduceTask(compiler, node, node.inner_task, node.reduction_task)
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
@@ -39,11 +39,15 @@ class ReduceTask(TaskCode):
 
     node: Reduce
 
-    def __init__(self, compiler: Compiler, node: Reduce, reduction: Code) -> None:
+    def __init__(self, compiler: Compiler, node: Reduce, inner: Node, reduction: Node) -> None:
         super().__init__(compiler, node, "reduce")
         self._initial = None if node.initial_value is None else compiler.compile(node.initial_value)
-        self._inner = None if node.inner_task is None else compiler.compile(node.inner_task)
-        self._reduction = reduction
+        self._inner = compiler.compile(inner)
+        self._reduction = compiler.compile(reduction)
+
+    def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
+        """Each part is given its own input: all of them would be handed down once for every one of them."""
+        return super().withheld(inputs, own).union(own)
 
     def initial_value(self, env: Env) -> Any:
         """The accumulator to begin with; evaluated where the task stands, as inputs are."""
@@ -52,7 +56,7 @@ class ReduceTask(TaskCode):
 
     def fold(self, entered: Entered, initial: Any, history: SequentialHistory) -> TaskResult:
         """The result of the last reduction; the initial value when there are no inputs."""
-        originals = list(entered.inputs.values())
+        originals = list(entered.own.values())
         currents = self._inner_results(entered)
         accumulator: Any = initial
         last = as_task_result(initial, self.node.span)
@@ -67,30 +71,25 @@ class ReduceTask(TaskCode):
                     raise self._failed(
                         error, "reduction", index, entered, history.partial_results()
                     ) from error
-                history.add(f"reduction of {list(entered.inputs)[index]}", last)
+                history.add(f"reduction of {list(entered.own)[index]}", last)
                 accumulator = last.value
         return last
 
     def _inner_results(self, entered: Entered) -> list[Any]:
-        """What the inner task gives for every input; the inputs themselves without one."""
-        if self._inner is None:
-            return list(entered.inputs.values())
+        """What the inner task gives for every input."""
         done: dict[int, Any] = {}
-        thunks = [
-            self._inner_thunk(self._inner, index, name, entered, done)
-            for index, name in enumerate(entered.inputs)
-        ]
+        thunks = [self._inner_thunk(index, name, entered, done) for index, name in enumerate(entered.own)]
         self.compiler.machine.all(thunks)
         return [done[index] for index in range(len(thunks))]
 
     def _inner_thunk(
-        self, inner: Code, index: int, name: str, entered: Entered, done: dict[int, Any]
+        self, index: int, name: str, entered: Entered, done: dict[int, Any]
     ) -> Callable[[], None]:
-        value = entered.inputs[name]
+        value = entered.own[name]
 
         def run() -> None:
             try:
-                done[index] = inner(entered.inner.child(**{name: value, "input": value}))
+                done[index] = self._inner(entered.inner.child(**{name: value, "input": value}))
             except TaskFailed as error:
                 finished = [as_task_result(done[number], self.node.span) for number in sorted(done)]
                 partial = [result_json(result) for result in finished]
@@ -101,7 +100,7 @@ class ReduceTask(TaskCode):
     def _failed(
         self, error: TaskFailed, part: str, index: int, entered: Entered, partial: list[dict[str, Any]]
     ) -> TaskFailed:
-        total = len(entered.inputs)
+        total = len(entered.own)
         details = {"failedStep": index, "totalSteps": total, "partialResults": partial}
         return part_failed(
             error, f"the {part} failed for input {index + 1} of {total}", self.node.span, details

@@ -71,7 +71,7 @@ class ScriptTask(TaskCode):
     def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
         description, shell, *argv = fill_all(self._texts, entered.inner, self.compiler.library)
-        inputs = dict(entered.inputs)
+        inputs = dict(entered.own)
         words = tuple(word or "" for word in argv)
         if not node.argv and node.shell is None:
             words = self._command(inputs)

@@ -1,14 +1,15 @@
 """Steps: how task operators ask for effects, and what they make of failures."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
+from weft.evaluator.machine import Machine, current_branch
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
 from weft.evaluator.results import (
     ResourceExhaustion,
@@ -54,22 +55,25 @@ def run_composite(
         async def run() -> TaskResult:
             return await machine.run(code, prefix=f"{step.key}/")
 
-        return await _in_time(machine.effects.around(step, run), timeout_seconds)
+        return await machine.effects.around(step, run)
 
-    return completed(ask(compiler, request, span, perform), span)
+    def act() -> TaskResult:
+        return completed(ask(compiler, request, span, perform), span)
+
+    return act() if timeout_seconds is None else _in_time(machine, timeout_seconds, span, act)
 
 
-async def _in_time(awaitable: Awaitable[TaskResult], seconds: float | None) -> TaskResult:
-    if seconds is None:
-        return await awaitable
+def _in_time(machine: Machine, seconds: float, span: Span, act: Callable[[], TaskResult]) -> TaskResult:
+    """The result of a task that may take so long; the time of pure code counts too."""
+    with at(span):
+        scope = Scope({}, current_branch().scope, seconds=seconds, now=machine.now())
     try:
-        async with asyncio.timeout(seconds) as limit:
-            return await awaitable
-    except TimeoutError:
-        if not limit.expired():
+        return machine.within(scope, act)
+    except BudgetExceeded as error:
+        if error.scope is not scope:
             raise
         message = f"the task took longer than {seconds:g} seconds"
-        raise TaskFailed(TaskFailure("execution_timeout", message)) from None
+        raise failed(TaskFailure("execution_timeout", message), span) from None
 
 
 def completed(result: TaskResult, span: Span) -> TaskResult:

@@ -7,7 +7,13 @@ import msgspec
 from msgspec import Struct
 
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.context import ArgumentsEnv, context_payload, inner_env
+from weft.evaluator.context import (
+    ArgumentsEnv,
+    arguments_of,
+    context_payload,
+    inner_env,
+    relevant_inputs,
+)
 from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError
@@ -20,11 +26,14 @@ from weft.evaluator.results import ResourceExhaustion, TaskResult
 from weft.language.context import ContextKind, merged_context
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
+from weft.language.request_fields import misplaced_fields
 from weft.language.spans import Span
 from weft.language.tree import FunctionCall, Node, Reference, TaskNode
 
 TITLE_CHARACTERS = 60
 """How much of a description stands for a step in the notes."""
+
+_NONE: frozenset[str] = frozenset()
 
 
 class Entered(Struct, frozen=True):
@@ -35,6 +44,9 @@ class Entered(Struct, frozen=True):
     inner: Env
     """Where the names inside it are looked up."""
     inputs: dict[str, Any]
+    """The arguments of the template whose body the task is, then its own inputs."""
+    own: dict[str, Any]
+    """The inputs that are written on the task itself."""
     template: str | None
     """The template whose body the task is."""
 
@@ -46,15 +58,26 @@ class TaskCode:
         self.compiler = compiler
         self.node = node
         self.kind = kind
+        misfit = misplaced_fields(node)
+        if misfit is not None:
+            raise refuse(node.span, "bad-value", misfit)
         self.settings = merged_context(kind, node.context, node.span)
         self.shape = output_shape(compiler, node)
         self._inputs = Inputs(compiler, node)
 
     def enter(self, env: Env) -> Entered:
         """Evaluate the inputs where the task stands, and open its scope."""
-        inputs = self._inputs.evaluate(env)
+        own = self._inputs.evaluate(env)
+        inputs = {**arguments_of(env), **own}
         template = env.template if isinstance(env, ArgumentsEnv) else None
-        return Entered(env, inner_env(env, self.settings, inputs), inputs, template)
+        inner = inner_env(env, self.settings, own, self.withheld(inputs, own))
+        return Entered(env, inner, inputs, own, template)
+
+    def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
+        """The inputs that are no context of the tasks inside: those a subset leaves out."""
+        if self.settings.inherit_context != "subset":
+            return _NONE
+        return frozenset(inputs).difference(relevant_inputs(self.node, inputs))
 
     def leave(self, entered: Entered, result: TaskResult) -> TaskResult:
         """The finished result; its slot is bound where the task stands."""

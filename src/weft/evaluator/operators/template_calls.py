@@ -17,7 +17,7 @@ from weft.evaluator.operators.steps import ask, failed, mistake, run_composite
 from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import as_input, as_task_result
 from weft.evaluator.outputs import BadOutput, parse_output
-from weft.evaluator.results import InvalidOutput, TaskResult
+from weft.evaluator.results import InvalidOutput, TaskResult, ValueResult
 from weft.language.library import TaskDefinition
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
@@ -37,9 +37,6 @@ from weft.language.tree import (
 
 STEPS = (Atomic, Script, Sequential, Reduce, DirectorEvaluatorLoop)
 """Bodies that are a step of their own: a call of such a template is that step, under the template's name."""
-
-IS_VALUE = "is_value"
-"""Marks the result of a template whose body gave no task result: the call gives the value itself."""
 
 
 def call_template(
@@ -82,11 +79,15 @@ def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, s
     def body() -> TaskResult:
         value = code(env)
         result = as_task_result(value, span)
-        return result if isinstance(value, TaskResult) else result.with_notes(**{IS_VALUE: True})
+        return (
+            result
+            if isinstance(value, TaskResult)
+            else ValueResult(result.content, result.status, parsed_content=result.parsed_content)
+        )
 
     request = Composite(kind="call", name=definition.name, inputs=inputs)
     result = run_composite(compiler, request, span, body, around=surroundings())
-    return result.value if result.notes.get(IS_VALUE) else result
+    return result.value if isinstance(result, ValueResult) else result
 
 
 def _body(compiler: Compiler, definition: TaskDefinition, changes: Mapping[str, Any], span: Span) -> Code:

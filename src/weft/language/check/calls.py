@@ -17,6 +17,7 @@ from weft.language.check.constants import (
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Call, Cell, Frame, Need
 from weft.language.problems import LanguageProblem
+from weft.language.request_fields import misplaced
 from weft.language.spans import Span
 from weft.language.task_fields import Parameter
 from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text
@@ -155,6 +156,9 @@ def template_problems(
     if settings and not isinstance(template.body, TaskNode):
         message = f":{settings[0]} is for single tasks, and the body of {name} is none"
         yield LanguageProblem(span, "bad-value", message)
+    misfit = misplaced(template.body, ["file_paths" if one == "files" else one for one in settings])
+    if misfit is not None:
+        yield LanguageProblem(span, "bad-value", f"{name}: {misfit}")
     for keyword, value in values.items():
         if keyword in parameters:
             yield from _type_problems(name, parameters[keyword], value, frame, span)

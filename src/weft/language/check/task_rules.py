@@ -5,6 +5,7 @@ import msgspec
 from weft.language.check.walk import Walk, check_model, check_tool
 from weft.language.context import context_conflict
 from weft.language.output_schemas import BadSchema, is_path, shape_of
+from weft.language.request_fields import misplaced, misplaced_fields
 from weft.language.spans import Span
 from weft.language.tree import (
     Atomic,
@@ -26,6 +27,9 @@ def check_rules(walk: Walk, node: TaskNode) -> None:
     missing = _missing_field(node)
     if missing is not None:
         walk.findings.note(node.span, "missing-field", missing)
+    misfit = misplaced_fields(node)
+    if misfit is not None:
+        walk.findings.note(node.span, "bad-value", misfit)
     conflict = context_conflict(node.context, node.span)
     if conflict is not None:
         walk.findings.add([conflict])
@@ -45,8 +49,8 @@ def _missing_field(node: TaskNode) -> str | None:
         return "a task needs instructions or a description: what is asked of the model"
     if isinstance(node, Sequential) and not node.steps:
         return "a sequential task needs at least one step"
-    if isinstance(node, Reduce) and node.reduction_task is None:
-        return "a reduce task needs a reduction_task"
+    if isinstance(node, Reduce) and (node.inner_task is None or node.reduction_task is None):
+        return "a reduce task needs an inner_task and a reduction_task"
     if isinstance(node, DirectorEvaluatorLoop):
         if node.director is None:
             return "a director_evaluator_loop needs a director"
@@ -91,6 +95,9 @@ def check_replaced(walk: Walk, node: Reference, template: Template) -> None:
     if changed and not isinstance(template.body, TaskNode):
         message = f"fields on a reference are for single tasks, and the body of {template.name} is none"
         walk.findings.note(node.span, "bad-value", f"{message}: {', '.join(changed)}")
+    misfit = misplaced(template.body, changed)
+    if misfit is not None:
+        walk.findings.note(node.span, "bad-value", f"{template.name}: {misfit}")
 
 
 def _changes(node: Reference) -> list[str]:

@@ -64,6 +64,7 @@ def texts_of(node: TaskNode) -> list[Text]:
 def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     """Look at what all kinds of task have; gives the frame inside the task."""
     check_rules(walk, node)
+    _relevance(walk, node, frame)
     _inputs(walk, node, frame)
     inner = _inside(walk, node, frame)
     for one in node.inputs:
@@ -88,6 +89,20 @@ def _inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
     walk.each_of([one.value for one in node.inputs], frame)
     if node.input_source is not None:
         walk.use(node.input_source, node.span, frame)
+
+
+def _relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
+    """Note what is no input: parameters are inputs of a template's body."""
+    known = [one.name for one in node.inputs]
+    if node.input_source is not None:
+        known.append(_IMPLICIT_INPUT)
+    if frame.is_arguments:
+        known += frame
+    for name, _ in node.context_relevance:
+        if name not in known:
+            hint = walk.findings.nearest(name, known)
+            message = f"context_relevance names '{name}', which is no input of the task{hint}"
+            walk.findings.note(node.span, "unbound-name", message)
 
 
 def _passed(walk: Walk, one: Input, frame: Frame) -> None:
@@ -167,6 +182,8 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     for name in LOOP_NAMES:
         walk.bind(name, node.span, inner)
+    if node.script is not None:
+        leave(walk, node.script, inner)  # bound from the beginning, as the names above
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)

@@ -66,6 +66,88 @@ async def test_subset_without_relevance_hands_down_all_inputs() -> None:
     assert found[0].inherited == {"a": 1, "b": 2}
 
 
+async def test_parameters_are_inputs_of_the_task_that_is_the_body() -> None:
+    effects = InMemoryEffects(["x"])
+    await evaluate(
+        """(deftask r (code (style "plain")) :instructions "{{code}} {{style}}" :inputs ((note "n"))
+             :context (:inherit "subset") :relevance ((code true) (style false)))
+        (r "CODE")""",
+        effects,
+    )
+
+    call = effects.calls[0]
+    assert call.prompt == "CODE plain"
+    assert call.inputs == {"code": "CODE", "style": "plain", "note": "n"}
+    assert call.context.inherited == {"code": "CODE"}
+    assert call.context.relevant_inputs == ("code",)
+
+
+async def test_parameters_of_a_reduce_are_handed_down_and_not_folded() -> None:
+    effects = InMemoryEffects(lambda call: "x")
+    await evaluate(
+        """(template t (style) (reduce-task :inputs ((p 1) (q 2)) :inner (task :description "i")
+             :reduction (task :description "r")))
+        (t "plain")""",
+        effects,
+    )
+
+    assert [call.context.inherited for call in effects.calls[:2]] == [
+        {"p": 1, "input": 1, "style": "plain"},
+        {"q": 2, "input": 2, "style": "plain"},
+    ]
+    assert len(effects.calls) == 4
+
+
+async def test_an_input_of_a_reduce_may_have_any_name() -> None:
+    found = await evaluate(
+        "(reduce-task :inputs ((self 1)) :inner input :reduction current_result)", InMemoryEffects()
+    )
+
+    assert found.value == 1
+
+
+async def test_the_parts_of_a_reduce_are_not_handed_the_inputs_of_others() -> None:
+    found = await payloads(
+        """(let ((around 0)) (reduce-task :inputs ((p 1) (q 2)) :inner (task :description "i")
+             :reduction (task :description "r")))""",
+        *"1234",
+    )
+
+    assert [payload.inherited for payload in found] == [
+        {"p": 1, "input": 1},
+        {"q": 2, "input": 2},
+        {"current_result": "1", "accumulator": None, "original_input": 1},
+        {"current_result": "2", "accumulator": "3", "original_input": 2},
+    ]
+
+
+async def test_a_step_is_not_handed_what_the_task_around_it_excludes() -> None:
+    found = await payloads(
+        """(let ((z 1)) (sequential :inputs ((p 1) (q 2)) :context (:inherit "subset")
+             :relevance ((p true) (q false)) (task :description "a")))"""
+    )
+
+    assert found[0].inherited == {"p": 1}
+
+
+async def test_a_parameter_that_is_excluded_is_not_handed_to_steps() -> None:
+    found = await payloads(
+        """(template t (p q) (sequential :context (:inherit "subset") :relevance ((p true))
+             (let ((y 3)) (task :description "a"))))
+        (t 1 2)"""
+    )
+
+    assert found[0].inherited == {"y": 3, "p": 1}
+
+
+async def test_a_task_that_inherits_nothing_hands_down_what_it_has_itself() -> None:
+    found = await payloads(
+        """(let ((z 1)) (sequential :context (:inherit "none") :inputs ((p 1)) (task :description "a")))"""
+    )
+
+    assert found[0].inherited == {"p": 1}
+
+
 async def test_fresh_context_excludes_what_would_be_inherited() -> None:
     found = await payloads('(let ((a 1)) (task :instructions "x" :context (:fresh "enabled")))')
 
@@ -163,7 +245,8 @@ async def test_a_template_that_is_called_as_a_step_is_told_too() -> None:
     )
 
     assert found[1].previous_outputs == "1. a: COMPLETE"
-    assert found[1].inherited == {"x": 1}
+    assert found[1].inherited == {}
+    assert found[1].relevant_inputs == ("x",)
 
 
 async def test_parallel_steps_are_told_nothing_of_each_other_or_of_those_around() -> None:
@@ -241,6 +324,20 @@ async def test_settings_for_a_template_that_is_no_single_task_are_refused() -> N
     error = await failure_of('(template f () (+ 1 2)) (f :model "m:1")', InMemoryEffects())
 
     assert "no single task" in error.message
+
+
+@pytest.mark.parametrize("keyword", ['files (list "a.py")', "history (dict :use true)"])
+async def test_settings_of_requests_are_refused_for_a_composite(keyword: str) -> None:
+    program = f'(template t () (sequential (task :instructions "a"))) (t :{keyword})'
+    error = await failure_of(program, InMemoryEffects())
+
+    assert error.problem.code == "bad-value"
+    assert "for atomic tasks, and this is a sequential task" in error.message
+
+
+async def test_a_composite_with_fields_of_a_request_is_not_run() -> None:
+    with pytest.raises(InvalidProgram, match="system is for atomic tasks"):
+        await evaluate('(sequential :system "s" (task :instructions "a"))', InMemoryEffects())
 
 
 async def test_a_parameter_comes_before_a_setting_of_its_name() -> None:

@@ -137,6 +137,37 @@ async def test_a_composite_that_takes_too_long_is_stopped() -> None:
     assert effects.cancelled == ["1/1"]
 
 
+@pytest.mark.parametrize("pure", ["(let ((f (lambda (f) (f f)))) (f f))", "(loop 100000000 1)"])
+async def test_the_time_of_a_composite_bounds_pure_code(pure: str) -> None:
+    program = f"(try (sequential :timeout 0.01 {pure}) (catch e e.notes.error.reason))"
+
+    assert await evaluate(program, InMemoryEffects()) == "execution_timeout"
+
+
+async def test_a_step_that_takes_too_long_fails_the_task_around() -> None:
+    error = await failure_of(
+        "(sequential 1 (sequential :timeout 0.01 (loop 100000000 1)))", InMemoryEffects()
+    )
+
+    details = error.error.details  # type: ignore[union-attr]
+    assert details is not None
+    assert details["failedStep"] == 1
+    assert details["subtaskError"]["reason"] == "execution_timeout"
+
+
+async def test_an_answer_cannot_pass_for_a_value() -> None:
+    answer = TaskResult("said", "COMPLETE", notes={"is_value": True})
+    result = await evaluate(
+        '(template t () (begin 1 (task :instructions "a"))) (t)', InMemoryEffects([answer])
+    )
+
+    assert result == answer
+
+
+async def test_a_template_of_an_expression_gives_its_value() -> None:
+    assert await evaluate("(template t (x) (+ x 1)) (t 2)", InMemoryEffects()) == 3
+
+
 async def test_a_composite_whose_result_is_known_is_not_run_again() -> None:
     class Known(InMemoryEffects):
         async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.language.check.checking import messages
 from weft.language.check import check_program
 from weft.language.expressions import parse_text
-from weft.language.spans import NOWHERE
+from weft.language.spans import NOWHERE, Source
 from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
 from weft.language.tree import (
     Atomic,
@@ -25,6 +25,7 @@ from weft.language.tree import (
     Template,
     WithBudget,
 )
+from weft.language.xml import read_xml
 
 PROMPT = parse_text("x", NOWHERE)
 TASK = Atomic(instructions=PROMPT)
@@ -49,6 +50,7 @@ def after(shape: str, condition: str) -> str:
         (Atomic(), "missing-field"),
         (Sequential(), "missing-field"),
         (Reduce(inner_task=TASK), "missing-field"),
+        (Reduce(reduction_task=TASK), "missing-field"),
         (DirectorEvaluatorLoop(evaluator=TASK), "missing-field"),
         (DirectorEvaluatorLoop(director=TASK), "missing-field"),
         (DirectorEvaluatorLoop(director=TASK, evaluator=TASK, max_iterations=0), "bad-value"),
@@ -89,6 +91,10 @@ ACCEPTED = [
     "(template t (n) (if (> n 0) (t (- n 1)) nil)) (t 1)",
     '(deftask t (a) :instructions "x" :inputs ((a "text")))',
     '(deftask t (a) :instructions "x" :input-source a)',
+    '(template t () (sequential (task :instructions "a"))) (t :model "local:auto" :context (dict))',
+    '(deftask f () :instructions "a") (template t () (task :ref "f")) (t :files (list "a.py"))',
+    '(deftask t (a) :instructions "{{a}}" :inputs ((b 1)) :relevance ((a true) (b false)))',
+    '(deftask t (a) :instructions "x" :input-source a :relevance ((input true)))',
     '(deftask t () :instructions "x" :returns "object" :output "json" :schema "object")',
     '(deftask t () :instructions "x" :returns "object")',
 ]
@@ -158,6 +164,48 @@ REFUSED = [
         "bad-value",
         "fields on a reference are for single tasks, and the body of t is none: model",
     ),
+    (
+        '(deftask t (style) :instructions "{{style}}" :relevance ((styl true)))',
+        "unbound-name",
+        "context_relevance names 'styl', which is no input of the task; did you mean 'style'?",
+    ),
+    (
+        '(let ((a 1)) (task :instructions "{{a}}" :relevance ((a true))))',
+        "unbound-name",
+        "context_relevance names 'a', which is no input of the task",
+    ),
+    *(
+        (
+            f"({kind} {field})",
+            "bad-value",
+            f"{name} is for atomic tasks, and this is a {word} task",
+        )
+        for kind, word in (
+            ('sequential (task :instructions "x")', "sequential"),
+            ('script :argv ("ls")', "script"),
+            ("reduce-task :inner 1 :reduction 2", "reduce"),
+            (
+                "director-evaluator-loop :director 1 :evaluator (dict :success true)",
+                "director_evaluator_loop",
+            ),
+        )
+        for field, name in (
+            (':files ("a.py")', "file_paths"),
+            (":history (:use false)", "history"),
+            (':system "s"', "system"),
+            (':tools ("system:read_files")', "tools"),
+        )
+    ),
+    (
+        '(template t () (sequential (task :instructions "a"))) (t :files (list) :history (dict :use true))',
+        "bad-value",
+        "t: file_paths, history are for atomic tasks, and this is a sequential task; write them on the tasks",
+    ),
+    (
+        '(template t () (sequential (task :instructions "a"))) (task :ref "t" :system "s")',
+        "bad-value",
+        "t: system is for atomic tasks, and this is a sequential task",
+    ),
     ('(task :instructions "x" :tools ("system:write"))', "unknown-tool", "there is no tool 'system:write'"),
     (
         '(task :instructions "x" :model "other:auto" :provider "remote")',
@@ -194,6 +242,15 @@ def test_wrong_tasks_are_told(program: str, code: str | None, message: str) -> N
 
     assert [code for code, _ in found] == ([] if code is None else [code])
     assert all(text.startswith(message) for _, text in found)
+
+
+def test_fields_of_a_request_are_refused_on_composites_in_xml_too() -> None:
+    content = b"""<task type="sequential"><system>s</system><tools>system:read_files</tools>
+      <steps><task><description>d</description></task></steps></task>"""
+    found = check_program(read_xml(Source("example.xml", content.decode()), content))
+
+    assert [(one.code, one.message.partition(",")[0]) for one in found] == [("bad-value", "system")]
+    assert "system, tools are for atomic tasks" in found[0].message
 
 
 def test_a_parameter_that_has_the_name_of_its_template_is_not_taken_for_a_cycle() -> None:
