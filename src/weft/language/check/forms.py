@@ -156,10 +156,17 @@ def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
         message = ":max-iterations is a whole number from 0"
         walk.findings.note(node.max_iterations.span, "wrong-type", message)
     walk.visit_all([node.max_iterations, node.initial], frame)
-    walk.called(node.executor, 2, frame)
-    walk.called(node.controller, 3, frame)
-    if node.validator is not None:
-        walk.called(node.validator, 2, frame)
+    for name, part, count in (
+        ("executor", node.executor, 2),
+        ("controller", node.controller, 3),
+        ("validator", node.validator, 2),
+    ):
+        if part is None:
+            continue
+        kind = kind_of(part, frame)
+        if kind not in (None, "a function"):
+            walk.findings.note(part.span, "wrong-type", f":{name} is a function; this is {kind}")
+        walk.called(part, count, frame)
 
 
 def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from itertools import chain
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import BUILT_IN_NAMES, TASK_LIBRARY
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Bindings, Call, Cell, Frame, Need, Routine
 from weft.language.spans import Span
 from weft.language.tree import Lambda, Template
 
-RESERVED = BUILT_IN_NAMES | {"taskLibrary"}
+RESERVED = BUILT_IN_NAMES | {TASK_LIBRARY}
 """No program may define these; a local name may hide one."""
 
 CallCheck = Callable[[Need, Cell], None]
