@@ -52,10 +52,22 @@ def test_json_lists_every_problem(tmp_path: Path) -> None:
                 "code": "syntax-error",
                 "message": "this parenthesis is never closed",
             }
-        ]
+        ],
+        "inputs": {},
     }
     (tmp_path / "a.sexp").write_text("1")
-    assert check(path, "--json").json == {"problems": []}
+    assert check(path, "--json").json == {"problems": [], "inputs": {}}
+
+
+def test_inputs_of_bare_tasks_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.sexp"
+    path.write_text('(task :instructions "{{topic}} {{style}}")')
+
+    ran = check(path)
+
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"{path}: inputs: topic, style\nnothing wrong in 1 file\n"
+    assert check(path, "--json").json == {"problems": [], "inputs": {str(path): ["topic", "style"]}}
 
 
 def test_templates_of_all_files_see_each_other(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ class Names:
         for name, template in templates.items():
             self.templates[name] = Cell(template)
         self.globals = Frame(self.templates, self.program)
-        self.required_inputs: dict[str, None] = {}
+        self.inputs: dict[str, Span] = {}
+        """What whoever runs the program must pass, and where it is first used."""
+        self.misspelt: dict[str, Span] = {}
+        """Names that could be inputs, and are nearly those of something that their task binds."""
         self._findings = findings
         self._check_call = check_call
         self._missing: dict[tuple[int, str], Need] = {}
@@ -147,10 +150,18 @@ class Names:
     def report(self) -> None:
         """Note every use of a name that was not bound."""
         for need in self._missing.values():
-            if need.is_input and not need.origin.why_hidden(need.name):
-                self.required_inputs.setdefault(need.name)
-            else:
+            if not need.is_input or need.origin.why_hidden(need.name):
                 self._findings.note(need.span, "unbound-name", self._message(need))
+                continue
+            meant = self._findings.near_miss(need.name, need.origin.names_inside(self.globals))
+            if meant is None:
+                self.inputs.setdefault(need.name, need.span)
+                continue
+            self.misspelt.setdefault(need.name, need.span)
+            message = (
+                f"'{need.name}' is not bound; did you mean '{meant}'? If not, make it an input of the task"
+            )
+            self._findings.note(need.span, "unbound-name", message)
 
     def _message(self, need: Need) -> str:
         name = need.name

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
+
 from weft.collector import paused_collector
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
@@ -12,10 +14,21 @@ from weft.language.check.walk import Visitor, Walk
 from weft.language.deep import deep_stack
 from weft.language.library import TaskLibrary
 from weft.language.problems import LanguageProblem
+from weft.language.spans import Span
 from weft.language.tree import Node, Program, TaskCond, TaskNode, Template
 from weft.limits import MAX_PROGRAM_DEPTH
 
 _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}
+
+
+class Verdict(Struct, frozen=True):
+    """What the checks say of a program."""
+
+    problems: list[LanguageProblem]
+    inputs: dict[str, Span]
+    """The free names of its bare tasks, which whoever runs it must pass, and where each is first used."""
+    misspelt: dict[str, Span]
+    """Free names of bare tasks that are problems: they are nearly names that the task binds."""
 
 
 def check_program(
@@ -30,14 +43,25 @@ def check_program(
     `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
     without them tools and models are not looked at.
     """
-    with paused_collector(), deep_stack():
-        return _checked(program, library, tools, models).findings.in_order()
+    return verdict_on(program, library, tools=tools, models=models).problems
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
     """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
+    return tuple(verdict_on(program, library).inputs)
+
+
+def verdict_on(
+    program: Program,
+    library: TaskLibrary | None = None,
+    *,
+    tools: frozenset[str] | None = None,
+    models: Callable[[str], str | None] | None = None,
+) -> Verdict:
+    """What the checks say of a program; as for `check_program`."""
     with paused_collector(), deep_stack():
-        return tuple(_checked(program, library, None, None).names.required_inputs)
+        walk = _checked(program, library, tools, models)
+        return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
 def _checked(
