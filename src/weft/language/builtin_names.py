@@ -6,3 +6,6 @@ BUILT_IN_NAMES = frozenset(BUILT_IN_ARITIES)
 
 TASK_LIBRARY = "taskLibrary"
 """The global name of the task library: a value, not a function."""
+
+RESERVED_NAMES = BUILT_IN_NAMES | {TASK_LIBRARY}
+"""No program may define these; a local name may hide one."""

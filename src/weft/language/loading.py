@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
 from weft.language.sexp import read_program
@@ -156,7 +156,7 @@ def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[
         if name in places:
             message = f"template '{name}' is there twice, first at {places[name]}"
             problems.append(LanguageProblem(template.span, "duplicate-name", message))
-        elif name in BUILT_IN_NAMES:
+        elif name in RESERVED_NAMES:
             message = f"'{name}' is built in and cannot be the name of a template"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
         places.setdefault(name, template.span)

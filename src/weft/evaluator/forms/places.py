@@ -5,9 +5,11 @@ from contextlib import suppress
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
+from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
+from weft.language.sexp.program import why_no_value
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
@@ -63,7 +65,10 @@ def unbound(name: str, env: Env, node: Node) -> ProgramError:
         library = getattr(scope, "library", None)
         known.update(dict.fromkeys(library.tasks if library is not None else ()))
         scope = scope.outer
-    error = program_error("unbound-name", f"'{name}' is not bound{nearest(name, known)}")
+    form = why_no_value(name)
+    own = [one for one in known if one not in BUILT_IN_NAMES]
+    hint = f"; {form}" if form is not None else nearest(name, own) or nearest(name, known)
+    error = program_error("unbound-name", f"'{name}' is not bound{hint}")
     return error.at(node.span, expression_of(node))
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
-from weft.language.check.names import RESERVED
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
+from weft.language.sexp.plain_forms import BUDGETS
 from weft.language.tree import (
     And,
     Apply,
@@ -35,7 +36,6 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-BUDGETS = ("steps", "calls", "tokens", "cost")
 QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
 
 
@@ -122,7 +122,7 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
     walk.visit(node.value, frame)
     walk.calls.changed.add(node.name)
     cell = frame.find(node.name)
-    if node.name in RESERVED:
+    if node.name in RESERVED_NAMES:
         message = f"'{node.name}' is built in and cannot be changed"
         walk.findings.note(node.span, "reserved-name", message)
     elif cell is not None and isinstance(cell.value, Template):

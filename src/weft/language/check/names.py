@@ -1,16 +1,13 @@
 """Names and what they are bound to: every use is resolved here, now or when the routine it is in is used."""
 
 from collections.abc import Callable, Mapping
-from itertools import chain
 
-from weft.language.builtin_names import BUILT_IN_NAMES, TASK_LIBRARY
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Bindings, Call, Cell, Frame, Need, Routine
+from weft.language.sexp.program import why_no_value
 from weft.language.spans import Span
 from weft.language.tree import Lambda, Template
-
-RESERVED = BUILT_IN_NAMES | {TASK_LIBRARY}
-"""No program may define these; a local name may hide one."""
 
 CallCheck = Callable[[Need, Cell], None]
 """Looks at a call of what is known under a name."""
@@ -18,7 +15,7 @@ CallCheck = Callable[[Need, Cell], None]
 
 def is_built_in(name: str, frame: Frame) -> bool:
     """Whether a name means a built-in in a frame."""
-    return name in RESERVED and frame.find(name) is None
+    return name in RESERVED_NAMES and frame.find(name) is None
 
 
 class Names:
@@ -132,7 +129,7 @@ class Names:
 
     def is_reserved(self, name: str, span: Span) -> bool:
         """Whether a name cannot be defined; that is noted."""
-        if name not in RESERVED:
+        if name not in RESERVED_NAMES:
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
         self._findings.note(span, "reserved-name", message)
@@ -172,4 +169,10 @@ class Names:
             return f"'{name}' is used before it is defined"
         if name in self.bindings.perhaps:
             return f"'{name}' is perhaps not bound: it is defined in some branches only"
-        return f"'{name}' is not bound{self._findings.nearest(name, chain(need.origin.names(), RESERVED))}"
+        form = why_no_value(name)
+        if form is not None:
+            return f"'{name}' is not bound; {form}"
+        hint = self._findings.nearest(name, need.origin.names()) or self._findings.nearest(
+            name, RESERVED_NAMES
+        )
+        return f"'{name}' is not bound{hint}"

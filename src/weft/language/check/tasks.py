@@ -10,6 +10,7 @@ from weft.language.check.scopes import Call, Frame
 from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
 from weft.language.context import ContextKind, context_conflict, merged_context
+from weft.language.loop_names import LOOP_NAMES
 from weft.language.task_fields import ContextOverrides
 from weft.language.tree import (
     Atomic,
@@ -27,18 +28,6 @@ from weft.language.tree import (
     Template,
     Text,
 )
-
-LOOP_NAMES = (
-    "user_query",
-    "evaluation_feedback",
-    "current_iteration",
-    "director_result",
-    "script_output",
-    "script_errors",
-    "script_exit_code",
-    "evaluation",
-)
-"""What the parts of a director-evaluator loop can name."""
 
 _KINDS: Mapping[type[Node], ContextKind] = {
     Atomic: "atomic",

@@ -12,6 +12,17 @@ from weft.language.tree import Node, Program
 
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
+_PARTS = {"catch": "try", "else": "cond"}
+"""Words that have a meaning inside a form only."""
+
+
+def why_no_value(name: str) -> str | None:
+    """Why a name that a form is written with is not bound; None: it is no such name."""
+    if name in _PARTS:
+        return f"it is a part of a form: {SPECIAL_FORMS[_PARTS[name]].shape}"
+    form = SPECIAL_FORMS.get(name)
+    return f"it is a form, no function: {form.shape}" if form is not None else None
+
 
 def read_program(source: Source) -> Program:
     """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
