@@ -195,6 +195,18 @@ def test_what_is_less_alike_or_made_an_input_is_one(program: str, names: tuple[s
     assert required_inputs(read_program(Source("example", program))) == names
 
 
+def test_a_form_is_no_value() -> None:
+    (message,) = messages("(map lambda (list 1))")
+    assert message.startswith(
+        "example:1:6: unbound-name: 'lambda' is not bound; it is a form, no function: (lam"
+    )
+    assert "'catch' is not bound; it is a part of a form: (try" in messages("(catch 1)")[0]
+
+
+def test_own_names_are_suggested_before_built_in_ones() -> None:
+    assert messages('(deftask note-it () :instructions "x") (note)')[0].endswith("did you mean 'note-it'?")
+
+
 def test_names_of_functions_are_never_inputs() -> None:
     assert codes('(task :instructions "{{f(x)}}")') == ["unbound-name"]
 
