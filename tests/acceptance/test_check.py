@@ -59,6 +59,27 @@ def test_json_lists_every_problem(tmp_path: Path) -> None:
     assert check(path, "--json").json == {"problems": [], "inputs": {}}
 
 
+def test_a_form_that_cannot_be_read_does_not_hide_the_others_and_makes_no_false_problems(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.sexp"
+    path.write_text(
+        '(deftask look (x) :instructions "{{x}}" :context (:inherit "full" :fresh "enabled"))\n'
+        "(define found (look))\n"
+        '(task :ref "look")\n'
+        "(car found found)\n"
+        "(lost)\n"
+    )
+
+    problems = check(path, "--json").json["problems"]
+
+    assert [(one["line"], one["code"]) for one in problems] == [
+        (1, "context-conflict"),
+        (4, "wrong-arity"),
+        (5, "unbound-name"),
+    ]
+
+
 def test_inputs_of_bare_tasks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.sexp"
     path.write_text('(task :instructions "{{topic}} {{style}}")')

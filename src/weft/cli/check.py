@@ -34,7 +34,7 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     from weft.language.problems import in_order
 
     loaded, problems = read_programs(paths, surface)
-    checked, inputs = _checked(loaded, is_whole=not problems)
+    checked, inputs = _checked(loaded, problems)
     found = in_order([*problems, *checked])
     if is_json:
         print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
@@ -49,7 +49,7 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
 
 
 def _checked(
-    loaded: "list[LoadedFile]", *, is_whole: bool
+    loaded: "list[LoadedFile]", problems: "list[LanguageProblem]"
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
     from weft.language.check import verdict_on
@@ -60,13 +60,15 @@ def _checked(
     for one in loaded:
         for template in templates_of([one]):
             owners.setdefault(template.name, (one, definition_of(template)))
+    mentioned = frozenset().union(*(one.mentioned for one in loaded))
+    unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
     found = []
     inputs: dict[str, list[str]] = {}
     for one in loaded:
         library = TaskLibrary()
         library.tasks = {name: known for name, (owner, known) in owners.items() if owner is not one}
-        verdict = verdict_on(one.program, library)
+        verdict = verdict_on(one.program, library, mentioned=mentioned)
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)
-    return [problem for problem in found if is_whole or problem.code not in _OF_MISSING_FILES], inputs
+    return [problem for problem in found if not unread or problem.code not in _OF_MISSING_FILES], inputs

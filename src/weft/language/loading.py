@@ -34,6 +34,8 @@ class LoadedFile(Struct, frozen=True):
 
     name: str
     program: Program
+    mentioned: frozenset[str] = frozenset()
+    """Names in forms that could not be read."""
 
 
 def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
@@ -85,7 +87,7 @@ def find_files(path: Path) -> list[Path]:
 def load_files(
     paths: Iterable[Path], surface: Surface | None = None
 ) -> tuple[list[LoadedFile], list[LanguageProblem]]:
-    """The programs of files and folders, each file once, and what is wrong with those that have none."""
+    """The programs of files and folders, each file once, and what is wrong with those that are not whole."""
     loaded: dict[Path, LoadedFile | None] = {}
     problems: list[LanguageProblem] = []
     for path in paths:
@@ -144,7 +146,12 @@ def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]
         return LoadedFile(str(file), read_file(file, surface))
     except InvalidProgram as error:
         problems += error.found
-        return None
+        return partly_loaded(str(file), error)
+
+
+def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
+    """What could be read of a file; None: nothing."""
+    return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
 
 
 def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from weft.collector import paused_collector
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
 from weft.language.check.scopes import Cell, Frame, TooIntricate
@@ -57,10 +58,14 @@ def verdict_on(
     *,
     tools: frozenset[str] | None = None,
     models: Callable[[str], str | None] | None = None,
+    mentioned: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """What the checks say of a program; as for `check_program`."""
+    """What the checks say of a program; as for `check_program`.
+
+    `mentioned` are names that forms which could not be read perhaps bind.
+    """
     with paused_collector(), deep_stack():
-        walk = _checked(program, library, tools, models)
+        walk = _checked(program, library, tools, models, mentioned)
         return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
@@ -69,6 +74,7 @@ def _checked(
     library: TaskLibrary | None,
     tools: frozenset[str] | None,
     models: Callable[[str], str | None] | None,
+    mentioned: frozenset[str],
 ) -> Walk:
     """The walk over a program, done."""
     known = {one.name: one.template for one in library} if library is not None else {}
@@ -77,6 +83,8 @@ def _checked(
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
+    for name in mentioned - walk.names.templates.keys() - RESERVED_NAMES:
+        walk.names.templates[name] = Cell()
     try:
         _walk(walk, program)
     except TooIntricate:

@@ -216,7 +216,9 @@ def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
     _inputs(walk, node, frame)
     cell = walk.names.templates.get(node.ref)
     template = cell.value if cell is not None else None
-    if not isinstance(template, Template):
+    if cell is not None and template is None:  # perhaps a template, which could not be read
+        pass
+    elif not isinstance(template, Template):
         hint = walk.findings.nearest(node.ref, walk.names.templates)
         walk.findings.note(node.span, "unknown-task", f"task '{node.ref}' is not in the library{hint}")
     else:
