@@ -80,6 +80,18 @@ def test_a_form_that_cannot_be_read_does_not_hide_the_others_and_makes_no_false_
     ]
 
 
+def test_what_is_wrong_in_xml_does_not_hide_what_stands_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(
+        '<program>\n<template name="look"><task><description>{{x</description></task></template>\n'
+        '<call template="look"/>\n<call template="lost"/>\n</program>'
+    )
+
+    problems = check(path, "--json").json["problems"]
+
+    assert [(one["line"], one["code"]) for one in problems] == [(2, "syntax-error"), (4, "unbound-name")]
+
+
 def test_inputs_of_bare_tasks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.sexp"
     path.write_text('(task :instructions "{{topic}} {{style}}")')
