@@ -5,7 +5,6 @@ from contextlib import suppress
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
-from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
@@ -59,15 +58,15 @@ def too_deep() -> ProgramError:
 def unbound(name: str, env: Env, node: Node) -> ProgramError:
     """The error for a name that nothing binds."""
     known: dict[str, None] = {}
+    templates: dict[str, None] = {}
     scope: Env | None = env
     while scope is not None:
         known.update(dict.fromkeys(scope))
         library = getattr(scope, "library", None)
-        known.update(dict.fromkeys(library.tasks if library is not None else ()))
+        templates.update(dict.fromkeys(library.tasks if library is not None else ()))
         scope = scope.outer
     form = why_no_value(name)
-    own = [one for one in known if one not in BUILT_IN_NAMES]
-    hint = f"; {form}" if form is not None else nearest(name, own) or nearest(name, known)
+    hint = f"; {form}" if form is not None else nearest(name, templates) or nearest(name, known)
     error = program_error("unbound-name", f"'{name}' is not bound{hint}")
     return error.at(node.span, expression_of(node))
 
