@@ -1,6 +1,7 @@
 """Names and what they are bound to: every use is resolved here, now or when the routine it is in is used."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.findings import Findings
@@ -172,7 +173,6 @@ class Names:
         form = why_no_value(name)
         if form is not None:
             return f"'{name}' is not bound; {form}"
-        hint = self._findings.nearest(name, need.origin.names()) or self._findings.nearest(
-            name, RESERVED_NAMES
-        )
+        hint = self._findings.nearest(name, self.templates)
+        hint = hint or self._findings.nearest(name, chain(need.origin.names(), RESERVED_NAMES))
         return f"'{name}' is not bound{hint}"

@@ -203,7 +203,7 @@ def test_a_form_is_no_value() -> None:
     assert "'catch' is not bound; it is a part of a form: (try" in messages("(catch 1)")[0]
 
 
-def test_own_names_are_suggested_before_built_in_ones() -> None:
+def test_templates_are_suggested_before_built_ins() -> None:
     assert messages('(deftask note-it () :instructions "x") (note)')[0].endswith("did you mean 'note-it'?")
 
 
