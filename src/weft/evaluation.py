@@ -11,6 +11,7 @@ from weft.build.tasks import program as build_program
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import Effects
 from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.required_inputs import require_inputs
 from weft.language.library import TaskLibrary
 from weft.language.loading import read_file, read_text
 from weft.language.tree import Node, Program
@@ -59,7 +60,9 @@ async def evaluate_async(
     An `Evaluator` does the same for several programs, each of which can use what those before it defined.
     """
     evaluator = Evaluator(effects or LocalEffects(), library=_copy(library), limits=limits)
-    return await evaluator.evaluate(read(program), bindings)
+    forms = read(program)
+    require_inputs(forms, evaluator, bindings)
+    return await evaluator.evaluate(forms, bindings)
 
 
 def read(program: AnyProgram) -> Program:

@@ -52,10 +52,55 @@ def test_json_lists_every_problem(tmp_path: Path) -> None:
                 "code": "syntax-error",
                 "message": "this parenthesis is never closed",
             }
-        ]
+        ],
+        "inputs": {},
     }
     (tmp_path / "a.sexp").write_text("1")
-    assert check(path, "--json").json == {"problems": []}
+    assert check(path, "--json").json == {"problems": [], "inputs": {}}
+
+
+def test_a_form_that_cannot_be_read_does_not_hide_the_others_and_makes_no_false_problems(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.sexp"
+    path.write_text(
+        '(deftask look (x) :instructions "{{x}}" :context (:inherit "full" :fresh "enabled"))\n'
+        "(define found (look))\n"
+        '(task :ref "look")\n'
+        "(car found found)\n"
+        "(lost)\n"
+    )
+
+    problems = check(path, "--json").json["problems"]
+
+    assert [(one["line"], one["code"]) for one in problems] == [
+        (1, "context-conflict"),
+        (4, "wrong-arity"),
+        (5, "unbound-name"),
+    ]
+
+
+def test_what_is_wrong_in_xml_does_not_hide_what_stands_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(
+        '<program>\n<template name="look"><task><description>{{x</description></task></template>\n'
+        '<call template="look"/>\n<call template="lost"/>\n</program>'
+    )
+
+    problems = check(path, "--json").json["problems"]
+
+    assert [(one["line"], one["code"]) for one in problems] == [(2, "syntax-error"), (4, "unbound-name")]
+
+
+def test_inputs_of_bare_tasks_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.sexp"
+    path.write_text('(task :instructions "{{topic}} {{style}}")')
+
+    ran = check(path)
+
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"{path}: inputs: topic, style\nnothing wrong in 1 file\n"
+    assert check(path, "--json").json == {"problems": [], "inputs": {str(path): ["topic", "style"]}}
 
 
 def test_templates_of_all_files_see_each_other(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ def test_an_error_is_one_json_document() -> None:
     ]
 
 
+def test_inputs_that_are_not_given_are_told_before_anything_is_run() -> None:
+    ran = evaluate('(sequential (script :shell "echo ran >&2") (task :instructions "{{a}} {{b}}"))')
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "the input 'a' is not given" in ran.err
+    assert "the input 'b' is not given" in ran.err
+
+
 def test_names_can_be_set(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("from a file")
 

@@ -68,12 +68,12 @@ class Writer:
         """Any expression."""
         if depth <= 0:
             return self.one_of(["1", '"s"', "nil", self.value_name(scope)])
-        kind = self.one_of([*PLAIN, "task", "task", "call", "call"])
+        kind = self.one_of([*PLAIN, *CHECKED, "task", "task", "call", "call"])
         if kind == "task":
             return self.task(scope, depth - 1)
         if kind == "call":
             return self.call(scope, depth - 1)
-        return self.plain(kind, scope, depth - 1)
+        return (self.checked if kind in CHECKED else self.plain)(kind, scope, depth - 1)
 
     def plain(self, kind: str, scope: Scope, depth: int) -> str:
         """An expression that is no task."""
@@ -107,6 +107,31 @@ class Writer:
             case _:
                 return f"({kind} {inner} {self.expression(scope, depth)})"
 
+    def checked(self, kind: str, scope: Scope, depth: int) -> str:
+        """An expression whose mistakes are seen in its constants."""
+        name, inner = self.one_of(list(VALUES)), self.expression(scope, depth)
+        bound = scope.with_values(name)
+        match kind:
+            case "apply":
+                count = 2 if self.slips() else 1
+                return (
+                    f"(apply (lambda ({name}) {self.expression(bound, depth)}) (list{f' {inner}' * count}))"
+                )
+            case "condition":
+                return '(condition "1 + true == 2")' if self.slips() else '(condition "1 + 1 == 2")'
+            case _:
+                return f"(review {self.json(inner)} {self.settings()})"
+
+    def json(self, right: str) -> str:
+        """A value that leaves the program; a slip is a function."""
+        return self.one_of(["car", "(lambda (x) x)"]) if self.slips() else right
+
+    def settings(self) -> str:
+        """A setting of a call of a task."""
+        if self.slips():
+            return self.one_of([':files "a.py"', ":model 3", ":history 3", ':context (dict :inherit "ful")'])
+        return self.one_of([':files (list "a.py")', ':model "m"', ':context (dict :inherit "none")', ""])
+
     def task(self, scope: Scope, depth: int) -> str:
         """A task."""
         name, value = self.one_of(list(VALUES)), self.expression(scope, depth)
@@ -116,7 +141,8 @@ class Writer:
         ):
             case "atomic":
                 slot = self.one_of(["", f":output-slot {self.one_of(list(VALUES))}"])
-                return f"(task :instructions {self.text(inside)} :inputs (({name} {value})) {slot})"
+                passed = f"({name} {self.json(value)})"
+                return f"(task :instructions {self.text(inside)} :inputs ({passed}) {slot})"
             case "closed":
                 only = Scope(frozenset({name}), scope.functions)
                 shown = self.text(scope if self.slips() else only)
@@ -149,6 +175,7 @@ class Writer:
 
 PLAIN = ["list", "and", "or", "parallel", "loop", "if", "let", "let-function", "lambda", "map", "map-name"]
 PLAIN += ["try", "begin", "branch", "set"]
+CHECKED = ["apply", "condition", "settings"]
 
 
 @st.composite

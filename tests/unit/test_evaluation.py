@@ -57,6 +57,35 @@ def test_mistakes_are_errors_with_a_place() -> None:
         weft.evaluate("1", taskLibrary=1)
 
 
+def test_inputs_that_are_not_given_are_told_before_the_first_step() -> None:
+    steps = (
+        '(sequential (task :instructions "{{a}}" :output-slot plan) (task :instructions "{{plna}} {{b}}"))'
+    )
+    effects = weft.InMemoryEffects(lambda call: "done")
+
+    with pytest.raises(InvalidProgram) as caught:
+        weft.evaluate(steps, effects=effects)
+
+    assert [problem.message for problem in caught.value.found] == [
+        f"the input '{name}' is not given" for name in ("a", "plna", "b")
+    ]
+    assert effects.calls == []
+    assert weft.evaluate(steps, effects=effects, a=1, b=2, plna=3).content == "done"
+    assert weft.evaluate(f"(define a 1) (define b 2) (define plna 3) {steps}", effects=effects)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        '(deftask r (code) :instructions "{{code}}") (r car)',
+        '(task :instructions "{{f}}" :inputs ((f car)))',
+    ],
+)
+def test_a_built_in_is_not_called_unbound(program: str) -> None:
+    with pytest.raises(TaskFailed, match="is a function, which cannot leave the program"):
+        weft.evaluate(program)
+
+
 async def test_inside_of_a_running_loop_it_works_as_in_a_notebook() -> None:
     assert weft.evaluate("(+ 1 1)") == 2
     assert await weft.evaluate_async("(+ 1 1)") == 2

@@ -6,9 +6,13 @@ A name that Python keeps for itself ends in `_`: `if_`, `map_`, `list_`. Argumen
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.build.names import definable
 from weft.build.nodes import as_body, as_condition, as_keywords, as_name, as_node, as_nodes, as_text
 from weft.build.places import here, inside
 from weft.language.expressions import parse_path
+from weft.language.problems import refuse
+from weft.language.sexp.plain_forms import BUDGETS
+from weft.language.suggestions import nearest
 from weft.language.tree import (
     And,
     Apply,
@@ -123,7 +127,7 @@ def define(name: str, value: Any) -> Define:
     node = as_node(value)
     if isinstance(node, Lambda) and node.name is None:
         node = Lambda(span=node.span, parameters=node.parameters, body=node.body, name=name)
-    return Define(span=here(), name=name, value=node)
+    return Define(span=here(), name=definable(name, here()), value=node)
 
 
 def set_(name: str | Variable, value: Any) -> Assign:
@@ -222,7 +226,13 @@ def with_timeout(seconds: Any, *body: Any) -> WithTimeout:
 
 def with_budget(*body: Any, **limits: Any) -> WithBudget:
     """`(with-budget (:steps n :calls n :tokens n :cost x) e...)`."""
-    return WithBudget(span=here(), limits=as_keywords(limits), body=as_body(body))
+    span = here()
+    for name in limits:
+        if name not in BUDGETS:
+            raise refuse(span, "unknown-keyword", f"'{name}' is no budget{nearest(name, BUDGETS)}")
+    if len(body) > 1 and isinstance(body[0], dict):  # as a value it would be for nothing
+        raise refuse(span, "wrong-type", "budgets are keywords: with_budget(body, steps=100)")
+    return WithBudget(span=span, limits=as_keywords(limits), body=as_body(body))
 
 
 def get_context(**keywords: Any) -> GetContext:

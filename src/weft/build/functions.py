@@ -7,6 +7,7 @@ from typing import Any, Unpack, overload
 
 from msgspec import UNSET
 
+from weft.build.names import definable
 from weft.build.nodes import as_keywords, as_nodes
 from weft.build.options import TaskOptions, task_fields
 from weft.build.places import here
@@ -34,8 +35,11 @@ class TaskFunction:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__wrapped__ = function
-        self.name = name or function.__name__
         self._span = Span(Source(code.co_filename, ""), code.co_firstlineno, 0)
+        self.name = definable(name or function.__name__, self._span)
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            message = f"the function of task '{self.name}' builds a node and waits for nothing: no async def"
+            raise refuse(self._span, "wrong-type", message)
         self._signature = _signature(function, self._span)
         self._options = options
         self.parameters = tuple(self._parameter(one) for one in self._signature.parameters.values())

@@ -6,6 +6,7 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 import msgspec
 from msgspec import UNSET
 
+from weft.build.names import definable
 from weft.build.nodes import as_body, as_condition, as_node, as_nodes, as_text
 from weft.build.options import TaskOptions, task_fields
 from weft.build.places import here
@@ -137,7 +138,9 @@ def template(name: str, parameters: Sequence[str | Parameter], *body: Any, retur
     if len(set(names)) != len(names):
         raise refuse(span, "duplicate-name", f"template '{name}' has a parameter twice")
     shape = None if returns is None else shape_text(returns, span)
-    return Template(span=span, name=name, parameters=taken, body=as_body(body), returns=shape)
+    return Template(
+        span=span, name=definable(name, span), parameters=taken, body=as_body(body), returns=shape
+    )
 
 
 def deftask(

@@ -24,7 +24,7 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
 
     Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
     templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
-    them are listed.
+    them are listed. Inputs that whoever runs a file must pass are told on standard error.
 
     `max_depth` of a task is only checked and kept: it bounds subtasks that a task spawns; it comes with them.
     """
@@ -32,24 +32,29 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     from weft.cli.output import print_json
     from weft.cli.problems import print_problems
     from weft.cli.programs import read_programs
-    from weft.cli.text import plural
+    from weft.cli.text import plural, printable
     from weft.language.problems import in_order
 
     loaded, problems = read_programs(paths, surface)
-    found = in_order([*problems, *_checked(loaded, is_whole=not problems)])
+    checked, inputs = _checked(loaded, problems)
+    found = in_order([*problems, *checked])
     if is_json:
-        print_json({"problems": [problem.as_json() for problem in found]})
+        print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
     else:
         print_problems(found, to_stderr=False)
+        for name, names in inputs.items():
+            click.echo(printable(f"{name}: inputs: {', '.join(names)}"), err=True)
         files = {problem.span.source.name for problem in found} or loaded
         wrong = plural(len(found), "problem") if found else "nothing wrong"
         click.echo(f"{wrong} in {plural(len(files), 'file')}", err=True)
     return EXIT_INVALID if found else 0
 
 
-def _checked(loaded: "list[LoadedFile]", *, is_whole: bool) -> "list[LanguageProblem]":
-    """The problems of all programs, each with the templates of the others at hand."""
-    from weft.language.check import check_program
+def _checked(
+    loaded: "list[LoadedFile]", problems: "list[LanguageProblem]"
+) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
+    """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
+    from weft.language.check import verdict_on
     from weft.language.library import TaskDefinition, TaskLibrary, definition_of
     from weft.language.loading import templates_of
 
@@ -57,9 +62,15 @@ def _checked(loaded: "list[LoadedFile]", *, is_whole: bool) -> "list[LanguagePro
     for one in loaded:
         for template in templates_of([one]):
             owners.setdefault(template.name, (one, definition_of(template)))
+    mentioned = frozenset().union(*(one.mentioned for one in loaded))
+    unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
     found = []
+    inputs: dict[str, list[str]] = {}
     for one in loaded:
         library = TaskLibrary()
         library.tasks = {name: known for name, (owner, known) in owners.items() if owner is not one}
-        found += check_program(one.program, library)
-    return [problem for problem in found if is_whole or problem.code not in _OF_MISSING_FILES]
+        verdict = verdict_on(one.program, library, mentioned=mentioned)
+        found += verdict.problems
+        if verdict.inputs:
+            inputs[one.name] = list(verdict.inputs)
+    return [problem for problem in found if not unread or problem.code not in _OF_MISSING_FILES], inputs

@@ -45,12 +45,14 @@ def eval_command(
     # Imported here: `weft eval --help` must not pay for it.
     from weft.cli.evaluating import new_evaluator, run
     from weft.cli.values import print_value, print_value_json
+    from weft.evaluator.required_inputs import require_inputs
 
     program = _program(expression, file, surface)
     bindings = dict(map(_binding, settings))
 
     async def work() -> Any:
         evaluator = await new_evaluator(libraries, max_steps, timeout_seconds)
+        require_inputs(program, evaluator, bindings)
         return await evaluator.evaluate(program, bindings)
 
     value = run(work)

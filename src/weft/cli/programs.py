@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.cli.options import read_input
-from weft.language.loading import LoadedFile, Surface, load_files, read_bytes, read_file
+from weft.language.loading import LoadedFile, Surface, load_files, partly_loaded, read_bytes, read_file
 from weft.language.problems import InvalidProgram, LanguageProblem
 from weft.language.tree import Program
 
@@ -14,13 +14,15 @@ STDIN = "-"
 def read_programs(
     paths: Sequence[str], surface: Surface | None
 ) -> tuple[list[LoadedFile], list[LanguageProblem]]:
-    """The programs of files, folders and standard input, and what is wrong with those that are none."""
+    """The programs of files, folders and standard input, and what is wrong with those that are not whole."""
     loaded, problems = load_files([Path(path) for path in paths if path != STDIN], surface)
     if STDIN in paths:
         try:
             loaded.append(LoadedFile("<stdin>", read_stdin(surface)))
         except InvalidProgram as error:
             problems += error.found
+            part = partly_loaded("<stdin>", error)
+            loaded += [part] if part is not None else []
     return loaded, problems
 
 

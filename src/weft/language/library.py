@@ -42,6 +42,10 @@ class UnknownTask(RequestError, KeyError):
         super().__init__(f"task '{name}' is not in the library{nearest(name, known)}")
         self.name = name
 
+    def __str__(self) -> str:
+        """The message; a KeyError would put it into quotes."""
+        return self.message
+
 
 class TaskDefinition(Struct, frozen=True):
     """A template as the library keeps it."""

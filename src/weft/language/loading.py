@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
 from weft.language.sexp import read_program
@@ -34,6 +34,8 @@ class LoadedFile(Struct, frozen=True):
 
     name: str
     program: Program
+    mentioned: frozenset[str] = frozenset()
+    """Names in forms that could not be read."""
 
 
 def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
@@ -85,7 +87,7 @@ def find_files(path: Path) -> list[Path]:
 def load_files(
     paths: Iterable[Path], surface: Surface | None = None
 ) -> tuple[list[LoadedFile], list[LanguageProblem]]:
-    """The programs of files and folders, each file once, and what is wrong with those that have none."""
+    """The programs of files and folders, each file once, and what is wrong with those that are not whole."""
     loaded: dict[Path, LoadedFile | None] = {}
     problems: list[LanguageProblem] = []
     for path in paths:
@@ -144,7 +146,12 @@ def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]
         return LoadedFile(str(file), read_file(file, surface))
     except InvalidProgram as error:
         problems += error.found
-        return None
+        return partly_loaded(str(file), error)
+
+
+def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
+    """What could be read of a file; None: nothing."""
+    return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
 
 
 def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
@@ -156,7 +163,7 @@ def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[
         if name in places:
             message = f"template '{name}' is there twice, first at {places[name]}"
             problems.append(LanguageProblem(template.span, "duplicate-name", message))
-        elif name in BUILT_IN_NAMES:
+        elif name in RESERVED_NAMES:
             message = f"'{name}' is built in and cannot be the name of a template"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
         places.setdefault(name, template.span)

@@ -1,12 +1,15 @@
 """What is wrong with a program: one problem, and the error that carries all of them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from weft.errors import AuthorError
 from weft.language.spans import Span
+
+if TYPE_CHECKING:  # it has no use for problems, but what it is made of may
+    from weft.language.tree import Program
 
 MAX_SHOWN = 20
 """How many problems a message lists; the rest is counted."""
@@ -37,16 +40,26 @@ class LanguageProblem(Struct, frozen=True):
         return f"{self}\n  {line[start : start + 100]}\n  {' ' * (self.span.column - 1 - start)}^"
 
 
+class Rest(Struct, frozen=True):
+    """What could be read of a program that is wrong elsewhere, so that the checks can go on over it."""
+
+    program: "Program"
+    mentioned: frozenset[str]
+    """The names that the other forms mention: they may be what binds them."""
+
+
 class InvalidProgram(AuthorError):
     """A program cannot be read or does not pass its checks."""
 
     code = "invalid-program"
 
-    def __init__(self, found: Sequence[LanguageProblem]) -> None:
+    def __init__(self, found: Sequence[LanguageProblem], *, rest: "Rest | None" = None) -> None:
         shown = "\n".join(problem.excerpt() for problem in found[:MAX_SHOWN])
-        rest = f"\n... and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
-        super().__init__(shown + rest)
+        more = f"\n... and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
+        super().__init__(shown + more)
         self.found = tuple(found)
+        self.rest = rest
+        """What of the program could be read; None: nothing."""
 
     def problems(self) -> list[dict[str, Any]]:
         """Every problem in its JSON form."""

@@ -6,8 +6,24 @@ from itertools import islice
 
 from weft.limits import MAX_SUGGESTION_WORDS
 
+ALIKE = 0.6
+"""How alike a name is that is suggested beside a problem."""
+
+NEARLY = 0.75
+"""How alike names are of which one is a mistake: `plna` and `plan` are, `tests` and `steps` are not."""
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` to end a message with, or nothing."""
-    found = difflib.get_close_matches(name, list(islice(known, MAX_SUGGESTION_WORDS)), n=1, cutoff=0.6)
-    return f"; did you mean '{found[0]}'?" if found else ""
+    found = _closest(name, known, ALIKE)
+    return f"; did you mean '{found}'?" if found is not None else ""
+
+
+def near_miss(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a name is nearly."""
+    return _closest(name, known, NEARLY)
+
+
+def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    found = difflib.get_close_matches(name, list(islice(known, MAX_SUGGESTION_WORDS)), n=1, cutoff=cutoff)
+    return found[0] if found else None

@@ -188,3 +188,17 @@ def test_options_of_a_function_with_a_body_of_its_own_are_refused() -> None:
 
     with pytest.raises(InvalidProgram, match="model has no use here"):
         _ = composed.template
+
+
+def test_a_function_that_waits_is_refused() -> None:
+    async def look(code: str) -> str:
+        """Look at {{code}}."""
+        raise NotImplementedError
+
+    with pytest.raises(InvalidProgram, match="no async def"):
+        weft.task(look)
+
+
+def test_a_function_with_the_name_of_a_built_in_is_refused() -> None:
+    with pytest.raises(InvalidProgram, match="reserved-name"):
+        weft.task(name="map")(lambda code: None)

@@ -118,3 +118,10 @@ def test_a_text_that_begins_with_markup_is_xml(text: str) -> None:
 def test_half_a_surrogate_pair_is_refused_and_no_crash() -> None:
     with pytest.raises(InvalidProgram):
         read_text('"\ud800"', "<test>")
+
+
+def test_an_unknown_task_is_told_without_quotes() -> None:
+    with pytest.raises(KeyError) as caught:
+        TaskLibrary().get_task("nope")
+
+    assert str(caught.value) == "task 'nope' is not in the library"

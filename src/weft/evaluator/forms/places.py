@@ -8,6 +8,7 @@ from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_e
 from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
+from weft.language.sexp.program import why_no_value
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
@@ -57,13 +58,16 @@ def too_deep() -> ProgramError:
 def unbound(name: str, env: Env, node: Node) -> ProgramError:
     """The error for a name that nothing binds."""
     known: dict[str, None] = {}
+    templates: dict[str, None] = {}
     scope: Env | None = env
     while scope is not None:
         known.update(dict.fromkeys(scope))
         library = getattr(scope, "library", None)
-        known.update(dict.fromkeys(library.tasks if library is not None else ()))
+        templates.update(dict.fromkeys(library.tasks if library is not None else ()))
         scope = scope.outer
-    error = program_error("unbound-name", f"'{name}' is not bound{nearest(name, known)}")
+    form = why_no_value(name)
+    hint = f"; {form}" if form is not None else nearest(name, templates) or nearest(name, known)
+    error = program_error("unbound-name", f"'{name}' is not bound{hint}")
     return error.at(node.span, expression_of(node))
 
 

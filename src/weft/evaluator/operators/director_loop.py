@@ -18,22 +18,11 @@ from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskResult
+from weft.language.loop_names import LOOP_NAMES
 from weft.language.problems import refuse
 from weft.language.tree import DirectorEvaluatorLoop, Node
 
 DEFAULT_ITERATIONS = 5
-
-NAMES = (
-    "user_query",
-    "evaluation_feedback",
-    "current_iteration",
-    "director_result",
-    "script_output",
-    "script_errors",
-    "script_exit_code",
-    "evaluation",
-)
-"""What the parts of a loop can name; nil as long as there is nothing."""
 
 
 def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
@@ -46,7 +35,7 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
-        entered.inner.update({name: entered.inputs.get(name) for name in NAMES})
+        entered.inner.update({name: entered.inputs.get(name) for name in LOOP_NAMES})
         if node.script is not None and node.script.output_slot is not None:
             entered.inner[node.script.output_slot] = None
         entered.inner["user_query"] = task.query(entered)
@@ -123,7 +112,7 @@ class LoopTask(TaskCode):
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
         """Judge the iteration; gives the reason to end, if there is one."""
-        code = self._evaluator or chosen_evaluator(self.compiler, self.node, NAMES)
+        code = self._evaluator or chosen_evaluator(self.compiler, self.node, LOOP_NAMES)
         result = self._part("evaluator", iteration, code, env)
         history.add(f"evaluator {iteration}", result)
         try:

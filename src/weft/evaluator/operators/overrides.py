@@ -4,49 +4,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from weft.evaluator.errors import ProgramError
 from weft.evaluator.operators.steps import mistake
+from weft.language.call_settings import BadSetting, read_setting
 from weft.language.context import context_conflict
 from weft.language.request_fields import misplaced
 from weft.language.spans import Span
-from weft.language.suggestions import nearest
-from weft.language.task_fields import ContextOverrides, FilePaths, HistorySettings
-from weft.language.tree import Node, Reference, TaskNode, Text
+from weft.language.task_fields import ContextOverrides
+from weft.language.tree import Node, Reference, TaskNode
 
-CALL_SETTINGS = frozenset({"files", "context", "history", "model"})
-"""What every task call takes besides its arguments; a parameter of that name comes first."""
-
-_CONTEXT_WORDS = {
-    "inherit": "inherit_context",
-    "accumulate": "accumulate_data",
-    "format": "accumulation_format",
-    "fresh": "fresh_context",
-}
-_HISTORY_WORDS = {
-    "use": "use_session_history",
-    "turns": "history_turns_to_include",
-    "record": "record_in_session_history",
-}
 _NOT_REPLACED = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
 """Fields that a reference has for itself."""
 
 
 def settings_of_call(keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
     """The fields of a task that the keywords of a call replace; raises ProgramError for bad values."""
-    found: dict[str, Any] = {}
-    for name, value in keywords.items():
-        match name:
-            case "model":
-                found["model"] = _text(value, name, span)
-            case "files":
-                found["file_paths"] = _files(value, span)
-            case "context":
-                found["context"] = _settings(value, ContextOverrides, _CONTEXT_WORDS, name, span)
-            case "history":
-                found["history"] = _settings(value, HistorySettings, _HISTORY_WORDS, name, span)
-    return found
+    try:
+        return dict(read_setting(name, value, span) for name, value in keywords.items())
+    except BadSetting as error:
+        raise _refused(error.message, error.code, span) from None
 
 
 def settings_of_reference(node: Reference) -> dict[str, Any]:
@@ -87,36 +64,6 @@ def _joined(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
     if new.inherit_context in ("full", "subset") and new.fresh_context is None:
         merged["fresh_context"] = None
     return ContextOverrides(**merged)
-
-
-def _files(value: Any, span: Span) -> FilePaths:
-    if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
-        raise _refused(":files takes a list of paths", "wrong-type", span)
-    return FilePaths(paths=tuple(Text(span=span, raw=path, parts=(str(path),)) for path in value))
-
-
-def _text(value: Any, name: str, span: Span) -> str:
-    if not isinstance(value, str):
-        raise _refused(f":{name} takes a string", "wrong-type", span)
-    return str(value)
-
-
-def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: str, span: Span) -> Any:
-    """A struct of settings from a dict that uses its names or the short words for them."""
-    if not isinstance(value, dict):
-        raise _refused(f":{name} takes a dict of settings", "wrong-type", span)
-    fields = kind.__struct_fields__
-    given: dict[str, Any] = {}
-    for word, setting in value.items():
-        field = words.get(word, word)
-        if field not in fields:
-            hint = nearest(word, [*words, *fields])
-            raise _refused(f":{name} has no setting '{word}'{hint}", "unknown-keyword", span)
-        given[field] = setting
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise _refused(f":{name} has a bad value: {error}", "bad-value", span) from None
 
 
 def _refused(message: str, code: str, span: Span) -> ProgramError:

@@ -12,12 +12,13 @@ from weft.evaluator.effects import Composite, ToolCall
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.overrides import CALL_SETTINGS, replaced, settings_of_call
+from weft.evaluator.operators.overrides import replaced, settings_of_call
 from weft.evaluator.operators.steps import ask, failed, mistake, run_composite
 from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import as_input, as_task_result
 from weft.evaluator.outputs import BadOutput, parse_output
 from weft.evaluator.results import InvalidOutput, TaskResult, ValueResult
+from weft.language.call_settings import CALL_SETTINGS
 from weft.language.library import TaskDefinition
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse

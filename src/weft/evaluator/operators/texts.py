@@ -47,6 +47,10 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
     missing = [name for name in names if not is_bound(name, env, library)]
     if not missing:
         return
+    functions = [name for name in missing if _is_built_in(name, env)]
+    if functions:
+        message = f"'{functions[0]}' is a function, which cannot leave the program"
+        raise mistake("wrong-type", message, names[functions[0]])
     known = list(_known(env, library))
     if len(missing) == 1:
         message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
@@ -63,6 +67,16 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
             return not isinstance(scope[name], BuiltIn)  # nobody wants the text of a built-in
         scope = scope.outer
     return name in library
+
+
+def _is_built_in(name: str, env: Env) -> bool:
+    """Whether a name is bound to a built-in function here."""
+    scope: Env | None = env
+    while scope is not None:
+        if name in scope:
+            return isinstance(scope[name], BuiltIn)
+        scope = scope.outer
+    return False
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:

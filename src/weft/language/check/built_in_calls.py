@@ -1,9 +1,10 @@
 """Calls of built-ins."""
 
 from weft.language.builtin_arities import BUILT_IN_ARITIES
+from weft.language.builtin_names import TASK_LIBRARY
 from weft.language.check.built_in_kinds import ARGUMENT_KINDS, FUNCTION_ARGUMENTS
 from weft.language.check.calls import count_text
-from weft.language.check.constants import kind_of
+from weft.language.check.constants import kind_of, length_of
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Frame
 from weft.language.spans import Span
@@ -18,6 +19,10 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) -> None:
     """Note what is wrong with a call of a built-in."""
     name, count = node.func_name, len(node.args)
+    if name == TASK_LIBRARY:
+        message = f"'{name}' is the task library; only functions and tasks can be called"
+        findings.note(node.span, "wrong-type", message)
+        return
     if node.keywords and name != "dict":
         findings.note(node.span, "unknown-keyword", f"{name} takes no keywords: :{node.keywords[0][0]}")
     if not takes(name, count):
@@ -45,11 +50,14 @@ def note_arity(name: str, count: int, span: Span, findings: Findings) -> None:
     findings.note(span, "wrong-arity", f"{name} takes {expected}; it is given {count}")
 
 
-def function_argument(node: FunctionCall) -> tuple[Node, int] | None:
+def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | None:
     """The argument that the built-in calls, and with how many arguments; None: there is none."""
     name, args = node.func_name, node.args
     if name in ("map", "for-each"):
         return (args[0], len(args) - 1) if len(args) > 1 else None
+    if name == "apply":
+        last = length_of(args[-1], frame) if len(args) > 1 else None
+        return (args[0], len(args) - 2 + last) if last is not None else None
     position, count = FUNCTION_ARGUMENTS.get(name, (len(args), 0))
     if name in ("any", "all") and len(args) < 2:
         return None
@@ -59,6 +67,8 @@ def function_argument(node: FunctionCall) -> tuple[Node, int] | None:
 def _check_kinds(
     node: FunctionCall, kinds: tuple[tuple[str, ...], ...], frame: Frame, findings: Findings
 ) -> None:
+    if node.func_name == "apply":  # the last argument is a list, however many there are before it
+        kinds = (kinds[0], *((),) * (len(node.args) - 2), kinds[-1])
     last = len(kinds) - 1
     first: str | None = None
     for position, argument in enumerate(node.args):

@@ -8,6 +8,7 @@ _LIST = ("a list",)
 _DICT = ("a dict", "a task result")
 _FUNCTION = ("a function",)
 _ANY: tuple[str, ...] = ()
+_JSON = ("nil", "a boolean", "a number", "a string", "a symbol", "a list", "a dict", "a task result")
 
 Kinds = tuple[str, ...]
 
@@ -29,7 +30,7 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
     "cons": (_ANY, ("a list", "nil")),
     "member": (_ANY, _LIST),
     "length": (("a list", "a dict", "a string"),),
-    "map for-each filter": (_FUNCTION, _LIST),
+    "map for-each filter apply": (_FUNCTION, _LIST),
     "reduce": (_FUNCTION, _ANY, _LIST),
     "sort": (_LIST, ("a function", "nil")),
     "keys values items merge": (_DICT,),
@@ -39,6 +40,7 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
     "contains?": (("a list", "a dict", "a string"), _ANY),
     "get": (("a dict", "a list", "a task result", "nil"), _ANY),
     "get-in": (_ANY, _LIST),
+    "json-string": (_JSON,),
     "json-parse": (("a string", "a task result"),),
     "content status parsed notes": (("a task result",),),
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from weft.language.call_settings import CALL_SETTINGS, BadSetting, read_setting
 from weft.language.check.constants import (
     UNKNOWN,
     constant,
@@ -15,15 +16,25 @@ from weft.language.check.constants import (
     types_of,
 )
 from weft.language.check.findings import Findings
+from weft.language.check.leaving import is_function, leaves
 from weft.language.check.scopes import Call, Cell, Frame, Need
+from weft.language.context import context_conflict
 from weft.language.problems import LanguageProblem
 from weft.language.request_fields import misplaced
 from weft.language.spans import Span
 from weft.language.task_fields import Parameter
 from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text
 
-CALL_SETTINGS = ("files", "context", "history", "model")
-"""What every call of a task takes besides its arguments; a parameter of that name comes first."""
+_STAND_INS: dict[str | None, Any] = {
+    "nil": None,
+    "a boolean": True,
+    "a number": 1,
+    "a list": [],
+    "a dict": {},
+    "a string": "",
+    "a function": len,
+}
+"""A value of each kind that fits wherever one of the kind can: what is known of a value is its kind."""
 
 
 class CallChecks:
@@ -137,14 +148,14 @@ def template_problems(
         yield LanguageProblem(span, "wrong-arity", message)
     values: dict[str, Node | None] = dict(zip(parameters, call.args, strict=False))
     inputs = open_inputs(template)
-    settings = []
+    settings: dict[str, Node | None] = {}
     for keyword, value in call.keywords:
         if keyword in values:
             yield LanguageProblem(span, "duplicate-name", f"{name} is given '{keyword}' twice")
         elif keyword in parameters or keyword in inputs:
             values[keyword] = value
         elif keyword in CALL_SETTINGS:
-            settings.append(keyword)
+            settings[keyword] = value
         else:
             hint = findings.nearest(keyword, [*parameters, *inputs, *CALL_SETTINGS])
             yield LanguageProblem(span, "unknown-keyword", f"{name} has no parameter '{keyword}'{hint}")
@@ -154,24 +165,50 @@ def template_problems(
     if missing:
         yield LanguageProblem(span, "wrong-arity", f"{name} needs a value for {_quoted(missing)}")
     if settings and not isinstance(template.body, TaskNode):
-        message = f":{settings[0]} is for single tasks, and the body of {name} is none"
+        message = f":{next(iter(settings))} is for single tasks, and the body of {name} is none"
         yield LanguageProblem(span, "bad-value", message)
     misfit = misplaced(template.body, ["file_paths" if one == "files" else one for one in settings])
     if misfit is not None:
         yield LanguageProblem(span, "bad-value", f"{name}: {misfit}")
+    yield from _setting_problems(settings, frame)
     for keyword, value in values.items():
         if keyword in parameters:
-            yield from _type_problems(name, parameters[keyword], value, frame, span)
+            yield from _type_problems(template, parameters[keyword], value, frame, span)
+    if is_function(template.body, global_names):
+        yield LanguageProblem(span, "wrong-type", f"{name} gives a function, which cannot leave a template")
+
+
+def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterable[LanguageProblem]:
+    """What is wrong with the settings of a call, where their values are written in it."""
+    for name, node in settings.items():
+        if node is None:
+            continue
+        value = constant(node)
+        if value is UNKNOWN:
+            value = _STAND_INS.get(kind_of(node, frame), UNKNOWN)
+        if value is UNKNOWN:
+            continue
+        try:
+            _, read = read_setting(name, value, node.span)
+        except BadSetting as error:
+            yield LanguageProblem(node.span, error.code, error.message)
+            continue
+        conflict = context_conflict(read, node.span) if name == "context" else None
+        if conflict is not None:
+            yield conflict
 
 
 def _type_problems(
-    name: str, parameter: Parameter, value: Node | None, frame: Frame, span: Span
+    template: Template, parameter: Parameter, value: Node | None, frame: Frame, span: Span
 ) -> Iterable[LanguageProblem]:
     """What is wrong with an argument, where that is certain."""
+    place = value.span if value is not None else span
+    if is_function(value, frame) and leaves(template, parameter.name):
+        message = f"'{parameter.name}' of {template.name} is a function, which cannot leave the program"
+        yield LanguageProblem(place, "wrong-type", message)
     reason = misfit(value, parameter.type, frame)
     if reason is not None:
-        place = value.span if value is not None else span
-        message = f"'{parameter.name}' of {name} must be {parameter.type}: {reason}"
+        message = f"'{parameter.name}' of {template.name} must be {parameter.type}: {reason}"
         yield LanguageProblem(place, "wrong-type", message)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import BUILT_IN_NAMES, TASK_LIBRARY
 from weft.language.check.built_in_kinds import RESULT_KINDS
 from weft.language.check.scopes import Frame
 from weft.language.output_schemas import BadSchema, Shape, is_path, shape_of
@@ -85,11 +85,26 @@ def kind_of(node: Node | None, frame: Frame) -> str | None:
     if isinstance(node, TaskNode | TaskCond):
         return "a task result"
     if isinstance(node, Variable):
-        is_function = node.name in BUILT_IN_NAMES and not node.path and frame.find(node.name) is None
-        return "a function" if is_function else None
+        return _kind_of_name(node, frame)
     if isinstance(node, FunctionCall):
         return _kind_of_call(node, frame)
     return None
+
+
+def _kind_of_name(node: Variable, frame: Frame) -> str | None:
+    if node.path or frame.find(node.name) is not None:
+        return None
+    if node.name == TASK_LIBRARY:
+        return "the task library"
+    return "a function" if node.name in BUILT_IN_NAMES else None
+
+
+def length_of(node: Node, frame: Frame) -> int | None:
+    """How many items the list has that a node gives; None: that is not known, or it is no list."""
+    if isinstance(node, Quote) and isinstance(node.datum, tuple):
+        return len(node.datum)
+    is_list = isinstance(node, FunctionCall) and node.func_name == "list" and frame.find("list") is None
+    return len(node.args) if is_list and isinstance(node, FunctionCall) else None
 
 
 def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from weft.language.problems import LanguageProblem, in_order
 from weft.language.spans import Span
-from weft.language.suggestions import nearest
+from weft.language.suggestions import near_miss, nearest
 from weft.limits import MAX_SUGGESTIONS
 
 
@@ -27,6 +27,11 @@ class Findings:
         """`; did you mean 'x'?` or nothing. Only the first few are looked for: each takes milliseconds."""
         self._suggestions += 1
         return nearest(name, known) if self._suggestions <= MAX_SUGGESTIONS else ""
+
+    def near_miss(self, name: str, known: Iterable[str]) -> str | None:
+        """The known name that a name is nearly; None: there is none, or too many were looked for."""
+        self._suggestions += 1
+        return near_miss(name, known) if self._suggestions <= MAX_SUGGESTIONS else None
 
     def in_order(self) -> list[LanguageProblem]:
         """Every problem once, as a reader meets them."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
-from weft.language.check.names import RESERVED
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
+from weft.language.sexp.plain_forms import BUDGETS
 from weft.language.tree import (
     And,
     Apply,
@@ -35,7 +36,6 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-BUDGETS = ("steps", "calls", "tokens", "cost")
 QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
 
 
@@ -122,7 +122,7 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
     walk.visit(node.value, frame)
     walk.calls.changed.add(node.name)
     cell = frame.find(node.name)
-    if node.name in RESERVED:
+    if node.name in RESERVED_NAMES:
         message = f"'{node.name}' is built in and cannot be changed"
         walk.findings.note(node.span, "reserved-name", message)
     elif cell is not None and isinstance(cell.value, Template):
@@ -156,10 +156,17 @@ def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
         message = ":max-iterations is a whole number from 0"
         walk.findings.note(node.max_iterations.span, "wrong-type", message)
     walk.visit_all([node.max_iterations, node.initial], frame)
-    walk.called(node.executor, 2, frame)
-    walk.called(node.controller, 3, frame)
-    if node.validator is not None:
-        walk.called(node.validator, 2, frame)
+    for name, part, count in (
+        ("executor", node.executor, 2),
+        ("controller", node.controller, 3),
+        ("validator", node.validator, 2),
+    ):
+        if part is None:
+            continue
+        kind = kind_of(part, frame)
+        if kind not in (None, "a function"):
+            walk.findings.note(part.span, "wrong-type", f":{name} is a function; this is {kind}")
+        walk.called(part, count, frame)
 
 
 def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:

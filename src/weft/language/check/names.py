@@ -3,14 +3,12 @@
 from collections.abc import Callable, Mapping
 from itertools import chain
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Bindings, Call, Cell, Frame, Need, Routine
+from weft.language.sexp.program import why_no_value
 from weft.language.spans import Span
 from weft.language.tree import Lambda, Template
-
-RESERVED = BUILT_IN_NAMES | {"taskLibrary"}
-"""No program may define these; a local name may hide one."""
 
 CallCheck = Callable[[Need, Cell], None]
 """Looks at a call of what is known under a name."""
@@ -18,7 +16,7 @@ CallCheck = Callable[[Need, Cell], None]
 
 def is_built_in(name: str, frame: Frame) -> bool:
     """Whether a name means a built-in in a frame."""
-    return name in RESERVED and frame.find(name) is None
+    return name in RESERVED_NAMES and frame.find(name) is None
 
 
 class Names:
@@ -31,7 +29,10 @@ class Names:
         for name, template in templates.items():
             self.templates[name] = Cell(template)
         self.globals = Frame(self.templates, self.program)
-        self.required_inputs: dict[str, None] = {}
+        self.inputs: dict[str, Span] = {}
+        """What whoever runs the program must pass, and where it is first used."""
+        self.misspelt: dict[str, Span] = {}
+        """Names that could be inputs, and are nearly those of something that their task binds."""
         self._findings = findings
         self._check_call = check_call
         self._missing: dict[tuple[int, str], Need] = {}
@@ -129,7 +130,7 @@ class Names:
 
     def is_reserved(self, name: str, span: Span) -> bool:
         """Whether a name cannot be defined; that is noted."""
-        if name not in RESERVED:
+        if name not in RESERVED_NAMES:
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
         self._findings.note(span, "reserved-name", message)
@@ -147,10 +148,18 @@ class Names:
     def report(self) -> None:
         """Note every use of a name that was not bound."""
         for need in self._missing.values():
-            if need.is_input and not need.origin.why_hidden(need.name):
-                self.required_inputs.setdefault(need.name)
-            else:
+            if not need.is_input or need.origin.why_hidden(need.name):
                 self._findings.note(need.span, "unbound-name", self._message(need))
+                continue
+            meant = self._findings.near_miss(need.name, need.origin.names_inside(self.globals))
+            if meant is None:
+                self.inputs.setdefault(need.name, need.span)
+                continue
+            self.misspelt.setdefault(need.name, need.span)
+            message = (
+                f"'{need.name}' is not bound; did you mean '{meant}'? If not, make it an input of the task"
+            )
+            self._findings.note(need.span, "unbound-name", message)
 
     def _message(self, need: Need) -> str:
         name = need.name
@@ -161,4 +170,9 @@ class Names:
             return f"'{name}' is used before it is defined"
         if name in self.bindings.perhaps:
             return f"'{name}' is perhaps not bound: it is defined in some branches only"
-        return f"'{name}' is not bound{self._findings.nearest(name, chain(need.origin.names(), RESERVED))}"
+        form = why_no_value(name)
+        if form is not None:
+            return f"'{name}' is not bound; {form}"
+        hint = self._findings.nearest(name, self.templates)
+        hint = hint or self._findings.nearest(name, chain(need.origin.names(), RESERVED_NAMES))
+        return f"'{name}' is not bound{hint}"

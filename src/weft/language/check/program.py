@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
+
 from weft.collector import paused_collector
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
 from weft.language.check.scopes import Cell, Frame, TooIntricate
@@ -12,10 +15,21 @@ from weft.language.check.walk import Visitor, Walk
 from weft.language.deep import deep_stack
 from weft.language.library import TaskLibrary
 from weft.language.problems import LanguageProblem
+from weft.language.spans import Span
 from weft.language.tree import Node, Program, TaskCond, TaskNode, Template
 from weft.limits import MAX_PROGRAM_DEPTH
 
 _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}
+
+
+class Verdict(Struct, frozen=True):
+    """What the checks say of a program."""
+
+    problems: list[LanguageProblem]
+    inputs: dict[str, Span]
+    """The free names of its bare tasks, which whoever runs it must pass, and where each is first used."""
+    misspelt: dict[str, Span]
+    """Free names of bare tasks that are problems: they are nearly names that the task binds."""
 
 
 def check_program(
@@ -30,14 +44,29 @@ def check_program(
     `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
     without them tools and models are not looked at.
     """
-    with paused_collector(), deep_stack():
-        return _checked(program, library, tools, models).findings.in_order()
+    return verdict_on(program, library, tools=tools, models=models).problems
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
     """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
+    return tuple(verdict_on(program, library).inputs)
+
+
+def verdict_on(
+    program: Program,
+    library: TaskLibrary | None = None,
+    *,
+    tools: frozenset[str] | None = None,
+    models: Callable[[str], str | None] | None = None,
+    mentioned: frozenset[str] = frozenset(),
+) -> Verdict:
+    """What the checks say of a program; as for `check_program`.
+
+    `mentioned` are names that forms which could not be read perhaps bind.
+    """
     with paused_collector(), deep_stack():
-        return tuple(_checked(program, library, None, None).names.required_inputs)
+        walk = _checked(program, library, tools, models, mentioned)
+        return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
 def _checked(
@@ -45,6 +74,7 @@ def _checked(
     library: TaskLibrary | None,
     tools: frozenset[str] | None,
     models: Callable[[str], str | None] | None,
+    mentioned: frozenset[str],
 ) -> Walk:
     """The walk over a program, done."""
     known = {one.name: one.template for one in library} if library is not None else {}
@@ -53,6 +83,8 @@ def _checked(
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
+    for name in mentioned - walk.names.templates.keys() - RESERVED_NAMES:
+        walk.names.templates[name] = Cell()
     try:
         _walk(walk, program)
     except TooIntricate:

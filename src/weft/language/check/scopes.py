@@ -130,6 +130,13 @@ class Frame(dict[str, Cell]):
             yield from frame
             frame = frame.outer
 
+    def names_inside(self, around: "Frame") -> Iterable[str]:
+        """The names that are bound here and around, up to a frame."""
+        frame: Frame | None = self
+        while frame is not None and frame is not around:
+            yield from frame
+            frame = frame.outer
+
     def why_hidden(self, name: str) -> str:
         """Why a name is not bound here that seems to be; empty when there is nothing to say."""
         frame: Frame | None = self

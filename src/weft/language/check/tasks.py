@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from weft.language.check.calls import open_inputs
 from weft.language.check.cases import OUTPUT, check_cases, check_paths
 from weft.language.check.constants import template_called, types_of
+from weft.language.check.leaving import check_json, texts_of
 from weft.language.check.scopes import Call, Frame
 from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
 from weft.language.context import ContextKind, context_conflict, merged_context
+from weft.language.loop_names import LOOP_NAMES
 from weft.language.task_fields import ContextOverrides
 from weft.language.tree import (
     Atomic,
@@ -27,18 +29,6 @@ from weft.language.tree import (
     Text,
 )
 
-LOOP_NAMES = (
-    "user_query",
-    "evaluation_feedback",
-    "current_iteration",
-    "director_result",
-    "script_output",
-    "script_errors",
-    "script_exit_code",
-    "evaluation",
-)
-"""What the parts of a director-evaluator loop can name."""
-
 _KINDS: Mapping[type[Node], ContextKind] = {
     Atomic: "atomic",
     Script: "script",
@@ -50,22 +40,13 @@ _KINDS: Mapping[type[Node], ContextKind] = {
 _IMPLICIT_INPUT = "input"
 
 
-def texts_of(node: TaskNode) -> list[Text]:
-    """Every text of a task that may have placeholders."""
-    files = node.file_paths
-    found = [node.description, node.instructions, node.system]
-    if files is not None:
-        found += [files.text, *files.paths]
-    if isinstance(node, Script):
-        found += [node.shell, *node.argv]
-    return [text for text in found if text is not None]
-
-
 def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     """Look at what all kinds of task have; gives the frame inside the task."""
     check_rules(walk, node)
     _relevance(walk, node, frame)
     _inputs(walk, node, frame)
+    for one in node.inputs:
+        check_json(one.value, f"the input '{one.name}'", frame, walk.findings)
     inner = _inside(walk, node, frame)
     for one in node.inputs:
         walk.bind(one.name, one.span, inner)
@@ -149,6 +130,7 @@ def _in_order(walk: Walk, node: Sequential, inner: Frame) -> None:
     walk.bind("steps", node.span, inner)
     before: Node | None = None
     for step in node.steps:
+        check_json(step, "the output of a step", inner, walk.findings)
         if isinstance(step, TaskCond) and before is not None:
             _cond_after(walk, step, inner, output_shape(walk, before, inner))
         else:
@@ -162,6 +144,7 @@ def _together(walk: Walk, node: Sequential, slots: Sequence[str], inner: Frame) 
     reason = "the steps of a parallel task do not see each other's outputs"
     for step in node.steps:
         alone = Frame(inner, inner.routine)
+        check_json(step, "the output of a step", inner, walk.findings)
         alone.hidden = dict.fromkeys([*slots, "steps", "last_output"], reason)
         walk.visit(step, alone)
 
@@ -174,6 +157,8 @@ def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
         walk.visit(node.inner_task, Frame(inner, inner.routine, [_IMPLICIT_INPUT]))
     if node.reduction_task is not None:
         names = ["current_result", "accumulator", "original_input"]
+        if node.inputs:
+            check_json(node.reduction_task, "what a reduction gives", inner, walk.findings)
         walk.visit(node.reduction_task, Frame(inner, inner.routine, names))
     leave(walk, node, frame)
 
@@ -248,7 +233,9 @@ def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
     _inputs(walk, node, frame)
     cell = walk.names.templates.get(node.ref)
     template = cell.value if cell is not None else None
-    if not isinstance(template, Template):
+    if cell is not None and template is None:  # perhaps a template, which could not be read
+        pass
+    elif not isinstance(template, Template):
         hint = walk.findings.nearest(node.ref, walk.names.templates)
         walk.findings.note(node.span, "unknown-task", f"task '{node.ref}' is not in the library{hint}")
     else:

@@ -4,12 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.language.check.built_in_calls import check_built_in_call, function_argument, note_arity, takes
+from weft.language.builtin_names import TASK_LIBRARY
+from weft.language.check.built_in_calls import (
+    check_built_in_call,
+    function_argument,
+    note_arity,
+    takes,
+)
 from weft.language.check.calls import CallChecks
 from weft.language.check.findings import Findings
 from weft.language.check.names import Names, is_built_in
 from weft.language.check.scopes import Call, Cell, Changes, Frame, Routine, call_of, calls_with
-from weft.language.expressions import ReadCondition, read_condition
+from weft.language.expressions import ConditionError, ReadCondition, read_condition
 from weft.language.problems import InvalidProgram
 from weft.language.spans import Span
 from weft.language.tree import Apply, Condition, FunctionCall, Lambda, Literal, Node, Template, Text, Variable
@@ -102,7 +108,16 @@ class Walk:
             return None
         for name in condition.names:
             self.use(name, node.span, frame)
+        if not condition.names:
+            self._check_constant(condition)
         return condition
+
+    def _check_constant(self, condition: ReadCondition) -> None:
+        """Note a condition without names that fails: it always does."""
+        try:
+            condition.evaluate(_nothing)
+        except ConditionError as error:
+            self.findings.add([error.problem])
 
     def text(self, text: Text, frame: Frame) -> None:
         """Look at the placeholders of a text."""
@@ -141,7 +156,7 @@ class Walk:
             self.visit(node, frame)
         elif not is_built_in(node.name, frame):
             self.names.use(frame, node.name, node.span, calls_with(count, node.span))
-        elif not takes(node.name, count):
+        elif node.name != TASK_LIBRARY and not takes(node.name, count):
             note_arity(node.name, count, node.span, self.findings)
 
 
@@ -151,7 +166,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
     function: Node | None = None
     if is_built_in(name, frame):
         check_built_in_call(node, frame, walk.findings)
-        found = function_argument(node)
+        found = function_argument(node, frame)
         if found is not None:
             function = found[0]
             walk.called(function, found[1], frame)
@@ -176,6 +191,10 @@ def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
         walk.findings.note(node.span, "wrong-type", message)
     walk.visit(node.function, frame)
     walk.visit_all([*node.args, *(value for _, value in node.keywords)], frame)
+
+
+def _nothing(name: str) -> Any:
+    raise NameError(name)
 
 
 def check_tool(walk: Walk, name: str, span: Span) -> None:

@@ -1,8 +1,11 @@
 """Text to program."""
 
+from collections.abc import Iterator, Sequence
+
 from weft.collector import paused_collector
 from weft.language.deep import deep_stack
-from weft.language.problems import InvalidProgram, in_order
+from weft.language.problems import InvalidProgram, Rest, in_order
+from weft.language.sexp.data import Constant, Data, List, Name
 from weft.language.sexp.former import Former, TooManyProblems
 from weft.language.sexp.plain_forms import PLAIN_FORMS
 from weft.language.sexp.reader import read_data
@@ -12,19 +15,52 @@ from weft.language.tree import Node, Program
 
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
+_PARTS = {"catch": "try", "else": "cond"}
+"""Words that have a meaning inside a form only."""
+
+
+def why_no_value(name: str) -> str | None:
+    """Why a name that a form is written with is not bound; None: it is no such name."""
+    if name in _PARTS:
+        return f"it is a part of a form: {SPECIAL_FORMS[_PARTS[name]].shape}"
+    form = SPECIAL_FORMS.get(name)
+    return f"it is a form, no function: {form.shape}" if form is not None else None
+
 
 def read_program(source: Source) -> Program:
     """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
     former = Former(SPECIAL_FORMS)
     forms: list[Node] = []
+    wrong: list[Data] = []
+    is_read = False
     with paused_collector(), deep_stack():
         reading = read_data(source)
         try:
-            if reading.is_whole:
-                forms.extend(former.expression(datum, is_in_body=True) for datum in reading.data)
+            for datum in reading.data if reading.is_whole else ():
+                before = len(former.problems)
+                form = former.expression(datum, is_in_body=True)
+                if len(former.problems) == before:
+                    forms.append(form)
+                else:
+                    wrong.append(datum)
+            is_read = not reading.problems
         except TooManyProblems:
             pass
     found = [*reading.problems, *former.problems]
     if found:
-        raise InvalidProgram(in_order(found))
+        rest = Rest(Program(tuple(forms)), frozenset(_mentioned(wrong))) if is_read else None
+        raise InvalidProgram(in_order(found), rest=rest)
     return Program(tuple(forms))
+
+
+def _mentioned(data: Sequence[Data]) -> Iterator[str]:
+    """Every name in the data; a text that is the whole of a field may be one too."""
+    rest = list(data)
+    while rest:
+        one = rest.pop()
+        if isinstance(one, List):
+            rest.extend(one.items)
+        elif isinstance(one, Name):
+            yield one.name
+        elif isinstance(one, Constant) and isinstance(one.value, str) and len(one.value) < 100:
+            yield one.value

@@ -126,9 +126,9 @@ def _task_fields(
     return fields, positional
 
 
-def _only_keywords(former: Former, positional: Sequence[Data], name: str) -> None:
+def _only_keywords(former: Former, positional: Sequence[Data], name: str, where: str = "") -> None:
     for stray in positional:
-        former.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only")
+        former.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only{where}")
 
 
 def _need(form: List, fields: Mapping[str, Any], name: str, *needed: tuple[str, str]) -> None:
@@ -211,7 +211,7 @@ def _deftask(name: str) -> Callable[[Former, List], Node]:
         template = former.defined_name(form.items[1], form)
         taken = parameters(former, form.items[2], form)
         fields, positional = _task_fields(former, form, form.items[3:], _RETURNS, name)
-        _only_keywords(former, positional, f"{name}` after the parameters")
+        _only_keywords(former, positional, name, " after the parameters")
         _need_prompt(form, fields, name)
         returns = fields.pop("returns", None)
         body = Atomic(span=form.span, **fields)

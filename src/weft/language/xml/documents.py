@@ -1,12 +1,14 @@
 """From the bytes of an XML document to a program."""
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lxml import etree
 
 from weft.collector import paused_collector
 from weft.language.deep import deep_stack
-from weft.language.problems import refuse
+from weft.language.problems import InvalidProgram, LanguageProblem, Rest, in_order, refuse
 from weft.language.spans import Source, Span
 from weft.language.tree import Condition, Node, Program, TaskCase, TaskCond
 from weft.language.xml.checking import check_elements
@@ -31,7 +33,8 @@ def read_xml(source: Source, content: bytes) -> Program:
     with deep_stack():
         check_elements(root, found)
         program = _read_program(root, Reading(found, frozenset(), _read_node))
-    found.end()
+    if found.problems:
+        raise InvalidProgram(in_order(found.problems), rest=_rest(root, program, found.problems))
     _validate(document)
     return program
 
@@ -53,6 +56,27 @@ def _read_program(root: Element, reading: Reading) -> Program:
     if not forms:
         reading.missing(root, "<program> is empty")
     return Program(tuple(forms))
+
+
+def _rest(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> Rest | None:
+    """What is right of a document: the parts of a <program> that no problem is in."""
+    if root.tag != "program" or root.is_damaged or len(root.children) != len(program.forms):
+        return None
+    starts = [(child.span.line, child.span.column) for child in root.children]
+    wrong = {bisect_right(starts, (one.span.line, one.span.column)) - 1 for one in problems}
+    if -1 in wrong:  # in the <program> itself
+        return None
+    forms = tuple(form for index, form in enumerate(program.forms) if index not in wrong)
+    return Rest(Program(forms), frozenset(_mentioned([root.children[index] for index in wrong])))
+
+
+def _mentioned(elements: Sequence[Element]) -> Iterator[str]:
+    """Every word of the elements that may be a name they bind."""
+    rest = list(elements)
+    while rest:
+        one = rest.pop()
+        rest.extend(one.children)
+        yield from (word.strip() for word in (*one.attributes.values(), one.text) if len(word) < 100)
 
 
 def _read_node(element: Element, reading: Reading) -> Node:
@@ -78,9 +102,13 @@ def _read_case(element: Element, reading: Reading) -> TaskCase:
 
 
 def _validate(document: Source) -> None:
-    """Hold a document that passed our own rules against the schema, which has the last word."""
+    """Hold a document that passed our own rules against the schema, which has the last word.
+
+    libxml2's own bound of 10 MB for a text is lifted: length and depth are bounded before, and there is no
+    DOCTYPE.
+    """
     parser = etree.XMLParser(
-        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False
+        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
     )
     try:
         tree = etree.fromstring(document.text.encode(), parser)

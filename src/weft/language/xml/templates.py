@@ -2,7 +2,7 @@
 
 import re
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.task_fields import Parameter
 from weft.language.tree import FunctionCall, Node, Template
@@ -72,7 +72,7 @@ def the_node(element: Element, reading: Reading) -> Node:
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
     """A name that a template binds: its own must not be a built-in's, its parameters' may hide one."""
     name = reading.name(element, text, what, pattern)
-    if name in SPECIAL_FORMS or (what == "template" and name in BUILT_IN_NAMES):
+    if name in SPECIAL_FORMS or (what == "template" and name in RESERVED_NAMES):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
         reading.found.add(element.span, "reserved-name", message)
     return name

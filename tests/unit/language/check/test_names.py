@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.language.check.checking import codes, messages
+from tests.unit.language.check.checking import codes, messages, problems
 from weft.language.check import check_program, required_inputs, scopes
 from weft.language.sexp import read_program
 from weft.language.spans import Source
@@ -152,6 +152,59 @@ def test_all_problems_are_told_at_once_in_order() -> None:
 )
 def test_free_names_of_bare_tasks_are_inputs(program: str, names: tuple[str, ...]) -> None:
     assert required_inputs(read_program(Source("example", program))) == names
+
+
+STEP = '(task :instructions "Plan" :output-slot plan)'
+
+
+@pytest.mark.parametrize(
+    ("program", "meant"),
+    [
+        (f'(sequential {STEP} (task :instructions "Do {{{{plna}}}}"))', "plan"),
+        (f'(sequential {STEP} (task :instructions "Do {{{{last_outptu}}}}"))', "last_output"),
+        (f'(sequential {STEP} (task :instructions "Do {{{{step}}}}"))', "steps"),
+        (f'(sequential {STEP} (task :instructions "Do it" :input-source plaan))', "plan"),
+        ('(task :instructions "{{cod}}" :inputs ((code 1)))', "code"),
+        (
+            """(director-evaluator-loop :instructions "q" :director (task :instructions "d")
+                 :evaluator (task :instructions "e") :condition "curent_iteration > 1")""",
+            "current_iteration",
+        ),
+    ],
+)
+def test_what_is_nearly_a_name_of_a_bare_task_is_no_input(program: str, meant: str) -> None:
+    (problem,) = problems(program)
+
+    assert problem.code == "unbound-name"
+    assert f"did you mean '{meant}'?" in problem.message
+    assert required_inputs(read_program(Source("example", program))) == ()
+
+
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        (f'(sequential {STEP} (task :instructions "Run {{{{tests}}}}"))', ("tests",)),
+        (
+            f'(sequential :inputs ((plans)) {STEP} (task :instructions "{{{{plan}}}} {{{{plans}}}}"))',
+            ("plans",),
+        ),
+    ],
+)
+def test_what_is_less_alike_or_made_an_input_is_one(program: str, names: tuple[str, ...]) -> None:
+    assert problems(program) == []
+    assert required_inputs(read_program(Source("example", program))) == names
+
+
+def test_a_form_is_no_value() -> None:
+    (message,) = messages("(map lambda (list 1))")
+    assert message.startswith(
+        "example:1:6: unbound-name: 'lambda' is not bound; it is a form, no function: (lam"
+    )
+    assert "'catch' is not bound; it is a part of a form: (try" in messages("(catch 1)")[0]
+
+
+def test_templates_are_suggested_before_built_ins() -> None:
+    assert messages('(deftask note-it () :instructions "x") (note)')[0].endswith("did you mean 'note-it'?")
 
 
 def test_names_of_functions_are_never_inputs() -> None:

@@ -175,6 +175,10 @@ REFUSED = {
     '(deftask t (x) :system "s")': ("missing-field", "`deftask` needs :instructions or :description"),
     '(task :instructons "x" :description "d")': ("unknown-keyword", "did you mean 'instructions'?"),
     '(deftask t () :ref "x" :description "d")': ("unknown-keyword", "`deftask` has no `:ref`"),
+    '(deftask t () :instructions "x" 1)': (
+        "syntax-error",
+        "`deftask` takes keywords and their values only after the parameters",
+    ),
     '(task :instructions "x" 1)': ("syntax-error", "`task` takes keywords and their values only"),
     "(task :instructions x)": ("bad-value", ":instructions is a string"),
     '(task :instructions "{{")': ("syntax-error", "never closed"),

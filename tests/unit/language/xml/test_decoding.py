@@ -75,3 +75,14 @@ def test_what_cannot_be_decoded_is_refused(content: bytes, expected: str) -> Non
 def test_a_document_beyond_the_size_is_refused_before_it_is_decoded() -> None:
     content = b"\xff" * (MAX_PROGRAM_CHARACTERS + 1)
     assert "program-too-long: 16777217 bytes are more than the 16777216 allowed" in problem(content)
+
+
+def test_a_text_of_more_than_ten_million_characters_is_read() -> None:
+    text = "x" * 11_000_000
+
+    program = read_xml(Source("t.xml", ""), f"<task><description>{text}</description></task>".encode())
+
+    (task,) = program.forms
+    assert isinstance(task, Atomic)
+    assert task.description is not None
+    assert task.description.raw == text
