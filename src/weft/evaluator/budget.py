@@ -16,6 +16,9 @@ MAX_NESTED_SCOPES = 100
 BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 
+MOST = 10**15
+"""Larger amounts of anything are taken for this one: it is never used up, and no sum of them overflows."""
+
 
 class EvaluationLimits(Struct, frozen=True, kw_only=True):
     """Bounds of one evaluation. How deep non-tail calls may nest is `weft.language.deep.FRAMES`."""

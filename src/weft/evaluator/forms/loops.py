@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.budget import BUDGETS, Scope
+from weft.evaluator.budget import BUDGETS, MOST, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
-from weft.evaluator.errors import program_error
+from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
 from weft.evaluator.results import TaskResult
@@ -105,7 +105,7 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
         try:
             if not is_number(limit) or limit < 0:
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
-            scope = Scope({}, current_branch().scope, seconds=limit, now=machine.now())
+            scope = Scope({}, current_branch().scope, seconds=min(limit, MOST), now=machine.now())
             return machine.within(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-timeout") from None
@@ -130,7 +130,8 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
                     raise program_error(
                         "wrong-type", f"the budget :{name} is a number; this is {_shown(value)}"
                     )
-            scope = Scope(values, current_branch().scope)
+            most = {name: min(value, MOST) for name, value in values.items()}
+            scope = Scope(most, current_branch().scope)
             return machine.within(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-budget") from None
@@ -150,6 +151,8 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
         except ConditionError as error:  # has the place inside the condition
             failure = program_error(error.problem.code, error.problem.message)
             raise failure.at(error.span, node.text) from None
+        except ProgramError as error:  # of a value that cannot be looked at
+            raise placed(error, node) from None
 
     return hold
 
