@@ -174,7 +174,7 @@ async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> N
         f"(loop 100 (+ {'1 ' * 20_000}))",
         f"(define (f a) 1) (loop 100 (f (list {'1 ' * 20_000})))",
         "(length (map (lambda (i) (range 50000)) (range 100)))",
-        '(define x (range 100000)) (loop 100 (condition "size(x) > 5"))',
+        '(define x (range 40000)) (loop 100 (condition "size(x) > 5"))',
     ],
 )
 async def test_what_takes_long_counts_steps(program: str) -> None:

@@ -72,9 +72,8 @@ def expression_of(node: Node) -> str:
     """The text of a node on one line, shortened."""
     span = node.span
     start = max(0, span.column - 1)
-    text = span.source.line(span.line)[
-        start : start + 2 * MAX_SHOWN_CHARACTERS
-    ]  # for a node that is only a place
+    # For a node that is only a place.
+    text = span.source.line(span.line)[start : start + 2 * MAX_SHOWN_CHARACTERS]
     if type(node) is not Node:
         with suppress(InvalidProgram):  # too deep to be printed, or made in Python and of no text
             text = print_node(clipped(node))
