@@ -135,3 +135,9 @@ def test_what_is_no_program_is_refused(program: Any) -> None:
 def test_a_value_that_holds_itself_is_no_node() -> None:
     with pytest.raises(InvalidProgram, match="holds itself"):
         weft.build.node(_CYCLE)
+
+
+async def test_inputs_that_nest_too_deeply_have_a_place() -> None:
+    program = '(define (f n)\n (task :instructions "x" :inputs ((a (f n)) (b (f n)))))\n(f 1)'
+    with pytest.raises(TaskFailed, match=r"<test>:2:2: depth-exhausted: more than 500 concurrent forms"):
+        await value_of(program)
