@@ -14,6 +14,8 @@ from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.required_inputs import require_inputs
 from weft.language.library import TaskLibrary
 from weft.language.loading import read_file, read_text
+from weft.language.problems import refuse
+from weft.language.spans import NOWHERE
 from weft.language.tree import Node, Program
 from weft.local_effects import LocalEffects
 
@@ -75,7 +77,12 @@ def read(program: AnyProgram) -> Program:
         return read_file(program)
     if isinstance(program, Node | HasTemplate):
         return build_program(program)
-    return build_program(*program)
+    if isinstance(program, Sequence) and not isinstance(program, bytes | bytearray | memoryview):
+        return build_program(*program)
+    kind = f"a Python {type(program).__name__}"
+    raise refuse(
+        NOWHERE, "bad-value", f"a program is a text, a file, a node or a list of forms; this is {kind}"
+    )
 
 
 def _is_loop_running() -> bool:

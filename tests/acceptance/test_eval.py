@@ -122,7 +122,7 @@ def test_names_can_be_set(tmp_path: Path) -> None:
     assert ran.json["value"] == [1, "text", {"k": [1]}, "from a file", "x=y"]
 
 
-@pytest.mark.parametrize("setting", ["a", "=1", "taskLibrary=1", "a=@/no/such/file"])
+@pytest.mark.parametrize("setting", ["a", "=1", "taskLibrary=1", "a=@/no/such/file", "a=1e999", "a=[-1e999]"])
 def test_a_name_that_cannot_be_set_is_wrong_input(setting: str) -> None:
     ran = evaluate("1", "--set", setting)
 

@@ -10,6 +10,9 @@ from weft.language.problems import refuse
 from weft.language.spans import Span
 from weft.language.tree import Condition, FunctionCall, Literal, Node, Quote, Symbol, Text, Variable, begin
 
+MAX_VALUE_DEPTH = 400
+"""Deepest value that becomes a node: each level takes two calls of the thousand that Python allows."""
+
 
 @runtime_checkable
 class HasNode(Protocol):
@@ -22,21 +25,28 @@ class HasNode(Protocol):
 
 def as_node(value: Any) -> Node:
     """The node that gives a value: nodes are themselves, lists and dicts may hold nodes."""
+    return _as_node(value, here(), MAX_VALUE_DEPTH)
+
+
+def _as_node(value: Any, span: Span, levels: int) -> Node:
     if isinstance(value, Node):
         return value
     if isinstance(value, HasNode):
         return value.as_node()
-    span = here()
     if isinstance(value, Symbol):
         return Quote(span=span, datum=value)
     if isinstance(value, float) and not isfinite(value):
         raise refuse(span, "bad-value", f"{value} is no number of JSON")
     if value is None or isinstance(value, bool | int | float | str):
         return Literal(span=span, value=value)
+    if levels == 0:
+        raise refuse(span, "program-too-deep", "a value nests too deeply, or holds itself")
     if isinstance(value, list | tuple):
-        return FunctionCall(span=span, func_name="list", args=as_nodes(value))
+        args = tuple([_as_node(item, span, levels - 1) for item in value])
+        return FunctionCall(span=span, func_name="list", args=args)
     if isinstance(value, dict):
-        return FunctionCall(span=span, func_name="dict", keywords=as_keywords(value))
+        keywords = tuple([(str(name), _as_node(item, span, levels - 1)) for name, item in value.items()])
+        return FunctionCall(span=span, func_name="dict", keywords=keywords)
     message = f"a value of a program is JSON or a node; this is a Python {type(value).__name__}"
     raise refuse(span, "bad-value", message)
 

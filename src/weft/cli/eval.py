@@ -1,6 +1,7 @@
 """`weft eval`."""
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -82,9 +83,16 @@ def _binding(setting: str) -> tuple[str, Any]:
     if text.startswith("@"):
         return name, read_input(text[1:]).decode("utf-8", "replace")
     try:
-        return name, json.loads(text, parse_constant=_no_constant)
+        return name, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         return name, text
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise click.UsageError(f"--set: {digits} is too large for a number")
+    return number
 
 
 def _no_constant(word: str) -> Any:

@@ -16,6 +16,9 @@ MAX_NESTED_SCOPES = 100
 BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 
+MOST = 10**15
+"""Larger amounts of anything are taken for this one: it is never used up, and no sum of them overflows."""
+
 
 class EvaluationLimits(Struct, frozen=True, kw_only=True):
     """Bounds of one evaluation. How deep non-tail calls may nest is `weft.language.deep.FRAMES`."""
@@ -96,9 +99,12 @@ class Scope:
 
     def check_time(self, now: float) -> None:
         """Raise BudgetExceeded when a deadline has passed, for the outermost if several."""
-        late = [scope for scope in self.chain() if scope.is_late(now)]
-        if late:
-            raise late[-1].timed_out()
+        if self.deadline is not None and now >= self.deadline:
+            raise self.late(now)
+
+    def late(self, now: float) -> BudgetExceeded:
+        """The error for the outermost deadline that has passed; one has."""
+        return [scope for scope in self.chain() if scope.is_late(now)][-1].timed_out()
 
     def is_late(self, now: float) -> bool:
         """Whether this scope's own deadline has passed."""

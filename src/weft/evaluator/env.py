@@ -1,9 +1,12 @@
 """Environments: names and values, each with the one around it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from weft.language.library import TaskLibrary
+
+_NOTHING = object()
 
 
 class Env(dict[str, Any]):
@@ -54,12 +57,41 @@ class Env(dict[str, Any]):
 class GlobalEnv(Env):
     """The outermost environment: built-ins, `taskLibrary`, and every template of the library by its name."""
 
-    __slots__ = ("library",)
+    __slots__ = ("_before", "_users", "library")
 
     def __init__(self, library: TaskLibrary) -> None:
         super().__init__()
         self.library = library
+        self._users = 0
+        self._before: dict[str, Any] = {}
+        """What names meant that are now bindings of an evaluation."""
         self["taskLibrary"] = library
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._before.pop(name, None)  # defined by a program: it stays
+        super().__setitem__(name, value)
+
+    @contextmanager
+    def bound(self, bindings: Mapping[str, Any]) -> Iterator[None]:
+        """Bind names for the time of an evaluation; what a program defines or sets itself stays."""
+        self._users += 1
+        for name in bindings:
+            self._before.setdefault(name, self.get(name, _NOTHING))
+        self.update(bindings)
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:  # evaluations that run at the same time have their names in common
+                self._restore()
+
+    def _restore(self) -> None:
+        before, self._before = self._before, {}
+        for name, value in before.items():
+            if value is _NOTHING:
+                del self[name]
+            else:
+                self[name] = value
 
     def __missing__(self, name: str) -> Any:
         found = self.library.tasks.get(name)

@@ -9,16 +9,18 @@ from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Compiler, Form, TaskCalls
 from weft.evaluator.effects import Effects
 from weft.evaluator.env import GlobalEnv
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms import FORMS
 from weft.evaluator.forms.names import check_definable
+from weft.evaluator.forms.places import placed
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.operators import OPERATORS, template_calls
+from weft.evaluator.taking_in import taken_in
 from weft.evaluator.values import check_finite
 from weft.language.deep import deep_stack
-from weft.language.library import DuplicateTask, TaskLibrary, definition_of
+from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import refuse
 from weft.language.spans import NOWHERE
 from weft.language.tree import Node, Program, Template
@@ -50,17 +52,16 @@ class Evaluator:
         )
 
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
-        """The value of the last form; `bindings` are global names.
+        """The value of the last form; `bindings` are global names for the time of the evaluation.
 
         Raises InvalidProgram before anything is run, TaskFailed or another error of weft's afterwards.
         """
-        if bindings and "taskLibrary" in bindings:
-            check_definable("taskLibrary", NOWHERE)
+        given = _checked(bindings or {})
         try:
             with deep_stack():
                 codes = self._compile(program)
-                self.global_env.update(bindings or {})
-                return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
+                with self.global_env.bound(given):
+                    return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
         except TaskFailed as error:
             error.__context__ = None
             raise error.with_traceback(None) from None  # of thousands of frames none is the author's
@@ -69,12 +70,12 @@ class Evaluator:
         except Exception as error:
             raise InternalError(f"the evaluation failed: {type(error).__name__}: {error}") from error
 
-    def _compile(self, program: Program) -> list[Code]:
+    def _compile(self, program: Program) -> list[tuple[Node, Code]]:
         """The code of every form; templates are registered, all or none."""
         templates = [form for form in program.forms if isinstance(form, Template)]
         forms = [form for form in program.forms if not isinstance(form, Template)]
         try:
-            codes = [self._compiler.compile(form) for form in forms]
+            codes = [(form, self._compiler.compile(form)) for form in forms]
         except RecursionError:
             message = f"the program nests too deeply; {MAX_PROGRAM_DEPTH} levels are allowed"
             raise refuse(NOWHERE, "program-too-deep", message) from None
@@ -87,14 +88,31 @@ class Evaluator:
             check_definable(template.name, template.span)
             if template.name in names or template.name in self.library:
                 taken = names.get(template.name) or self.library.get_task(template.name).template
-                raise DuplicateTask(name=template.name, first=taken.span)
+                message = f"the template '{template.name}' is defined twice (first at {taken.span})"
+                raise refuse(template.span, "duplicate-name", message)
             names[template.name] = template
         for template in templates:
             self.library.register_task(definition_of(template))
 
-    def _run(self, codes: list[Code]) -> Any:
+    def _run(self, codes: list[tuple[Node, Code]]) -> Any:
         value = None
-        for code in codes:
+        for _, code in codes:
             value = code(self.global_env)
-        check_finite(value, self._machine.limits.size)
+        try:
+            check_finite(value, self._machine.limits.size)
+        except ProgramError as error:
+            raise placed(error, codes[-1][0]) from None
         return value
+
+
+def _checked(bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """The bindings as values of the language; raises InvalidProgram."""
+    checked: dict[str, Any] = {}
+    for name, value in bindings.items():
+        if name == "taskLibrary":
+            check_definable(name, NOWHERE)
+        try:
+            checked[name] = taken_in(value)
+        except ValueError as error:
+            raise refuse(NOWHERE, "bad-value", f"the value of '{name}' cannot be used: {error}") from None
+    return checked

@@ -16,6 +16,7 @@ from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects
 from weft.evaluator.errors import exhausted
+from weft.evaluator.waiting import evaluating, perform, stop, together
 
 T = TypeVar("T")
 
@@ -72,7 +73,8 @@ class Machine:
         branch = Branch(code, scope or _SCOPE.get(None) or self.new_scope(), prefix)
         token = _SCOPE.set(branch.scope)
         try:
-            return cast(T, await self._drive(branch, self._resume(branch, branch.switch)))
+            with evaluating():
+                return cast(T, await self._drive(branch, self._resume(branch, branch.switch)))
         finally:
             _SCOPE.reset(token)
 
@@ -86,10 +88,7 @@ class Machine:
             raise InternalError(f"an effect failed: {type(error).__name__}: {error}") from error
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
-        scope = current_branch().scope
-        if scope.deadline is not None:
-            awaitable = _until(scope, self.now, awaitable)
-        return _switch(awaitable)
+        return _switch(perform(awaitable, current_branch().scope, self.now))
 
     def next_key(self) -> str:
         """The key of the step that the running branch takes now."""
@@ -139,10 +138,10 @@ class Machine:
                     break  # nothing is left to begin
                 under_way.append(self._begin(branch, awaitable))
             if under_way:
-                self._wait(_together(under_way))
+                _switch(together(under_way, parent.scope, self.now))
         except BaseException:
             if under_way:
-                _switch(_stop(under_way))  # whatever the time: nothing may be left behind
+                _switch(stop(under_way))  # whatever the time: nothing may be left behind
             raise
         return values
 
@@ -192,36 +191,3 @@ def _switch(awaitable: Awaitable[T]) -> T:
     """Leave the running branch until the awaitable is done."""
     loop = current_branch().parent
     return cast(T, loop.switch(awaitable))  # type: ignore[union-attr]  # a started greenlet has a parent
-
-
-async def _until(scope: Scope, now: Callable[[], float], awaitable: Awaitable[T]) -> T:
-    """The result of the awaitable; BudgetExceeded, and the awaitable cancelled, when the deadline passes."""
-    limit = asyncio.timeout_at(scope.deadline)
-    try:
-        async with limit:
-            return await awaitable
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        scope.check_time(max(now(), scope.deadline or 0.0))
-        raise
-
-
-async def _together(under_way: Sequence[asyncio.Task[Any]]) -> None:
-    """Wait for all; raises the first error, of several at once the one that stands first."""
-    ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_EXCEPTION)
-    for task in under_way:
-        if task in ended:
-            task.result()
-
-
-async def _stop(under_way: Sequence[asyncio.Task[Any]]) -> None:
-    try:
-        await asyncio.sleep(0)  # all have begun: a task that never began would leave its branch unfinished
-    finally:
-        for task in under_way:
-            task.cancel()
-    await asyncio.wait(under_way)
-    for task in under_way:
-        if not task.cancelled():
-            task.exception()  # seen: the error that stopped them is the one that is told

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from weft.errors import WeftError
 from weft.evaluator.effects import (
     Composite,
     ContextQuery,
@@ -93,7 +94,13 @@ class InMemoryEffects:
             tool = (self._tools or {}).get(call.tool)
             if tool is None:
                 raise TaskFailed(TaskFailure("tool_execution_error", f"there is no tool '{call.tool}'"))
-            return tool(*call.positional, **call.arguments)
+            try:
+                return tool(*call.positional, **call.arguments)
+            except WeftError:
+                raise
+            except Exception as error:
+                message = f"tool '{call.tool}' failed: {type(error).__name__}: {error}"
+                raise TaskFailed(TaskFailure("tool_execution_error", message)) from error
 
         return await self._perform(step, act)
 

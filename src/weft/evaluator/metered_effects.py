@@ -3,10 +3,13 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from weft.evaluator.budget import Scope
+from weft.evaluator.budget import MOST, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.machine import current_branch
-from weft.evaluator.results import TaskResult
+from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.taking_in import taken_in
+from weft.evaluator.values import is_number
 
 T = TypeVar("T")
 
@@ -31,11 +34,11 @@ class MeteredEffects:
 
     def call_tool(self, step: Step, call: ToolCall) -> Coroutine[Any, Any, Any]:
         _counted()
-        return self._effects.call_tool(step, call)
+        return _json(f"tool '{call.tool}'", self._effects.call_tool(step, call))
 
     def get_context(self, step: Step, query: ContextQuery) -> Coroutine[Any, Any, dict[str, Any]]:
         _counted()
-        return self._effects.get_context(step, query)
+        return _json("memory", self._effects.get_context(step, query))
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]
@@ -62,7 +65,22 @@ async def _paid(scope: Scope, answer: Awaitable[TaskResult]) -> TaskResult:
     result = await answer
     usage = result.notes.get("usage")
     if isinstance(usage, dict):
-        tokens = usage.get("tokens", usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
-        scope.spend("tokens", tokens or 0)
-        scope.spend("cost", usage.get("cost") or 0)
+        tokens = usage.get("tokens")
+        if tokens is None:
+            tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
+        scope.spend("tokens", _amount(tokens))
+        scope.spend("cost", _amount(usage.get("cost")))
     return result
+
+
+def _amount(value: Any) -> float:
+    """What was used, if that is said in a way that can be counted: an answer that is paid for is not lost."""
+    return min(value, MOST) if is_number(value) and value > 0 else 0
+
+
+async def _json(what: str, answer: Awaitable[Any]) -> Any:
+    value = await answer
+    try:
+        return taken_in(value)
+    except ValueError as error:
+        raise TaskFailed(TaskFailure("tool_execution_error", f"the answer of {what}: {error}")) from None

@@ -47,6 +47,37 @@ def to_json(value: Any) -> Any:
     return _plain(value)
 
 
+_SCALARS = frozenset({type(None), bool, int, float, str})
+_PARTS = _SCALARS | {list, dict}
+
+
+def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
+    """Whether a value is plain JSON, of a size and depth that can be written down; how many parts were seen.
+
+    Several times as fast as a copy: the kinds of all items of a list are looked at in one go.
+    """
+    if value.__class__ in _SCALARS:
+        return True, 1
+    level = [value]
+    seen = 0
+    for _ in range(MAX_JSON_DEPTH):
+        below: list[Any] = []
+        for one in level:
+            items = one.values() if one.__class__ is dict else one
+            if one.__class__ not in (list, dict):
+                return False, seen
+            seen += len(items)
+            kinds = set(map(type, items))
+            if seen > most or not kinds <= _PARTS:
+                return False, seen
+            if list in kinds or dict in kinds:
+                below.extend(item for item in items if item.__class__ is list or item.__class__ is dict)
+        if not below:
+            return True, seen
+        level = below
+    return False, seen
+
+
 def _plain(value: Any) -> Any:
     if value.__class__ is list:
         return [_plain(item) for item in value]

@@ -9,7 +9,8 @@ from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
 from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.effects import ContextPayload, ModelCall, Step
-from weft.evaluator.errors import BudgetExceeded
+from weft.evaluator.errors import BudgetExceeded, ProgramError
+from weft.evaluator.forms.clipping import clipped
 from weft.evaluator.machine import Machine, current_branch
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
@@ -163,3 +164,40 @@ async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> N
     assert (scope.used["calls"], scope.used["tokens"], scope.used["cost"]) == (2, 200, 1.0)
     with pytest.raises(BudgetExceeded, match="more than 250 tokens"):
         await machine.run(lambda: ask(3))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "(define (f n) (try (f (+ n 1)) (catch e (f (+ n 1))))) (f 0)",
+        "(loop 200 (try (car ()) (catch e 1)))",
+        f"(loop 100 (+ {'1 ' * 20_000}))",
+        f"(define (f a) 1) (loop 100 (f (list {'1 ' * 20_000})))",
+        "(length (map (lambda (i) (range 50000)) (range 100)))",
+        '(define x (range 40000)) (loop 100 (condition "size(x) > 5"))',
+    ],
+)
+async def test_what_takes_long_counts_steps(program: str) -> None:
+    with pytest.raises(BudgetExceeded, match="more than 20000 steps") as failure:
+        await value_of(program, steps=20_000)
+
+    assert failure.value.span.line == 1
+
+
+async def test_of_a_large_expression_only_what_is_shown_is_printed() -> None:
+    quoted = f"(quote {'(' * 20}{'a ' * 5_000}{')' * 20})"
+    for large in ("1 " * 20_000, f'"{"x" * 1_000_000}"', quoted, f"(list {'(list 1 2) ' * 5_000})"):
+        with pytest.raises(ProgramError) as failure:
+            await value_of(f"(car (list) {large})")
+        error = failure.value.error
+        assert isinstance(error, TaskFailure)
+        expression = (error.details or {})["failing_expression"]
+
+        assert len(expression) == 203
+        assert expression.startswith("(car (list) " + large.replace("(quote ", "'")[:100])
+        assert expression.endswith("...")
+
+
+async def test_a_small_node_is_not_clipped() -> None:
+    node = read_program(Source("<test>", '(let ((a \'(1 (2 b)))) (if (= a 1) "x {{a}}" (f :b a)))')).forms[0]
+    assert clipped(node) is node

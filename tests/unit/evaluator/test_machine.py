@@ -8,9 +8,10 @@ import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, value_of
 from weft.errors import InternalError
+from weft.evaluator import waiting
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ContextQuery, Step
-from weft.evaluator.errors import BudgetExceeded, ProgramError
+from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.machine import Machine, current_branch
 from weft.language.sexp import read_program
 from weft.language.spans import Source
@@ -141,3 +142,78 @@ async def test_a_thousand_branches_wait_together() -> None:
 
     assert await value_of(program, effects=effects) == 1000
     assert effects.began[:2] == ["1/1/1", "1/2/1"]
+
+
+class SlowToEnd(MemoryOnly):
+    """Effects that clean up in several turns once they are cancelled; `stubborn` ones never end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cleaned: list[str] = []
+        self.let_go = asyncio.Event()
+
+    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+        self.began.append(step.key)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(step.key)
+            if query.query == "stubborn":
+                await self.let_go.wait()
+            await asyncio.sleep(0.02)
+            self.cleaned.append(step.key)
+            raise
+        raise AssertionError
+
+
+_NESTED = '(map (lambda (n) (parallel (get-context :query "a") (get-context :query "b"))) (range 4))'
+
+
+async def test_nothing_is_left_behind_however_often_an_evaluation_is_cancelled() -> None:
+    effects = SlowToEnd()
+    evaluation = asyncio.ensure_future(value_of(_NESTED, effects=effects))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(effects.began) == 8
+    while not evaluation.done():
+        evaluation.cancel()
+        await asyncio.sleep(0)
+
+    assert evaluation.cancelled()
+    assert sorted(effects.cleaned) == sorted(effects.cancelled) == sorted(effects.began)
+    assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"(with-timeout 0.01 {_NESTED})",
+        f"(with-timeout 0.015 (with-timeout 0.01 {_NESTED}))",
+        f"(sequential :timeout 0.015 (sequential :timeout 0.01 {_NESTED}))",
+        f"(with-timeout 0.015 (sequential (sequential :timeout 0.01 {_NESTED})))",
+    ],
+)
+async def test_an_effect_is_cancelled_once_whatever_times_out_around_it(program: str) -> None:
+    effects = SlowToEnd()
+    with pytest.raises(TaskFailed):
+        await value_of(program, effects=effects)
+
+    assert len(effects.cancelled) == 8
+    assert sorted(effects.cleaned) == sorted(effects.cancelled) == sorted(effects.began)
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_an_effect_that_does_not_end_is_left_to_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(waiting, "CLEAN_UP_SECONDS", 0.01)
+    effects = SlowToEnd()
+    program = '(sequential (with-timeout 0.01 (map (lambda (n) (get-context :query "stubborn")) (range 2))))'
+    with pytest.raises(TaskFailed, match="not done after"):
+        await value_of(program, effects=effects)
+
+    assert caplog.text.count("an effect did not end") == 2
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert len(left) == 2  # the effects, and nothing of the evaluation
+    effects.let_go.set()
+    await asyncio.wait(left)

@@ -4,6 +4,7 @@ from typing import Any
 
 from weft.evaluator.builtins.arithmetic import add
 from weft.evaluator.builtins.table import built_in, check_size, want, want_numbers, wrong_type
+from weft.evaluator.compiler import Compiler
 from weft.evaluator.errors import program_error
 from weft.evaluator.values import are_equal, key_of
 from weft.limits import MAX_WALKED_PARTS
@@ -93,12 +94,14 @@ def reverse(items: Any) -> list[Any]:
     return list(items[::-1])
 
 
-@built_in("range")
-def make_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
+@built_in("range", needs_compiler=True)
+def make_range(compiler: Compiler, start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     """(range n), (range from to) or (range from to step): integers up to but not with the end."""
     want("integer", "range", start, *(() if stop is None else (stop, step)))
     numbers = range(start) if stop is None else range(start, stop, step)
-    check_size("range", (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0)
+    count = (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0
+    check_size("range", count)
+    compiler.machine.meter.count(count >> 2)  # each is a new integer: not the time counts but the memory
     return list(numbers)
 
 

@@ -5,8 +5,12 @@ from typing import Any
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
 from weft.language.tree import And, Cond, If, Node, Or, Try
+
+CAUGHT_STEPS = 200
+"""What an error that is caught counts: to make it, with its place and text, takes the time of many calls."""
 
 
 def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
@@ -71,7 +75,7 @@ def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
 
 
 def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
-    name = node.name
+    name, meter = node.name, compiler.machine.meter
     body = compiler.compile(node.body)  # not in tail position: it must end inside the `try`
     with compiler.hiding((name,)):
         handler = compiler.compile(node.handler, is_tail=is_tail)
@@ -83,6 +87,10 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
             if is_of_outer_scope(error):
                 raise
             failed = error.result()
+        try:
+            meter.count(CAUGHT_STEPS)
+        except BudgetExceeded as error:
+            raise placed(error, node) from None
         return handler(Env((name,), (failed,), env))
 
     return attempt

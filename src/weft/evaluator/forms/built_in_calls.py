@@ -8,13 +8,37 @@ from weft.evaluator.compiler import Code, Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.forms.places import placed
 from weft.evaluator.functions import BuiltIn
-from weft.language.tree import FunctionCall
+from weft.language.tree import Apply, FunctionCall
 
 LARGE = 1 << 64
 """Below this, the result of an operation on integers needs no further look."""
 
+MANY = 64
+"""Arguments of a call from which on they are counted."""
+
 
 def compile_built_in_call(compiler: Compiler, node: FunctionCall) -> Code:
+    return counted(compiler, node, _compiled(compiler, node))
+
+
+def counted(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
+    """The code of a call; one with very many arguments counts them, 16 as a step."""
+    count = len(node.args) + len(node.keywords)
+    if count < MANY:
+        return code
+    meter, steps = compiler.machine.meter, count >> 4
+
+    def call(env: Env) -> Any:
+        try:
+            meter.count(steps)
+        except Exception as error:
+            raise placed(error, node) from None
+        return code(env)
+
+    return call
+
+
+def _compiled(compiler: Compiler, node: FunctionCall) -> Code:
     function = BUILT_INS[node.func_name]
     arguments = [compiler.compile(argument) for argument in node.args]
     if node.keywords or not function.takes(len(arguments)) or function.is_linear:

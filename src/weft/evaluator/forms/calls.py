@@ -11,7 +11,7 @@ from weft.evaluator.budget import Meter
 from weft.evaluator.compiler import Code, Compiler, Form, by_name
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.forms.built_in_calls import compile_built_in_call
+from weft.evaluator.forms.built_in_calls import compile_built_in_call, counted
 from weft.evaluator.forms.places import placed, unbound
 from weft.evaluator.functions import Closure, Frame, new_frame
 from weft.language.builtin_names import BUILT_IN_NAMES
@@ -33,6 +33,7 @@ def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool)
     else:
         written_out = (_call_1, _call_2, _call_3)[len(arguments) - 1]
         call = written_out(compiler.machine.meter, node, arguments, complete)
+    call = counted(compiler, node, call)
     return call if is_tail else _run(call, node)
 
 
@@ -40,7 +41,7 @@ def compile_apply(compiler: Compiler, node: Apply, is_tail: bool) -> Code:
     """A call of what an expression gives."""
     arguments = [compiler.compile(argument) for argument in node.args]
     function = compiler.compile(node.function)
-    call = _call(compiler, node, function, arguments, _completion(compiler, node))
+    call = counted(compiler, node, _call(compiler, node, function, arguments, _completion(compiler, node)))
     return call if is_tail else _run(call, node)
 
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.budget import BUDGETS, Scope
+from weft.evaluator.budget import BUDGETS, MOST, Meter, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
-from weft.evaluator.errors import program_error
+from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
 from weft.evaluator.results import TaskResult
-from weft.evaluator.values import fields_of, is_number, kind_of, to_json, to_text
+from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
@@ -105,7 +105,7 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
         try:
             if not is_number(limit) or limit < 0:
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
-            scope = Scope({}, current_branch().scope, seconds=limit, now=machine.now())
+            scope = Scope({}, current_branch().scope, seconds=min(limit, MOST), now=machine.now())
             return machine.within(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-timeout") from None
@@ -130,7 +130,8 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
                     raise program_error(
                         "wrong-type", f"the budget :{name} is a number; this is {_shown(value)}"
                     )
-            scope = Scope(values, current_branch().scope)
+            most = {name: min(value, MOST) for name, value in values.items()}
+            scope = Scope(most, current_branch().scope)
             return machine.within(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-budget") from None
@@ -140,26 +141,35 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
 
 def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Code:
     condition = read_condition(node.text, node.span)
+    meter = compiler.machine.meter
 
     def hold(env: Env) -> Any:
+        seen: dict[str, Any] = {}
+
         def lookup(name: str) -> Any:
-            return as_condition_value(env[name])
+            if name not in seen:
+                seen[name] = as_condition_value(env[name], meter)
+            return seen[name]
 
         try:
             return condition.evaluate(lookup)
         except ConditionError as error:  # has the place inside the condition
             failure = program_error(error.problem.code, error.problem.message)
             raise failure.at(error.span, node.text) from None
+        except ProgramError as error:  # of a value that cannot be looked at
+            raise placed(error, node) from None
 
     return hold
 
 
-def as_condition_value(value: Any) -> Any:
+def as_condition_value(value: Any, meter: Meter) -> Any:
     """A value as conditions see it: of a task result its fields, then those of its parsed content."""
-    if value.__class__ is not TaskResult:
-        return to_json(value)
-    parsed = value.parsed_content
-    return to_json({**(parsed if parsed.__class__ is dict else {}), **fields_of(value)})
+    if value.__class__ is TaskResult:
+        parsed = value.parsed_content
+        value = {**(parsed if parsed.__class__ is dict else {}), **fields_of(value)}
+    is_json, parts = look_at(value)
+    meter.count(parts >> (8 if is_json else 4))  # a copy takes longer than a look
+    return value if is_json else to_json(value)
 
 
 _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {

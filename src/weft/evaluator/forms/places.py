@@ -5,6 +5,7 @@ from contextlib import suppress
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
+from weft.evaluator.forms.clipping import clipped
 from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
@@ -74,9 +75,11 @@ def unbound(name: str, env: Env, node: Node) -> ProgramError:
 def expression_of(node: Node) -> str:
     """The text of a node on one line, shortened."""
     span = node.span
-    text = span.source.line(span.line)[max(0, span.column - 1) :]  # for a node that is only a place
+    start = max(0, span.column - 1)
+    # For a node that is only a place.
+    text = span.source.line(span.line)[start : start + 2 * MAX_SHOWN_CHARACTERS]
     if type(node) is not Node:
         with suppress(InvalidProgram):  # too deep to be printed, or made in Python and of no text
-            text = print_node(node)
+            text = print_node(clipped(node))
     text = " ".join(text.split())
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."

@@ -6,6 +6,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import passed_value
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
+from weft.evaluator.operators.steps import at
 from weft.evaluator.operators.texts import FilledText, require_bound
 from weft.evaluator.results import TaskResult
 from weft.language.spans import Span
@@ -71,7 +72,8 @@ class Inputs:
             found[waiting[0][0]] = waiting[0][1](env)
         elif waiting:
             thunks = [lambda code=code: code(env) for _, code in waiting]
-            values = self._compiler.machine.all(thunks)
+            with at(self._span):
+                values = self._compiler.machine.all(thunks)
             found.update(zip((name for name, _ in waiting), values, strict=True))
         return found
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.language.expressions.faults import Fault
+from weft.language.expressions.faults import Fault, TooMuchWork
 from weft.language.expressions.functions import METHODS, compiled, is_found
 from weft.language.expressions.nodes import (
     Call,
@@ -151,6 +151,8 @@ def _logic(node: Logic) -> Closure:
             try:
                 if is_true(item(run), at, where) is decisive:
                     return decisive
+            except TooMuchWork:
+                raise
             except Fault as error:
                 fault = fault or error
         if fault is not None:

@@ -50,6 +50,10 @@ class Fault(Exception):
         return ConditionError(LanguageProblem(places.at(self.at), self.code, self.message + hint))
 
 
+class TooMuchWork(Fault):
+    """The work of an evaluation is used up: nothing makes up for it."""
+
+
 def _is_short(word: Any) -> bool:
     """Whether a word may be a misspelt name; comparing long texts takes long."""
     return isinstance(word, str) and 0 < len(word) <= MAX_SHOWN_CHARACTERS

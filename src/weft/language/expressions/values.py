@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 from weft.language.expressions.bounds import MAX_VALUE_SIZE, MAX_WORK, WORK_PER_ITEM
-from weft.language.expressions.faults import Fault
+from weft.language.expressions.faults import Fault, TooMuchWork
 from weft.language.expressions.tokens import shown
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
@@ -52,7 +52,7 @@ class Run:
         """Take work from what is left."""
         self.work_left -= work
         if self.work_left < 0:
-            raise Fault(at, "bad-value", "this condition takes too much work: its values are too large")
+            raise TooMuchWork(at, "bad-value", "this condition takes too much work: its values are too large")
 
 
 def kind_of(value: Any) -> str:

@@ -482,3 +482,12 @@ def test_the_examples_of_the_page_are_right(text: str, outcome: str) -> None:
         found = error.problem.code
 
     assert found == outcome
+
+
+@pytest.mark.parametrize("operator", ["&&", "||"])
+def test_nothing_makes_up_for_too_much_work(operator: str) -> None:
+    values = {"x": list(range(300_000)), "y": list(range(300_000))}
+    sign = "==" if operator == "&&" else "!="
+    text = f" {operator} ".join([f"x {sign} y"] * 5 + ["true" if operator == "||" else "false"])
+    with pytest.raises(ConditionError, match="too much work"):
+        read_condition(text, NOWHERE).evaluate(values.__getitem__)

@@ -1,0 +1,47 @@
+"""Values that come from outside: JSON, or a value that a program gave before."""
+
+from math import isfinite
+from typing import Any
+
+from weft.evaluator.functions import BuiltIn, Closure
+from weft.evaluator.results import TaskResult
+from weft.language.library import TaskDefinition
+from weft.language.tree import Symbol
+from weft.limits import MAX_JSON_DEPTH
+
+_AS_THEY_ARE = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
+
+
+def taken_in(value: Any) -> Any:
+    """The value as the language has it, tuples as lists; raises ValueError, which says what is wrong."""
+    return _taken_in(value, MAX_JSON_DEPTH)
+
+
+def _taken_in(value: Any, levels: int) -> Any:
+    if value.__class__ in _AS_THEY_ARE:
+        return value
+    if levels == 0:
+        raise ValueError(f"it is nested deeper than {MAX_JSON_DEPTH}")
+    if isinstance(value, float):
+        return _finite(value)
+    if isinstance(value, list | tuple):
+        return [_taken_in(item, levels - 1) for item in value]
+    if isinstance(value, dict):
+        return {_key(key): _taken_in(item, levels - 1) for key, item in value.items()}
+    if isinstance(value, str):  # of a class of its own
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    raise ValueError(f"a Python {type(value).__name__} is no JSON")
+
+
+def _finite(value: float) -> float:
+    if not isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
+    return float(value)
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise ValueError(f"a key is a string; this is a Python {type(key).__name__}")
+    return str.__str__(key)
