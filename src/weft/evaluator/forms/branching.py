@@ -9,7 +9,7 @@ from weft.evaluator.forms.places import placed
 from weft.evaluator.machine import current_branch
 from weft.language.tree import And, Cond, If, Node, Or, Try
 
-CAUGHT_STEPS = 200
+CAUGHT_STEPS = 50
 """What an error that is caught counts: to make it, with its place and text, takes the time of many calls."""
 
 
