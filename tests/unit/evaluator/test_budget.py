@@ -170,7 +170,7 @@ async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> N
     "program",
     [
         "(define (f n) (try (f (+ n 1)) (catch e (f (+ n 1))))) (f 0)",
-        "(loop 200 (try (car ()) (catch e 1)))",
+        "(loop 500 (try (car ()) (catch e 1)))",
         f"(loop 100 (+ {'1 ' * 20_000}))",
         f"(define (f a) 1) (loop 100 (f (list {'1 ' * 20_000})))",
         "(length (map (lambda (i) (range 50000)) (range 100)))",
