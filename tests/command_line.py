@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import psutil
+
 Process = subprocess.Popen[bytes]
 
 
@@ -152,3 +154,11 @@ def shown_on(terminal: int) -> str:
         if not piece:
             return shown.decode("utf-8", "replace")
         shown += piece
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, also when nobody has asked how yet."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command_line import Process, read_until, started, wait_for
+from tests.command_line import Process, is_gone, read_until, started, wait_for
 
 FAMILY = """
 import os, signal, subprocess, sys, time
@@ -40,13 +40,6 @@ def a_family(folder: Path, how: str = "stays") -> str:
 def pids_in(folder: Path) -> list[int]:
     wait_for((folder / "pids").exists)
     return [int(pid) for pid in (folder / "pids").read_text().split()]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
 
 
 def helpers_of(process: Process) -> list[int]:

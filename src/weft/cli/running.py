@@ -37,11 +37,18 @@ def with_app(
     from weft.app import App
 
     async def run() -> T:
+        asyncio.get_running_loop().set_exception_handler(_without_cancelled_connections)
         app = await App.open(db, user_id=user, must_exist=must_exist, limits=limits, executors=executors)
         async with app:
             return await act(app)
 
     return asyncio.run(run())
+
+
+def _without_cancelled_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell what the loop has to tell, but not its own race: a connection made in the moment of Ctrl-C."""
+    if not isinstance(context.get("exception"), asyncio.InvalidStateError):
+        loop.default_exception_handler(context)
 
 
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:

@@ -15,8 +15,9 @@ from weft.evaluator.budget import Scope
 
 T = TypeVar("T")
 
-CLEAN_UP_SECONDS = 1.0
-"""How long an effect may take to end once it is cancelled. What takes longer is left to itself."""
+CLEAN_UP_SECONDS = 5.0
+"""How long an effect may take to end once it is cancelled: by then a script had its grace time and was
+killed. What takes longer is left to itself."""
 
 log = logging.getLogger(__name__)
 
