@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import Ran, is_gone, weft
+from tests.command_line import Ran, is_gone, wait_for, weft
 from tests.terminal import Terminal
 
 
@@ -184,7 +184,7 @@ def test_control_c_ends_a_script_and_not_the_session(tmp_path: Path) -> None:
         terminal.type("\x03")
         terminal.expect("interrupted")
         terminal.expect("weft>")
-        assert is_gone(int(mark.read_text()))
+        wait_for(lambda: is_gone(int(mark.read_text())), seconds=20)
         terminal.type("(+ 40 2)\r")
         terminal.expect("42\r\n")
         terminal.expect("weft>")

@@ -5,13 +5,15 @@ import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
+from greenlet import getcurrent
 
 from weft.cli.text import printable
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.machine import Branch
 from weft.language.loading import load_definitions
 from weft.local_effects import LocalEffects
 
@@ -35,14 +37,32 @@ async def new_evaluator(
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of the work, in an event loop of its own.
 
-    Ctrl-C raises KeyboardInterrupt at once, wherever the program is: asyncio's own handler waits until the
-    event loop has its turn, and a pure program never gives it one. What is under way is cancelled then, and
-    scripts are ended with it.
+    Ctrl-C raises KeyboardInterrupt, SIGTERM SystemExit: in the middle of a program at once, for a pure one
+    never gives the event loop a turn. Anywhere else the work is cancelled at the loop's next turn: to raise
+    there could lose a script that is just being started.
     """
-    handlers = {signal.SIGINT: _interrupt, signal.SIGTERM: _terminate}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    stopped_by: list[int] = []
+
+    async def stoppable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if stopped_by or task is None or isinstance(getcurrent(), Branch):
+                raise _interruption(number)
+            stopped_by.append(number)
+            loop.call_soon_threadsafe(task.cancel)
+
+        for number in before:
+            signal.signal(number, stop)
+        return await work()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return asyncio.run(work())
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        if not stopped_by:
+            raise
+        raise _interruption(stopped_by[0]) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -53,9 +73,5 @@ def _print_message(message: str) -> None:
         click.echo(printable(line), err=True)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+def _interruption(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
