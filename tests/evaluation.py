@@ -8,6 +8,7 @@ from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ContextQuery, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import read_program
@@ -42,7 +43,7 @@ class MemoryOnly:
         self.ended.append(step.key)
         return {"key": step.key, "word": word}
 
-    async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         usage = {"input_tokens": 60, "output_tokens": 40, "cost": 0.5}
         return TaskResult(content=call.prompt, status="COMPLETE", notes={"usage": usage})
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from weft.evaluator.effects import ContextQuery, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.executor_settings import CommandSettings
 from weft.executors.command import Command
@@ -32,7 +33,7 @@ class LocalEffects:
         self._commands = commands
         self._log_message = log_message
 
-    async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """Fails."""
         _refuse("configuration_error", "no model is configured: models come with a later version")
 

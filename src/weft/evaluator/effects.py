@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.language.spans import NOWHERE, Span
 from weft.language.task_fields import (
@@ -42,6 +43,15 @@ class Files(Struct, frozen=True):
     text: str | None = None
 
 
+class Turn(Struct, frozen=True):
+    """One exchange of the conversation that tasks with `history` share."""
+
+    prompt: str
+    answer: str
+    at: str | None = None
+    """When the answer came, as the result's `notes.answered_at` says."""
+
+
 class Repair(Struct, frozen=True):
     """The second ask: what came back the first time, and what was wrong with it."""
 
@@ -68,6 +78,8 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     files: Files | None = None
     tools: tuple[str, ...] = ()
     history: HistorySettings | None = None
+    conversation: tuple[Turn, ...] = ()
+    """What `history` lets the task see of the conversation before it; nothing without `history`."""
     timeout_seconds: float | None = None
     reuse: bool | None = None
     repair: Repair | None = None
@@ -137,8 +149,12 @@ class ScriptOutcome(Struct, frozen=True):
 class Effects(Protocol):
     """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
 
-    async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
-        """The model's answer; the evaluator parses it. `notes.usage` (`tokens`, `cost`) is counted."""
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        """The model's answer; the evaluator parses it.
+
+        What it will cost is set aside in the purse before it is asked. Who does not use the purse has
+        `notes.usage` (`tokens`, or `input_tokens` and `output_tokens`, and `cost`) counted afterwards.
+        """
         ...
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:

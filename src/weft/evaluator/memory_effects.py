@@ -16,6 +16,7 @@ from weft.evaluator.effects import (
 )
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import as_text
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.scripted import Scripted
 
@@ -76,7 +77,7 @@ class InMemoryEffects:
         """The composite tasks, in the order in which they began."""
         return [step.request for step in self.steps if isinstance(step.request, Composite)]
 
-    async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The scripted answer."""
         answer = await self._perform(step, lambda: self._answers.next(call, call.template, call.prompt))
         return answer if isinstance(answer, TaskResult) else TaskResult(as_text(answer), "COMPLETE")

@@ -7,6 +7,7 @@ from weft.evaluator.budget import MOST, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.machine import current_branch
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.taking_in import taken_in
 from weft.evaluator.values import is_number
@@ -24,9 +25,11 @@ class MeteredEffects:
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
 
-    def call_model(self, step: Step, call: ModelCall) -> Coroutine[Any, Any, TaskResult]:
+    def call_model(
+        self, step: Step, call: ModelCall, purse: Purse = UNLIMITED
+    ) -> Coroutine[Any, Any, TaskResult]:
         scope = _counted()
-        return _paid(scope, self._effects.call_model(step, call))
+        return _paid(scope, self._effects.call_model(step, call, purse))
 
     def run_script(self, step: Step, run: ScriptRun) -> Coroutine[Any, Any, ScriptOutcome]:
         _counted()

@@ -9,6 +9,7 @@ from tests.programs import evaluate, failure_of
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 
 NESTED = """
@@ -93,7 +94,7 @@ async def test_the_first_failure_stops_what_runs_beside_it() -> None:
         await stopped.wait()
 
     class OneFails(InMemoryEffects):
-        async def call_model(self, step: Step, call: ModelCall) -> TaskResult:
+        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
             if call.prompt == "bad":
                 raise TaskFailed(TaskFailure("llm_error", "no"))
             return await super().call_model(step, call)

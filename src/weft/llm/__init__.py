@@ -1,0 +1,1 @@
+"""Talking to models: the handler of a task, providers, the embedded model."""

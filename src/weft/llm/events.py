@@ -1,0 +1,63 @@
+"""What happens while a model works on a task: for live display, logs and the events of a flow."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from weft.llm.payload import Usage
+
+
+class TextArrived(Struct, frozen=True, tag="text_arrived"):
+    """A piece of the answer."""
+
+    step_key: str
+    text: str
+
+
+class TurnEnded(Struct, frozen=True, tag="turn_ended"):
+    """A model answered."""
+
+    step_key: str
+    model: str
+    turn: int
+    usage: Usage
+
+
+class ToolCalled(Struct, frozen=True, tag="tool_called"):
+    """A tool that a model asked for was called."""
+
+    step_key: str
+    tool: str
+    is_error: bool = False
+
+
+class ToolRefused(Struct, frozen=True, tag="tool_refused"):
+    """A model asked for a tool that its template does not list, or that is not there; it was not called."""
+
+    step_key: str
+    tool: str
+    reason: str
+
+
+class ResourceWarned(Struct, frozen=True, tag="resource_warned"):
+    """A session has used more of turns or context than the warning threshold."""
+
+    step_key: str
+    resource: str
+    used: int
+    limit: int
+
+
+class RequestRetried(Struct, frozen=True, tag="request_retried"):
+    """A request failed in a way that may pass; it is made again."""
+
+    model: str
+    attempt: int
+    delay_seconds: float
+    message: str
+
+
+ModelEvent = TextArrived | TurnEnded | ToolCalled | ToolRefused | ResourceWarned | RequestRetried
+
+OnEvent = Callable[[ModelEvent], None]
+"""Called in the event loop; must not block."""

@@ -1,0 +1,40 @@
+"""Where the turns of a session are kept, so that none that has ended is ever made twice."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from weft.evaluator.tools import ToolUse
+from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
+
+
+class TurnJournal(Protocol):
+    """Performs what a session asks for, or gives what is known of it already.
+
+    A key is that of the session's step and a number: `3/1#2`. The same session asks in the same order.
+    """
+
+    async def reply(
+        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+    ) -> ModelReply:
+        """The answer to a payload."""
+        ...
+
+    async def tool_message(
+        self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
+    ) -> ToolMessage:
+        """What a tool gave."""
+        ...
+
+
+class Unkept:
+    """Performs everything and keeps nothing."""
+
+    async def reply(
+        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+    ) -> ModelReply:
+        return await ask()
+
+    async def tool_message(
+        self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
+    ) -> ToolMessage:
+        return await call()
