@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from weft.executors.registry import executor as executor
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
+    from weft.secrets.marked import Secret as Secret
+    from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
 
@@ -29,6 +31,7 @@ __all__ = [
     "Evaluator",
     "InMemoryEffects",
     "LocalEffects",
+    "Secret",
     "SyncApp",
     "TaskLibrary",
     "TaskResult",
@@ -37,6 +40,7 @@ __all__ = [
     "evaluate_async",
     "executor",
     "open",
+    "secret",
     "task",
 ]
 
@@ -47,6 +51,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
     "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
     "LocalEffects": ("weft.local_effects", "LocalEffects"),
+    "Secret": ("weft.secrets.marked", "Secret"),
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
@@ -55,6 +60,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "evaluate_async": ("weft.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
     "open": ("weft.sync", "open_app"),
+    "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
 }
 

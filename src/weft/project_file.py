@@ -1,5 +1,6 @@
 """`weft.toml`: a project's settings, in the nearest folder upwards that has the file."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,10 +10,16 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
+from weft.secrets.references import SecretSettings
 
 PROJECT_FILE = "weft.toml"
 
+TABLES = ("executors", "secrets")
+"""What `weft.toml` may hold."""
+
 T = TypeVar("T", bound=Struct)
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class InvalidSetting(RequestError):
@@ -35,7 +42,6 @@ def read_executor_settings(folder: Path) -> ExecutorSettings:
     if path is None:
         return ExecutorSettings()
     document = _document(path)
-    _check_names(document, ["executors"], where=str(path), what="table")
     tables = document.get("executors", {})
     if not isinstance(tables, dict):
         raise InvalidSetting(f"{path}: executors must be a table")
@@ -47,21 +53,35 @@ def read_executor_settings(folder: Path) -> ExecutorSettings:
     )
 
 
+def read_secret_settings(folder: Path) -> SecretSettings:
+    """What the project's `weft.toml` says about secrets; no task may name one when there is no such file."""
+    path = find_project_file(folder)
+    if path is None:
+        return SecretSettings()
+    settings = _table(SecretSettings, _document(path), "secrets", path, prefix="")
+    for name in settings.allow:
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidSetting(f"{path}: [secrets] allow: {name!r} is not the name of a variable")
+    return settings
+
+
 def _document(path: Path) -> dict[str, Any]:
     # Imported here: most projects have no such file, and every command would pay for it.
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        document = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{path}: not TOML: {error}") from error
     except OSError as error:
         raise InvalidSetting(f"{path}: {error.strerror}") from error
+    _check_names(document, TABLES, where=str(path), what="table")
+    return document
 
 
-def _table(kind: type[T], tables: dict[str, Any], name: str, path: Path) -> T:
+def _table(kind: type[T], tables: dict[str, Any], name: str, path: Path, *, prefix: str = "executors.") -> T:
     table = tables.get(name, {})
-    where = f"{path}: [executors.{name}]"
+    where = f"{path}: [{prefix}{name}]"
     if not isinstance(table, dict):
         raise InvalidSetting(f"{where} must be a table")
     _check_names(table, kind.__struct_fields__, where=where, what="setting")

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from weft.executor_settings import ExecutorSettings
-from weft.project_file import InvalidSetting, read_executor_settings
+from weft.project_file import InvalidSetting, read_executor_settings, read_secret_settings
+from weft.secrets.references import SecretSettings
 
 __all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
 
@@ -34,6 +35,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long an engine process that says nothing is taken to be alive."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     """What the built-in executors may do."""
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    """Which secrets task records may name."""
 
 
 def load_settings(
@@ -54,6 +57,7 @@ def load_settings(
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
         lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=read_executor_settings(folder),
+        secrets=read_secret_settings(folder),
     )
 
 

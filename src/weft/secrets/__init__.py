@@ -12,7 +12,7 @@ from weft.secrets.registry import (
     register,
     register_environment,
 )
-from weft.secrets.secret import Secret, secret
+from weft.secrets.marked import Secret, secret
 
 __all__ = [
     "MIN_CHARACTERS",
