@@ -1,6 +1,7 @@
 """A secret is planted, and made to show wherever text leaves: nowhere is it found, in no form."""
 
 import asyncio
+import base64
 import json
 import logging
 import subprocess
@@ -24,6 +25,7 @@ from weft.secrets.marked import SecretTooShort
 from weft.testing import effects
 
 TOKEN = "wt/9Qz+x4R7'vK2\"mB&é8Lp0Yd"  # noqa: S105 - it opens nothing
+HEADER_TOKEN = "hd-7Wb+2/Kq91\"xTz='Rm"  # noqa: S105 - it opens nothing, and a header can hold it
 NAME = "DEPLOY_TOKEN"
 MARK = f"[secret {NAME}]"
 
@@ -81,7 +83,7 @@ def a_task(name: str, method: str, **inputs: Any) -> dict[str, Any]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "weft.toml").write_text(
-        f'[secrets]\nallow = ["{NAME}"]\n[executors.http]\nallow_private = true\n'
+        f'[secrets]\nallow = ["{NAME}", "HEADER_TOKEN"]\n[executors.http]\nallow_private = true\n'
         '[executors.python]\nmodules = ["jobs"]\n'
     )
     (tmp_path / "jobs.py").write_text(JOBS)
@@ -96,7 +98,10 @@ def weft(
         [sys.executable, "-m", "weft", *arguments],
         input=stdin,
         cwd=project,
-        env=environment_of(str(project / "weft.db"), **{NAME: TOKEN, "PYTHONPATH": ".", **environment}),
+        env=environment_of(
+            str(project / "weft.db"),
+            **{NAME: TOKEN, "HEADER_TOKEN": HEADER_TOKEN, "PYTHONPATH": ".", **environment},
+        ),
         capture_output=True,
         text=True,
         timeout=120,
@@ -110,7 +115,7 @@ def flow(project: Path, url: str) -> list[dict[str, Any]]:
     def tell(name: str, code: str, **more: Any) -> dict[str, Any]:
         return a_task(name, "command", argv=[sys.executable, "tell.py", reference(), code], **more)
 
-    auth = {"Authorization": reference(format="Bearer {}")}
+    auth = {"Authorization": {"$secret": "HEADER_TOKEN", "format": "Bearer {}"}}
     return [
         tell("says", "0"),
         tell("says and fails", "3"),
@@ -129,8 +134,9 @@ def flow(project: Path, url: str) -> list[dict[str, Any]]:
 
 async def echo(request: Request, writer: Any) -> None:
     status = "500 Broken" if request.target == "/500" else "200 OK"
-    said = request.headers.get("authorization", "nobody").encode("latin-1").decode()
-    await send(writer, f"you are {said}".encode(), status=status)
+    said = request.headers["authorization"].removeprefix("Bearer ")
+    body = f"you are {said}, or {base64.b64encode(said.encode()).decode()}"
+    await send(writer, body.encode(), status=status, headers=("Content-Type: text/plain", f"X-Token: {said}"))
 
 
 def files_of(project: Path) -> Iterator[tuple[str, str]]:
@@ -144,21 +150,23 @@ async def test_no_flow_tells_it_to_the_store_the_terminal_or_a_log(project: Path
         ran = await asyncio.to_thread(
             weft, project, "flow", "run", "-", stdin=json.dumps(flow(project, server.url))
         )
-        heard = [request.headers.get("authorization", "") for request in server.requests]
+        heard = {request.headers["authorization"] for request in server.requests}
     tasks = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
     shown = [weft(project, "tasks", "show", task["id"]).stdout for task in tasks]
     shown += [weft(project, "tasks", "events", tasks[0]["task_tree_id"], "--json").stdout, json.dumps(tasks)]
 
     told = dict([*files_of(project), ("stdout", ran.stdout), ("stderr", ran.stderr)])
     told |= {f"shown {number}": text for number, text in enumerate(shown)}
-    assert {where for where, text in told.items() if is_told(TOKEN, text)} == set()
-    assert {where for where, text in told.items() if TOKEN[:-4] in text} == set()
-    assert TOKEN.encode() in {value.encode("latin-1").removeprefix(b"Bearer ") for value in heard}
+    for token in (TOKEN, TOKEN[:-4], HEADER_TOKEN):
+        assert {where for where, text in told.items() if is_told(token, text)} == set()
+    assert heard == {f"Bearer {HEADER_TOKEN}"}
     results = {task["name"]: task for task in tasks}
     assert MARK in results["says"]["result"]["stdout"]
     assert MARK in results["says and fails"]["error"]
     assert results["returns"]["result"] == {"token": MARK, MARK: [MARK], "ok": True}
     assert results["says"]["inputs"]["argv"][2] == {"$secret": NAME}
+    assert results["echoed"]["result"]["text"] == "you are [secret HEADER_TOKEN], or [secret HEADER_TOKEN]"
+    assert results["echoed"]["result"]["headers"]["x-token"] == "[secret HEADER_TOKEN]"
     assert MARK in ran.stderr
 
 
@@ -167,7 +175,7 @@ def test_a_record_gets_only_the_secrets_that_the_project_allows(project: Path) -
     weft(project, "flow", "run", "-", stdin=json.dumps([task]))
     (found,) = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
 
-    said = f"secret 'HOME' may not be used; [secrets] allow in weft.toml has {NAME}"
+    said = f"secret 'HOME' may not be used; [secrets] allow in weft.toml has {NAME}, HEADER_TOKEN"
     assert (found["status"], found["error"]) == ("failed", said)
 
 
