@@ -150,7 +150,9 @@ class Scope:
             shown = [(name, spent[resource]) for name, spent in most if spent[resource]][:SHOWN_SPENDERS]
             metrics |= {f"spent by {name}": float(amount) for name, amount in shown}
             if shown:
-                message += "; most was spent by " + ", ".join(f"{name} ({amount:g})" for name, amount in shown)
+                message += "; most was spent by " + ", ".join(
+                    f"{name} ({amount:g})" for name, amount in shown
+                )
         error = BudgetExceeded(
             ResourceExhaustion(resource=resource, message=message, metrics=metrics),
             code=f"{resource}-exhausted",
