@@ -100,14 +100,14 @@ class Scope:
     def check(self, *resources: str) -> None:
         """Raise BudgetExceeded when more is used than a budget allows, for the outermost if several."""
         for resource in resources:
-            over = [scope for scope in self.chain() if scope.used[resource] > scope._limit(resource)]
+            over = [scope for scope in self.chain() if scope.used[resource] > scope.limit_of(resource)]
             if over:
                 raise over[-1].exceeded(resource)
 
     def reserve(self, amounts: dict[str, float]) -> None:
         """Set tokens and cost aside in every scope; raises BudgetExceeded where they are not left."""
         for resource in PAID:
-            short = [scope for scope in self.chain() if amounts[resource] > scope._free(resource)]
+            short = [scope for scope in self.chain() if amounts[resource] > scope.free_of(resource)]
             if short:
                 raise short[-1].refused(resource, amounts[resource])
         for scope in self.chain():
@@ -126,7 +126,7 @@ class Scope:
 
     def left(self, resource: str) -> float:
         """How much may still be used or set aside, the scopes around considered."""
-        return min(scope._free(resource) for scope in self.chain())
+        return min(scope.free_of(resource) for scope in self.chain())
 
     def exceeded(self, resource: str) -> BudgetExceeded:
         """The error for a budget of this scope."""
@@ -160,11 +160,13 @@ class Scope:
         error.scope = self
         return error
 
-    def _limit(self, resource: str) -> float:
+    def limit_of(self, resource: str) -> float:
+        """How much this scope allows by itself."""
         return self.limits.get(resource, inf)
 
-    def _free(self, resource: str) -> float:
-        return self._limit(resource) - self.used[resource] - self.reserved.get(resource, 0.0)
+    def free_of(self, resource: str) -> float:
+        """How much of that is neither used nor set aside."""
+        return self.limit_of(resource) - self.used[resource] - self.reserved.get(resource, 0.0)
 
     def check_time(self, now: float) -> None:
         """Raise BudgetExceeded when a deadline has passed, for the outermost if several."""

@@ -1,4 +1,4 @@
-"""The conversation that tasks with `history` share: who sees what of it, and how it gets through a composite."""
+"""The conversation that tasks with `history` share: who sees what of it, and how it gets out of composites."""
 
 import msgspec
 
@@ -36,7 +36,7 @@ def with_recorded(result: TaskResult, before: tuple[Turn, ...]) -> TaskResult:
 
 
 def take_recorded(result: TaskResult) -> TaskResult:
-    """The result of a composite without that note; what it says is part of the running branch's conversation."""
+    """The result of a composite without that note; what it holds is added to the running branch."""
     told = result.notes.get(RECORDED)
     if told is not None:
         current_branch().conversation += msgspec.convert(told, tuple[Turn, ...])
