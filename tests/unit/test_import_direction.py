@@ -29,7 +29,7 @@ LAYERS = [
     {"evaluator", "build"},
     {"llm", "tools", "memory", "store", "executors"},
     {"engine"},
-    {"app", "local_effects"},
+    {"app", "local_effects", "task_files"},
     {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
     {"__main__"},
 ]

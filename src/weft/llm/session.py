@@ -89,7 +89,12 @@ class Session:
             context=self._context,
             tools=self._tools,
             output_schema=self.schema,
-            metadata=PayloadMetadata(self._model.id, max_tokens=max_tokens, resource_usage=self.metrics),
+            metadata=PayloadMetadata(
+                self._model.id,
+                max_tokens=max_tokens,
+                resource_usage=self.metrics,
+                template=self._call.template,
+            ),
         )
 
     def begin_turn(self) -> int:

@@ -1,4 +1,4 @@
-"""The conversation that tasks with `history` share: who sees what of it, and how it gets out of composites."""
+"""The conversation that tasks with `history` share: who sees what of it, and how composites hand it on."""
 
 import msgspec
 
