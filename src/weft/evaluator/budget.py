@@ -7,15 +7,13 @@ from msgspec import Struct
 
 from weft.evaluator.errors import BudgetExceeded, exhausted
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
+from weft.language.task_fields import BUDGETS
 
 SLICE = 5_000
 """Steps between two looks at the clock: a few milliseconds of pure code."""
 
 MAX_NESTED_SCOPES = 100
 """How deep budgets and timeouts nest: each use is counted in all of them."""
-
-BUDGETS = ("steps", "calls", "tokens", "cost")
-"""What `with-budget` can bound."""
 
 PAID = ("tokens", "cost")
 """What is set aside before it is spent, and kept by who spends it."""
