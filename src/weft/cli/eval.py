@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     type=TEXT,
     help="Bind a name; a value that is JSON is JSON, @FILE is the text of a file. Several may be given.",
 )
+@click.option(
+    "--secret",
+    "secrets",
+    metavar="NAME[=VARIABLE]",
+    multiple=True,
+    type=TEXT,
+    help="Bind a name to the value of an environment variable (by default its own name), and show it nowhere.",
+)
 @evaluation_options
 @surface_option
 @json_option
@@ -31,6 +39,7 @@ def eval_command(
     expression: str | None,
     file: str | None,
     settings: tuple[str, ...],
+    secrets: tuple[str, ...],
     libraries: tuple[str, ...],
     max_steps: int | None,
     timeout_seconds: float | None,
@@ -49,7 +58,7 @@ def eval_command(
     from weft.evaluator.required_inputs import require_inputs
 
     program = _program(expression, file, surface)
-    bindings = dict(map(_binding, settings))
+    bindings = dict(map(_binding, settings)) | dict(map(_secret, secrets))
 
     async def work() -> Any:
         evaluator = await new_evaluator(libraries, max_steps, timeout_seconds)
@@ -86,6 +95,22 @@ def _binding(setting: str) -> tuple[str, Any]:
         return name, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         return name, text
+
+
+def _secret(setting: str) -> tuple[str, Any]:
+    """A name, and the secret it is bound to. The value is never an argument: others can read these."""
+    import os
+
+    from weft.secrets.marked import Secret
+
+    name, _, variable = setting.partition("=")
+    variable = variable or name
+    if not name.isprintable() or not name:
+        raise click.UsageError(f"--secret takes NAME or NAME=VARIABLE; {setting!r} is none")
+    value = os.environ.get(variable)
+    if not value:
+        raise click.UsageError(f"--secret {name}: the environment variable {variable} is not set")
+    return name, Secret(value, name)
 
 
 def _finite(digits: str) -> float:

@@ -10,11 +10,13 @@ from typing import IO
 
 import click
 
+from weft.secrets.registry import redact
+
 
 def say(text: str) -> None:
     """Say a line; when nobody can hear it, be quiet from then on."""
     with heard_or_not():
-        click.echo(text, err=True)
+        click.echo(redact(text), err=True)
 
 
 @contextmanager
