@@ -22,6 +22,8 @@ LAYERS = [
         "secrets",
         "telemetry",
         "project_file",
+        "project_models",
+        "project_tables",
         "faults",
         "collector",
     },
