@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from weft.clock import Clock, SystemClock
+from weft.equipment import Equipment
 from weft.evaluator.effects import ContextQuery, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
@@ -25,8 +26,6 @@ from weft.llm.protocol import Model, Models
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
 from weft.model_settings import HandlerSettings
-from weft.project_file import read_executor_settings
-from weft.settings import working_folder
 from weft.task_files import ReadsFiles, files_of
 from weft.tasks.record import Status, Task
 
@@ -55,14 +54,12 @@ class LocalEffects:
         ask_person: Callable[[str], Awaitable[str]] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._commands = commands
+        self._equipment = Equipment(
+            models=models, tools=tools, files=files, commands=commands, handler=handler
+        )
         self._log_message = log_message
-        self._models = models
         self._model = model
         """The model of tasks that name none."""
-        self._tools = tools
-        self._files = files
-        self._handler = handler
         self._on_event = on_event
         self._is_streaming = is_streaming
         self._tool_context = ToolContext(ask_person=ask_person)
@@ -72,11 +69,11 @@ class LocalEffects:
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
-        files = await files_of(call.files, step, self.run_script, self._reader)
+        files = await files_of(call.files, step, self.run_script, self._equipment.files)
         handler = Handler(
             await self._find_model(call),
-            self._toolbox() if call.tools else None,
-            self._handler_settings(),
+            self._equipment.tools() if call.tools else None,
+            self._equipment.handler,
             on_event=self._events(call),
             clock=self._clock,
             is_streaming=self._is_streaming,
@@ -86,10 +83,8 @@ class LocalEffects:
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
-        if self._commands is None:
-            self._commands = read_executor_settings(working_folder()).command
         try:
-            result = await Command(self._commands).execute(_work(run))
+            result = await Command(self._equipment.commands).execute(_work(run))
         except ExecutionFailed as error:
             if "exit_code" not in error.details:
                 _refuse("configuration_error", error.message)
@@ -105,7 +100,7 @@ class LocalEffects:
     async def call_tool(self, step: Step, call: ToolCall) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
         context = msgspec.structs.replace(self._tool_context, step_key=step.key)
-        return await call_by_name(self._toolbox(), call, context)
+        return await call_by_name(self._equipment.tools(), call, context)
 
     async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
         """Fails."""
@@ -130,36 +125,13 @@ class LocalEffects:
 
     async def close(self) -> None:
         """Let go of connections, servers and models in memory."""
-        models, tools = self._models, self._tools
-        try:
-            if tools is not None:
-                await tools.close()
-        finally:
-            if models is not None:
-                await models.close()
+        await self._equipment.close()
 
     async def _find_model(self, call: ModelCall) -> Model:
-        if self._models is None:
-            _refuse("configuration_error", "no model is configured")
         try:
-            return await self._models.find(call.model or self._model, call.provider)
+            return await self._equipment.models().find(call.model or self._model, call.provider)
         except ModelError as error:
             raise TaskFailed(TaskFailure(error.reason, error.message)) from error
-
-    def _handler_settings(self) -> HandlerSettings:
-        if self._handler is None:
-            self._handler = HandlerSettings()
-        return self._handler
-
-    def _toolbox(self) -> Tools:
-        if self._tools is None:
-            _refuse("configuration_error", "there are no tools")
-        return self._tools
-
-    def _reader(self) -> ReadsFiles:
-        if self._files is None:
-            _refuse("configuration_error", "there are no files")
-        return self._files
 
     def _events(self, call: ModelCall) -> OnEvent:
         """What keeps the ledger, and passes events on."""

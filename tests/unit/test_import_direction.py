@@ -31,7 +31,7 @@ LAYERS = [
     {"evaluator", "build"},
     {"llm", "tools", "memory", "store", "executors", "program_files"},
     {"engine"},
-    {"app", "local_effects", "task_files"},
+    {"app", "equipment", "local_effects", "task_files"},
     {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
     {"__main__"},
 ]

@@ -27,6 +27,7 @@ from weft.llm.protocol import Model, OnText
 from weft.llm.session import Session
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
+from weft.secrets.registry import redact as redact_secrets
 
 MAX_TOOL_USES = 32
 """How many tools a model may call in one turn; what it asks for beyond is refused."""
@@ -36,10 +37,6 @@ MAX_REFUSALS_KEPT = 50
 
 
 def _ignored(_: object) -> None: ...
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 class Handler:
@@ -55,7 +52,7 @@ class Handler:
         clock: Clock | None = None,
         *,
         is_streaming: bool = False,
-        redact: Callable[[str], str] = _unchanged,
+        redact: Callable[[str], str] = redact_secrets,
     ) -> None:
         self.model = model
         self.tools = tools
