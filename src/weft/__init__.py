@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.executors.registry import executor as executor
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
+    from weft.program_files import load_library as load_library
     from weft.secrets.marked import Secret as Secret
     from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
@@ -39,6 +40,7 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "executor",
+    "load_library",
     "open",
     "secret",
     "task",
@@ -59,6 +61,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "evaluate": ("weft.evaluation", "evaluate"),
     "evaluate_async": ("weft.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
+    "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
     "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),

@@ -29,9 +29,9 @@ LAYERS = [
     },
     {"language", "tasks"},
     {"evaluator", "build"},
-    {"llm", "tools", "memory", "store", "executors"},
+    {"llm", "tools", "memory", "store", "executors", "program_files"},
     {"engine"},
-    {"app", "local_effects"},
+    {"app", "equipment", "local_effects", "task_files"},
     {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
     {"__main__"},
 ]

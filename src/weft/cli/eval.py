@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weft.cli.options import TEXT, evaluation_options, json_option, read_input, surface_option
+from weft.cli.options import (
+    TEXT,
+    evaluation_options,
+    json_option,
+    model_options,
+    read_input,
+    surface_option,
+)
 
 if TYPE_CHECKING:
-    from weft.language.loading import Surface
+    from weft.language.reading import Surface
     from weft.language.tree import Program
 
 
@@ -33,6 +40,10 @@ if TYPE_CHECKING:
     help="Bind a name to what an environment variable (default: of that name) holds; it is shown nowhere.",
 )
 @evaluation_options
+@model_options
+@click.option(
+    "--usage", "shows_usage", is_flag=True, help="Show on standard error which step has used how much."
+)
 @surface_option
 @json_option
 def eval_command(
@@ -40,41 +51,55 @@ def eval_command(
     file: str | None,
     settings: tuple[str, ...],
     secrets: tuple[str, ...],
-    libraries: tuple[str, ...],
-    max_steps: int | None,
-    timeout_seconds: float | None,
     surface: "Surface | None",
+    shows_usage: bool,
     is_json: bool,
+    **options: Any,
 ) -> None:
     """Evaluate an expression, and print its value.
 
     EXPR is one or several S-expressions, or an XML task; `-` reads standard input. A string is printed as it
-    is, a task result as its content, any other value as JSON. Scripts run here, as the `command` executor
-    runs them. Nothing is stored. Exit code 1: a task failed, or the program did while it ran.
+    is, a task result as its content, any other value as JSON. Models are asked and tools called as `weft.toml`
+    says; scripts run here, as the `command` executor runs them. Nothing is stored. What models took is told on
+    standard error, with --json in the document. Exit code 1: a task failed, or the program did while it ran.
     """
     # Imported here: `weft eval --help` must not pay for it.
-    from weft.cli.evaluating import new_evaluator, run
+    from weft.cli.evaluating import Evaluation, EvaluationOptions, run
+    from weft.cli.usage import print_usage, usage_json
     from weft.cli.values import print_value, print_value_json
     from weft.evaluator.required_inputs import require_inputs
 
     program = _program(expression, file, surface)
     bindings = dict(map(_binding, settings)) | dict(map(_secret, secrets))
 
-    async def work() -> Any:
-        evaluator = await new_evaluator(libraries, max_steps, timeout_seconds)
-        require_inputs(program, evaluator, bindings)
-        return await evaluator.evaluate(program, bindings)
+    evaluation = Evaluation(EvaluationOptions(**options))
 
-    value = run(work)
+    async def work() -> Any:
+        try:
+            await evaluation.load()
+            require_inputs(program, evaluation.evaluator, bindings)
+            return await evaluation.evaluator.evaluate(program, bindings)
+        finally:
+            await evaluation.close()
+
+    ledger = evaluation.effects.ledger
+    is_told = False
+    try:
+        value = run(work)
+        is_told = is_json
+    finally:
+        evaluation.narrator.end()
+        if ledger.entries and (shows_usage or not is_told):
+            print_usage(ledger, as_tree=shows_usage)
     if is_json:
-        print_value_json(value)
+        print_value_json(value, **({"usage": usage_json(ledger)} if ledger.entries else {}))
     else:
         print_value(value)
 
 
 def _program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
     from weft.cli.programs import STDIN, read_one, read_stdin
-    from weft.language.loading import read_text
+    from weft.language.reading import read_text
 
     if (expression is None) == (file is None):
         raise click.UsageError("give an expression, - for standard input, or --file FILE")

@@ -1,0 +1,102 @@
+"""What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
+
+import asyncio
+
+from weft.errors import RequestError
+from weft.evaluator.tools import ToolFailed, Tools
+from weft.executor_settings import CommandSettings
+from weft.llm.protocol import Models
+from weft.model_settings import HandlerSettings
+from weft.project_file import ProjectSettings, read_project
+from weft.settings import working_folder
+from weft.task_files import ReadsFiles
+from weft.tools.roots import Roots
+
+
+class Equipment:
+    """Models, tools, files and settings. What is given is used; the rest is the project's.
+
+    A program without effects pays for none of it: neither `weft.toml` is read nor a library imported.
+    """
+
+    def __init__(
+        self,
+        *,
+        models: Models | None = None,
+        tools: Tools | None = None,
+        files: ReadsFiles | None = None,
+        commands: CommandSettings | None = None,
+        handler: HandlerSettings | None = None,
+    ) -> None:
+        self._given_models, self._given_tools = models, tools
+        self._models = models
+        self._tools = tools
+        self._files = files
+        self._commands = commands
+        self._handler = handler
+        self._project: ProjectSettings | None = None
+
+    @property
+    def commands(self) -> CommandSettings:
+        """What scripts may do."""
+        return self._commands if self._commands is not None else self.project.executors.command
+
+    @property
+    def handler(self) -> HandlerSettings:
+        """What every session is bound by."""
+        return self._handler if self._handler is not None else self.project.models.handler
+
+    @property
+    def project(self) -> ProjectSettings:
+        """What `weft.toml` says."""
+        if self._project is None:
+            self._project = read_project(working_folder())
+        return self._project
+
+    def models(self) -> Models:
+        """The models there are."""
+        if self._models is None:
+            from weft.llm.local.models import EmbeddedModels  # here: slow to import
+
+            self._models = EmbeddedModels()
+        return self._models
+
+    def tools(self) -> Tools:
+        """The tools there are."""
+        if self._tools is None:
+            raise NotImplementedError
+        return self._tools
+
+    def files(self) -> ReadsFiles:
+        """What reads the files of tasks: inside the roots."""
+        if self._files is None:
+            self._files = RootFiles(Roots(self.project.tools.roots))
+        return self._files
+
+    async def close(self) -> None:
+        """Let go of servers, connections and models in memory; what is needed again is made again."""
+        models, tools = self._models, self._tools
+        self._models, self._tools = self._given_models, self._given_tools
+        try:
+            if tools is not None:
+                await tools.close()
+        finally:
+            if models is not None:
+                await models.close()
+
+
+class RootFiles:
+    """Reads files inside roots."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+
+    async def read(self, path: str) -> str:
+        """The text of a file; of one that is very long the beginning, which says so."""
+        try:
+            found = await asyncio.to_thread(self._roots.read, path)
+        except RequestError as error:
+            raise ToolFailed(error.message) from error
+        if found.is_binary:
+            raise ToolFailed("it is no text")
+        return f"{found.text}\n[cut here: {found.size} bytes in all]" if found.is_cut else found.text
