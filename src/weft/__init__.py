@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.program_files import load_library as load_library
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.tools.functions import tool as tool
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "load_library",
     "open",
     "task",
+    "tool",
 ]
 
 _PLACES: dict[str, tuple[str, str | None]] = {
@@ -59,6 +61,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
     "task": ("weft.build.functions", "task"),
+    "tool": ("weft.tools.functions", "tool"),
 }
 
 
