@@ -1,16 +1,20 @@
 """What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
 
-import asyncio
+import os
+from typing import TYPE_CHECKING
 
 from weft.errors import RequestError
 from weft.evaluator.tools import ToolFailed, Tools
 from weft.executor_settings import CommandSettings
 from weft.llm.protocol import Models
 from weft.model_settings import HandlerSettings
-from weft.project_file import ProjectSettings, read_project
+from weft.project_file import ProjectSettings, find_project_file, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
-from weft.tools.roots import Roots
+from weft.threads import run_blocking
+
+if TYPE_CHECKING:
+    from weft.tools.roots import Roots
 
 
 class Equipment:
@@ -64,14 +68,25 @@ class Equipment:
     def tools(self) -> Tools:
         """The tools there are."""
         if self._tools is None:
-            raise NotImplementedError
+            self._tools = self._toolbox()
         return self._tools
 
     def files(self) -> ReadsFiles:
         """What reads the files of tasks: inside the roots."""
         if self._files is None:
+            # Imported here: programs that name no files need not pay for it.
+            from weft.tools.roots import Roots
+
             self._files = RootFiles(Roots(self.project.tools.roots))
         return self._files
+
+    def _toolbox(self) -> Tools:
+        # Imported here: most programs call no tools, and all executors come with them.
+        from weft.executor_tools import open_project_tools
+
+        file = find_project_file(working_folder())
+        folder = working_folder() if file is None else file.parent
+        return open_project_tools(self.project.tools, folder, os.environ, self.project.executors)
 
     async def close(self) -> None:
         """Let go of servers, connections and models in memory; what is needed again is made again."""
@@ -88,13 +103,13 @@ class Equipment:
 class RootFiles:
     """Reads files inside roots."""
 
-    def __init__(self, roots: Roots) -> None:
+    def __init__(self, roots: "Roots") -> None:
         self._roots = roots
 
     async def read(self, path: str) -> str:
         """The text of a file; of one that is very long the beginning, which says so."""
         try:
-            found = await asyncio.to_thread(self._roots.read, path)
+            found = await run_blocking(lambda: self._roots.read(path), name="weft-read")
         except RequestError as error:
             raise ToolFailed(error.message) from error
         if found.is_binary:
