@@ -51,17 +51,12 @@ def decoded_parts(text: str) -> Iterator[str]:
     yield html.unescape(text)
     joined = text.replace("\\n", "").replace("\n", "")
     for candidate in (text, joined):
-        run = ""
-        for character in candidate + " ":
-            if character.isascii() and (character.isalnum() or character in "+/-_="):
-                run += character
-                continue
+        for run in re.findall(r"[A-Za-z0-9+/_-]{6,}", candidate):
             yield from _decoded(run)
-            run = ""
 
 
 def _decoded(run: str) -> Iterator[str]:
-    plain = run.strip("=").replace("-", "+").replace("_", "/")
+    plain = run.replace("-", "+").replace("_", "/")
     for start in range(min(4, len(plain))):
         part = plain[start:]
         part = part[: len(part) // 4 * 4]

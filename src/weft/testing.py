@@ -9,6 +9,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.given import GivenModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, Model
+from weft.llm.recording import RecordedModels, RecordingModel, ReplayingModel, recorded, recorded_models
 from weft.llm.scripted import Answers, ScriptedModel, tool_use
 
 __all__ = [
@@ -17,11 +18,16 @@ __all__ = [
     "HandlerPayload",
     "InMemoryEffects",
     "ModelReply",
+    "RecordedModels",
+    "RecordingModel",
+    "ReplayingModel",
     "ScriptedModel",
     "ToolUse",
     "Usage",
     "effects",
     "models",
+    "recorded",
+    "recorded_models",
     "tool_use",
 ]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     metavar="NAME[=VARIABLE]",
     multiple=True,
     type=TEXT,
-    help="Bind a name to the value of an environment variable (by default its own name), and show it nowhere.",
+    help="Bind a name to what an environment variable (default: of that name) holds; it is shown nowhere.",
 )
 @evaluation_options
 @model_options

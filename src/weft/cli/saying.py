@@ -10,11 +10,12 @@ from typing import IO
 
 import click
 
-from weft.secrets.registry import redact
-
 
 def say(text: str) -> None:
     """Say a line; when nobody can hear it, be quiet from then on."""
+    # Imported here: `weft --help` says nothing.
+    from weft.secrets.registry import redact
+
     with heard_or_not():
         click.echo(redact(text), err=True)
 

@@ -11,8 +11,9 @@ from weft.evaluator.plain import as_text
 from weft.evaluator.scripted import NotScripted, Scripted
 from weft.evaluator.tools import ToolUse
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.payload import AssistantMessage, HandlerPayload, Message, ModelReply, Usage, UserMessage
+from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features, OnText
+from weft.llm.token_estimates import count_text, estimated_tokens
 
 Answer = Any
 """What a model is to say: a text; a ToolUse, or a tuple of them; a ModelReply; an exception to raise; any
@@ -21,9 +22,6 @@ other value as its JSON text."""
 Answers = Sequence[Answer] | Mapping[str, Answer] | Callable[[HandlerPayload], Answer]
 
 SCRIPTED = "test:scripted"
-
-PER_MESSAGE = 4
-"""Tokens that a message takes beside its text: about what providers count for roles and separators."""
 
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -91,7 +89,7 @@ class ScriptedModel:
             if isinstance(reply, BaseException):
                 raise reply
             if on_text is not None:
-                await _stream(reply.text, on_text)
+                await stream(reply.text, on_text)
             return reply
         except asyncio.CancelledError:
             self.cancelled.append(payload)
@@ -101,15 +99,7 @@ class ScriptedModel:
 
     def count_tokens(self, payload: HandlerPayload) -> int:
         """One for every four characters and four for every message: not what a real one counts, but fixed."""
-        tools = sum(count_text(msgspec.json.encode(tool).decode()) for tool in payload.tools)
-        schema = payload.output_schema
-        return (
-            count_text(payload.system_prompt)
-            + count_text(payload.context or "")
-            + sum(PER_MESSAGE + count_text(_message_text(message)) for message in payload.messages)
-            + tools
-            + (0 if schema is None else count_text(msgspec.json.encode(schema).decode()))
-        )
+        return estimated_tokens(payload)
 
     def price(self, usage: Usage) -> float | None:
         """What the given prices say; nothing without."""
@@ -164,12 +154,8 @@ def tool_use(name: str, **arguments: Any) -> ToolUse:
     return ToolUse(id="", name=name, arguments=arguments)
 
 
-def count_text(text: str) -> int:
-    """The tokens that a text is taken for: one for every four characters."""
-    return (len(text) + 3) // 4
-
-
-async def _stream(text: str, on_text: OnText) -> None:
+async def stream(text: str, on_text: OnText) -> None:
+    """Give the text word by word."""
     for piece in _PIECE.findall(text):
         on_text(piece)
         await asyncio.sleep(0)  # others have their turn, and a cancellation comes between two pieces
@@ -179,8 +165,3 @@ def _prompts(payload: HandlerPayload) -> list[str]:
     """What users said, the last first; what is asked now stands there even while tools are used."""
     said = [message.content for message in payload.messages if isinstance(message, UserMessage)]
     return said[::-1] or [""]
-
-
-def _message_text(message: Message) -> str:
-    uses = message.tool_uses if isinstance(message, AssistantMessage) else ()
-    return message.content + "".join(msgspec.json.encode(use).decode() for use in uses)

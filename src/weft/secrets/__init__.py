@@ -1,5 +1,6 @@
 """Values that nobody is to read in a log, an error, a record or an answer."""
 
+from weft.secrets.marked import Secret, secret
 from weft.secrets.references import SecretNotAllowed, SecretSettings, has_references, masked, resolved
 from weft.secrets.registry import (
     MIN_CHARACTERS,
@@ -12,7 +13,6 @@ from weft.secrets.registry import (
     register,
     register_environment,
 )
-from weft.secrets.marked import Secret, secret
 
 __all__ = [
     "MIN_CHARACTERS",
