@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.executors.registry import executor as executor
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
+    from weft.program_files import load_library as load_library
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
 
@@ -36,6 +37,7 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "executor",
+    "load_library",
     "open",
     "task",
 ]
@@ -54,6 +56,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "evaluate": ("weft.evaluation", "evaluate"),
     "evaluate_async": ("weft.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
+    "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
     "task": ("weft.build.functions", "task"),
 }

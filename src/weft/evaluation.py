@@ -13,11 +13,12 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.required_inputs import require_inputs
 from weft.language.library import TaskLibrary
-from weft.language.loading import read_file, read_text
 from weft.language.problems import refuse
+from weft.language.reading import read_text
 from weft.language.spans import NOWHERE
 from weft.language.tree import Node, Program
 from weft.local_effects import LocalEffects
+from weft.program_files import read_file
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
 """A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""

@@ -29,7 +29,7 @@ LAYERS = [
     },
     {"language", "tasks"},
     {"evaluator", "build"},
-    {"llm", "tools", "memory", "store", "executors"},
+    {"llm", "tools", "memory", "store", "executors", "program_files"},
     {"engine"},
     {"app", "local_effects"},
     {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},

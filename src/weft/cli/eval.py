@@ -9,7 +9,7 @@ import click
 from weft.cli.options import TEXT, evaluation_options, json_option, read_input, surface_option
 
 if TYPE_CHECKING:
-    from weft.language.loading import Surface
+    from weft.language.reading import Surface
     from weft.language.tree import Program
 
 
@@ -65,7 +65,7 @@ def eval_command(
 
 def _program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
     from weft.cli.programs import STDIN, read_one, read_stdin
-    from weft.language.loading import read_text
+    from weft.language.reading import read_text
 
     if (expression is None) == (file is None):
         raise click.UsageError("give an expression, - for standard input, or --file FILE")

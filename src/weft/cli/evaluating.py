@@ -14,8 +14,8 @@ from weft.cli.text import printable
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.machine import Branch
-from weft.language.loading import load_definitions
 from weft.local_effects import LocalEffects
+from weft.program_files import load_definitions
 
 T = TypeVar("T")
 

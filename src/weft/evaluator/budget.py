@@ -6,15 +6,13 @@ from msgspec import Struct
 
 from weft.evaluator.errors import BudgetExceeded, exhausted
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
+from weft.language.task_fields import BUDGETS
 
 SLICE = 5_000
 """Steps between two looks at the clock: a few milliseconds of pure code."""
 
 MAX_NESTED_SCOPES = 100
 """How deep budgets and timeouts nest: each use is counted in all of them."""
-
-BUDGETS = ("steps", "calls", "tokens", "cost")
-"""What `with-budget` can bound."""
 
 MOST = 10**15
 """Larger amounts of anything are taken for this one: it is never used up, and no sum of them overflows."""
