@@ -1,7 +1,7 @@
 """A payload as the messages of a chat, and the model's JSON as a reply.
 
 Small models call tools poorly in forms of their own. Here every turn is one JSON object, held to a grammar: a
-tool with its arguments, or the answer. Text that stays the same comes first: the runtime keeps what it has read.
+tool with its arguments, or the answer. Text that stays the same comes first: what has been read is kept.
 """
 
 import json
