@@ -80,10 +80,13 @@ def _use_text(use: ToolUse) -> str:
     return json.dumps({"tool": use.name, "arguments": use.arguments}, ensure_ascii=False)
 
 
-def grammar_for(payload: HandlerPayload) -> str | None:
+def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str | None:
     """What the output is held to; None: free text."""
     if payload.tools:
-        return grammar_of(turn_schema(payload.tools, payload.output_schema))
+        schema = turn_schema(payload.tools, payload.output_schema)
+        if must_use_tool:
+            schema["anyOf"].pop()
+        return grammar_of(schema)
     return None if payload.output_schema is None else grammar_of(payload.output_schema)
 
 
