@@ -1,11 +1,16 @@
 """What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
 
+import logging
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from weft.errors import RequestError
 from weft.evaluator.tools import ToolFailed, Tools
 from weft.executor_settings import CommandSettings
+from weft.llm.events import OnEvent
 from weft.llm.protocol import Models
 from weft.model_settings import HandlerSettings
 from weft.project_file import ProjectSettings, find_project_file, read_project
@@ -15,6 +20,8 @@ from weft.threads import run_blocking
 
 if TYPE_CHECKING:
     from weft.tools.roots import Roots
+
+log = logging.getLogger(__name__)
 
 
 class Equipment:
@@ -31,6 +38,8 @@ class Equipment:
         files: ReadsFiles | None = None,
         commands: CommandSettings | None = None,
         handler: HandlerSettings | None = None,
+        on_event: OnEvent | None = None,
+        say: Callable[[str], None] = log.info,
     ) -> None:
         self._given_models, self._given_tools = models, tools
         self._models = models
@@ -38,6 +47,9 @@ class Equipment:
         self._files = files
         self._commands = commands
         self._handler = handler
+        self._on_event = on_event
+        self._say = say
+        """Tells a person which model answers when nobody has chosen one."""
         self._project: ProjectSettings | None = None
 
     @property
@@ -60,9 +72,7 @@ class Equipment:
     def models(self) -> Models:
         """The models there are."""
         if self._models is None:
-            from weft.llm.local.models import EmbeddedModels  # here: slow to import
-
-            self._models = EmbeddedModels()
+            self._models = self._configured()
         return self._models
 
     def tools(self) -> Tools:
@@ -79,6 +89,23 @@ class Equipment:
 
             self._files = RootFiles(Roots(self.project.tools.roots))
         return self._files
+
+    def _configured(self) -> Models:
+        # Imported here: a program that asks no model need not pay for it.
+        from weft.llm.local.models import EmbeddedModels
+        from weft.llm.models import ConfiguredModels
+
+        settings = self.project.models
+        chosen = os.environ.get("WEFT_MODEL", "").strip()
+        if chosen:
+            settings = structs.replace(settings, default=chosen)
+        return ConfiguredModels(
+            settings,
+            os.environ,
+            EmbeddedModels(),
+            on_event=self._on_event,
+            on_fallback=self._say,
+        )
 
     def _toolbox(self) -> Tools:
         # Imported here: most programs call no tools, and all executors come with them.
