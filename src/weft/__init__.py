@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.tools.functions import tool as tool
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "open",
     "secret",
     "task",
+    "tool",
 ]
 
 _PLACES: dict[str, tuple[str, str | None]] = {
@@ -65,6 +67,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "open": ("weft.sync", "open_app"),
     "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
+    "tool": ("weft.tools.functions", "tool"),
 }
 
 

@@ -65,7 +65,13 @@ class LocalEffects:
         clock: Clock | None = None,
     ) -> None:
         self._equipment = Equipment(
-            models=models, tools=tools, files=files, commands=commands, handler=handler
+            models=models,
+            tools=tools,
+            files=files,
+            commands=commands,
+            handler=handler,
+            on_event=on_event,
+            say=log_message,
         )
         self._log_message = log_message
         self._model = model

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from weft.cli.text import printable
+from weft.threads import run_blocking
 
 
 def person_to_ask() -> Callable[[str], Awaitable[str]] | None:
@@ -20,7 +21,7 @@ def person_to_ask() -> Callable[[str], Awaitable[str]] | None:
             for line in question.splitlines() or [""]:
                 click.echo(printable(line), err=True)
             click.echo("> ", nl=False, err=True)
-            return await asyncio.to_thread(_line)
+            return await run_blocking(_line, name="weft-asking")
 
     return ask
 

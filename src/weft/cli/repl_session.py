@@ -74,7 +74,7 @@ class Session:
                 print_usage(ledger, as_tree=False)
 
     def _clear_up(self) -> None:
-        """Go on in a new loop where something is left in the old one: it would run along with the next input."""
+        """Go on in a new loop if something is left in the old one: it would run along with the next input."""
         if asyncio.all_tasks(self._runner.get_loop()):
             run(self._evaluation.close, self._runner)
             self._runner.close()

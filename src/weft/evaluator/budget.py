@@ -6,6 +6,7 @@ from math import inf
 from msgspec import Struct
 
 from weft.evaluator.errors import BudgetExceeded, exhausted
+from weft.evaluator.line import Line
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.task_fields import BUDGETS
 
@@ -66,6 +67,7 @@ class Scope:
         self.reserved = dict.fromkeys(PAID, 0.0)
         """What requests under way may still use."""
         self.reservations = 0
+        self._line: Line | None = None
         self.spenders: dict[str, dict[str, float]] = {}
         """Tokens and cost by who spent them: the name of a template, else the key of a step."""
         self.seconds = seconds
@@ -121,10 +123,23 @@ class Scope:
                 # From nothing again where nothing is under way: a sum of fractions drifts.
                 rest = scope.reserved[resource] - amounts[resource] if scope.reservations else 0.0
                 scope.reserved[resource] = max(0.0, rest)
+        self.line().move()
 
     def left(self, resource: str) -> float:
         """How much may still be used or set aside, the scopes around considered."""
         return min(scope.free_of(resource) for scope in self.chain())
+
+    def line(self) -> Line:
+        """Where requests wait for room: one line for a whole evaluation."""
+        if self.outer is not None:
+            return self.outer.line()
+        if self._line is None:
+            self._line = Line()
+        return self._line
+
+    def attainable(self, resource: str) -> float:
+        """How much will be left when nothing is set aside any more."""
+        return min(scope.limit_of(resource) - scope.used[resource] for scope in self.chain())
 
     def exceeded(self, resource: str) -> BudgetExceeded:
         """The error for a budget of this scope."""

@@ -1,6 +1,8 @@
 """The purse of a branch: what its budgets, and those around, leave for a request."""
 
-from weft.evaluator.budget import MOST, Scope
+from collections.abc import Callable
+
+from weft.evaluator.budget import MOST, PAID, Scope
 from weft.evaluator.purse import Allowance, Reservation
 
 
@@ -18,6 +20,19 @@ class ScopePurse:
     def left(self) -> Allowance:
         """What may still be spent or set aside; concurrent requests have taken theirs."""
         return Allowance(max(0.0, self._scope.left("tokens")), max(0.0, self._scope.left("cost")))
+
+    async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
+        """Wait in line while too little is left and requests under way may free more."""
+        if is_enough(self.left()) or not self._is_more_to_come():
+            return
+        line = self._scope.line()
+        async with line.lock:
+            while not is_enough(self.left()) and self._is_more_to_come():
+                await line.moved()
+
+    def _is_more_to_come(self) -> bool:
+        scope = self._scope
+        return any(scope.attainable(resource) > max(0.0, scope.left(resource)) for resource in PAID)
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
         """Set an amount aside in every scope; raises BudgetExceeded when it is not left in one of them."""

@@ -146,7 +146,7 @@ class _Work:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         tokens = session.begin_turn()
-        outlay = set_aside(model, self._purse, tokens)
+        outlay = await set_aside(model, self._purse, tokens)
         payload = session.construct_payload(outlay.max_tokens)
         self._arriving.clear()
         try:

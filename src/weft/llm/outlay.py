@@ -5,13 +5,16 @@ from math import inf
 from msgspec import Struct
 
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.purse import Purse, Reservation
+from weft.evaluator.purse import Allowance, Purse, Reservation
 from weft.evaluator.results import TaskFailure
 from weft.llm.payload import Usage
 from weft.llm.protocol import Model
 
 LEAST_OUTPUT = 16
 """An answer of fewer tokens is worth no request: with less left in a budget the request is not made."""
+
+ENOUGH_OUTPUT = 4_096
+"""With so much left a request is made at once: few answers are longer. With less it waits for others."""
 
 UNKNOWN_OUTPUT = 16_384
 """How long an answer may get of a model that does not say it, where a budget has to be kept."""
@@ -41,16 +44,20 @@ class Outlay(Struct, frozen=True):
         self.settle(priced(model, Usage(input_tokens=self.input_tokens, output_tokens=output)))
 
 
-def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
+async def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
     """Reserve the worst case of a turn; with a budget in force the answer is made to fit what is left.
 
-    Raises BudgetExceeded before the request when next to nothing is left, and TaskFailed when the budget is
-    in money and nobody knows the price.
+    Where that is little and requests under way hold more than they will use, it is waited for. Raises
+    BudgetExceeded before the request when next to nothing is left, and TaskFailed when the budget is in money
+    and nobody knows the price.
     """
-    left = purse.left()
     output = _longest_output(model, input_tokens)
+    left = purse.left()
     if left.tokens == inf and left.cost == inf:
         return Outlay(input_tokens, None, purse.reserve(input_tokens + output, 0.0))
+    enough = min(ENOUGH_OUTPUT, output)
+    await purse.room(lambda left: _fits(model, left, input_tokens, enough))
+    left = purse.left()
     least = min(LEAST_OUTPUT, output)
     if left.tokens < inf:
         output = max(least, min(output, int(left.tokens) - input_tokens))
@@ -59,6 +66,12 @@ def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
         output = max(least, _affordable(model, input_tokens, output, left.cost))
         cost = _cost(model, input_tokens, output)
     return Outlay(input_tokens, output, purse.reserve(input_tokens + output, cost))
+
+
+def _fits(model: Model, left: Allowance, input_tokens: int, output: int) -> bool:
+    if input_tokens + output > left.tokens:
+        return False
+    return left.cost == inf or _cost(model, input_tokens, output) <= left.cost
 
 
 def priced(model: Model, usage: Usage) -> Usage:

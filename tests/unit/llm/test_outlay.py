@@ -137,3 +137,51 @@ async def test_the_window_bounds_what_is_set_aside() -> None:
     await run(model, scope)
 
     assert model.payloads[0].metadata.max_tokens == 300
+
+
+async def test_concurrent_requests_wait_for_what_others_do_not_use() -> None:
+    model = a_model(*["ok"] * 50, latency_seconds=0.001)
+    scope = Scope({"tokens": 6000})  # 50 take 5,050; five have room at the same time
+
+    results = await asyncio.gather(*(run(model, scope) for _ in range(50)))
+
+    assert [result.content for result in results] == ["ok"] * 50
+    assert 1 < model.most_under_way <= 6
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (5050, 0)
+    assert all(payload.metadata.max_tokens >= 16 for payload in model.payloads)  # type: ignore[operator]
+
+
+async def test_a_request_that_waits_can_be_cancelled_and_the_next_one_gets_its_place() -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    begun: list[int] = []
+    has_begun = asyncio.Event()
+
+    async def hold(_: float) -> None:
+        begun.append(len(begun))
+        has_begun.set()
+        await gates[begun[-1]].wait()
+
+    model = a_model(*["ok"] * 3, latency_seconds=1, sleep=hold)
+    scope = Scope({"tokens": 1200})
+    first, second, third = (asyncio.ensure_future(run(model, scope)) for _ in range(3))
+    await has_begun.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert begun == [0]
+    second.cancel()
+    gates[0].set()
+    await first
+    gates[1].set()
+
+    assert (await third).content == "ok"
+    assert second.cancelled()
+    assert len(model.payloads) == 2
+
+
+async def test_nobody_waits_for_a_budget_that_others_cannot_free() -> None:
+    outer = Scope({})
+    inner = Scope({"tokens": 100}, outer)
+    ScopePurse(outer, "other").reserve(10_000, 0)
+
+    with pytest.raises(BudgetExceeded):
+        await run(a_model(), inner)

@@ -1,7 +1,7 @@
 """A payload as the messages of a chat, and the model's JSON as a reply.
 
 Small models call tools poorly in forms of their own. Here every turn is one JSON object, held to a grammar: a
-tool with its arguments, or the answer. Text that stays the same comes first: the runtime keeps what it has read.
+tool with its arguments, or the answer. Text that stays the same comes first: what has been read is kept.
 """
 
 import json
@@ -80,10 +80,13 @@ def _use_text(use: ToolUse) -> str:
     return json.dumps({"tool": use.name, "arguments": use.arguments}, ensure_ascii=False)
 
 
-def grammar_for(payload: HandlerPayload) -> str | None:
+def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str | None:
     """What the output is held to; None: free text."""
     if payload.tools:
-        return grammar_of(turn_schema(payload.tools, payload.output_schema))
+        schema = turn_schema(payload.tools, payload.output_schema)
+        if must_use_tool:
+            schema["anyOf"].pop()
+        return grammar_of(schema)
     return None if payload.output_schema is None else grammar_of(payload.output_schema)
 
 

@@ -63,6 +63,8 @@ class _Builder:
         self._ways: dict[str, int] = {}
         self._named: dict[str, str] = {}
         self._size = 0
+        self._open: set[str] = set()
+        """References that are being followed without any text between them."""
 
     def text(self) -> str:
         """The whole grammar."""
@@ -159,11 +161,16 @@ class _Builder:
             return self.value(_merged(rest, self._resolved(schema)), depth + 1)
         pointer: str = schema["$ref"]
         key = f"$ref {pointer}"
+        if key in self._open:
+            raise _unusable(f"{pointer[:80]!r} in it stands for itself")
         if key in self._named:
             return self._named[key]
         name = self._named[key] = f"ref{sum(known.startswith('$ref ') for known in self._named)}"
         self.rules[name] = ""  # keeps its place while it is made
-        return self._rule(self.value(self._target(pointer), depth + 1), 1, name)
+        self._open.add(key)
+        target = self.value(self._target(pointer), depth + 1)
+        self._open.discard(key)
+        return self._rule(target, self._ways.get(target, 1), name)
 
     def _resolved(self, schema: Any) -> Any:
         """The schema that a chain of references ends at."""
@@ -206,7 +213,7 @@ class _Builder:
             first, items = items, schema.get("additionalItems", True)
         low, high = _counts(schema, "minItems", "maxItems", MAX_ITEMS)
         if isinstance(first, list) and first:
-            names = [self.value(item, depth + 1) for item in first[: max(high, 1)]]
+            names = [self._inner(item, depth) for item in first[: max(high, 1)]]
             return self._rule(f'"[" {self._chain([(name, True) for name in names])} "]"', 1)
         if high == 0 or items is False:
             return self._rule('"[]"', 1)
@@ -214,9 +221,21 @@ class _Builder:
             # In the order of the enum, each at most once: that is how a grammar can keep them apart.
             texts = [(self._one_of([value]), index < low) for index, value in enumerate(items["enum"])]
             return self._rule(f'"[" {self._chain(texts)} "]"', 1)
-        item = self.value(items, depth + 1)
-        body = f'{item} ("," " "? {item}){_times(max(low - 1, 0), high - 1)}'
-        return self._rule(f'"[" ({body}){"" if low else "?"} "]"', 1)
+        return self._repeated(self._inner(items, depth), low, high, "[]")
+
+    def _repeated(self, item: str, low: int, high: int, brackets: str) -> str:
+        """An item so many times, with commas between them, in brackets."""
+        # The runtime multiplies the parts of what is repeated with how often: so it is one part, a rule.
+        more = self._rule(f'"," " "? {item}', 1)
+        body = f"{item} {more}{_times(max(low - 1, 0), high - 1)}"
+        return self._rule(f'"{brackets[0]}" ({body}){"" if low else "?"} "{brackets[1]}"', 1)
+
+    def _inner(self, schema: Any, depth: int) -> str:
+        """A value within brackets: there a reference may lead back."""
+        outer, self._open = self._open, set()
+        name = self.value(schema, depth + 1)
+        self._open = outer
+        return name
 
     def _object(self, schema: dict[str, Any], depth: int) -> str:
         required = [name for name in schema.get("required") or () if isinstance(name, str)]
@@ -232,16 +251,18 @@ class _Builder:
             if member is False and name not in required:
                 continue
             key = literal(json.dumps(name, ensure_ascii=False) + ":")
-            parts.append((f'{key} " "? {self.value(member, depth + 1)}', name in required))
+            parts.append((f'{key} " "? {self._inner(member, depth)}', name in required))
         return self._rule(f'"{{" {self._chain(parts)} "}}"', 1)
 
     def _map(self, schema: dict[str, Any], value: Any, depth: int) -> str:
         low, high = _counts(schema, "minProperties", "maxProperties", MAX_ITEMS)
         if high == 0 or value is False:
             return self._rule('"{}"', 1)
-        member = f'"\\"" {self._character()}{{1,60}} "\\":" " "? {self.value(value, depth + 1)}'
-        body = f'{member} ("," " "? {member}){_times(max(low - 1, 0), high - 1)}'
-        return self._rule(f'"{{" ({body}){"" if low else "?"} "}}"', 1)
+        return self._repeated(self._member(self._inner(value, depth)), low, high, "{}")
+
+    def _member(self, value: str) -> str:
+        """Any name with a value."""
+        return self._rule(f'"\\"" {self._character()}{{1,60}} "\\":" " "? {value}', 1)
 
     def _chain(self, parts: Sequence[tuple[str, bool]]) -> str:
         """The parts in their order with commas between them; those that are not required may be missing."""
@@ -261,9 +282,8 @@ class _Builder:
         if level >= _FREE_DEPTH:
             return scalar
         inner = self._free(level + 1)
-        key = f'"\\"" {self._character()}{{1,60}} "\\":" " "?'
-        members = self._rule(f'"{{" ({key} {inner} ("," " "? {key} {inner}){{0,19}})? "}}"', 1)
-        items = self._rule(f'"[" ({inner} ("," " "? {inner}){{0,19}})? "]"', 1)
+        members = self._repeated(self._member(inner), 0, 20, "{}")
+        items = self._repeated(inner, 0, 20, "[]")
         return self._rule(f"{members} | {items} | {scalar}", 7)
 
 

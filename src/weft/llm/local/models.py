@@ -3,14 +3,15 @@
 import asyncio
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weft.llm.errors import ModelError
+from weft.llm.local.catalogue import Entry
 from weft.llm.local.conversation import grammar_for, messages_of, read_turn
 from weft.llm.local.runtime import Call, Chunk, Runtime, RuntimeSettings
-from weft.llm.local.store import AUTO, LocalFile, locate
+from weft.llm.local.store import AUTO, LocalFile, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
 
@@ -24,8 +25,16 @@ _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 class EmbeddedModels:
     """The models `local:NAME`, each loaded once per process whoever asks."""
 
-    def __init__(self, *, folder: Path | None = None, settings: RuntimeSettings | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        settings: RuntimeSettings | None = None,
+        fetch: Callable[[Entry], object] | None = None,
+    ) -> None:
+        """`fetch` brings a model that is not here; without it that is an error which says how to get it."""
         self._folder = folder
+        self._fetch = fetch
         self._settings = settings
         self._held: dict[Path, Runtime] = {}
 
@@ -34,6 +43,8 @@ class EmbeddedModels:
         name = (model or AUTO).removeprefix(f"{PROVIDER}:")
         if provider not in (None, PROVIDER):
             raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
+        if self._fetch is not None and (missing := missing_entry(name, self._folder)):
+            await asyncio.to_thread(self._fetch, missing)
         file = locate(name, self._folder)
         settings = self._settings or settings_from()
         path = file.path.resolve()
@@ -70,10 +81,12 @@ class EmbeddedModel:
         window = self._runtime.settings.context_window
         return Features(context_window=window, max_output_tokens=window, output="held", is_local=True)
 
-    async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
+    async def request(
+        self, payload: HandlerPayload, on_text: OnText | None = None, *, must_use_tool: bool = False
+    ) -> ModelReply:
         """The answer. Cancelling it gives its place in the line free, or stops it within a few tokens."""
         answer = _Answer(payload, on_text)
-        call = Call(body_of(payload), answer.take, answer.end)
+        call = Call(body_of(payload, must_use_tool=must_use_tool), answer.take, answer.end)
         self._runtime.submit(call)
         try:
             await answer.ended
@@ -146,7 +159,7 @@ class _Answer:
         )
 
 
-def body_of(payload: HandlerPayload) -> dict[str, Any]:
+def body_of(payload: HandlerPayload, *, must_use_tool: bool = False) -> dict[str, Any]:
     """The request as the runtime takes it. Without a temperature: the likeliest answer, always the same."""
     body: dict[str, Any] = {
         "messages": messages_of(payload),
@@ -159,7 +172,7 @@ def body_of(payload: HandlerPayload) -> dict[str, Any]:
         # Comes between batches of the prompt: a call that is called off can stop there.
         "return_progress": True,
     }
-    if grammar := grammar_for(payload):
+    if grammar := grammar_for(payload, must_use_tool=must_use_tool):
         body["grammar"] = grammar
     return body
 

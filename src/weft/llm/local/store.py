@@ -73,6 +73,17 @@ def locate(name: str = AUTO, folder: Path | None = None) -> LocalFile:
     return LocalFile(entry.name, file_of(entry, folder))
 
 
+def missing_entry(name: str, folder: Path | None = None) -> Entry | None:
+    """The model of the catalogue that `local:NAME` would need and that is not here."""
+    if name == AUTO:
+        return None if present(folder) else catalogue()[0]
+    try:
+        entry = find_entry(name)
+    except NoSuchEmbeddedModel:
+        return None
+    return None if is_present(entry, folder) else entry
+
+
 def how_to_get(entry: Entry) -> str:
     """The command that fetches a model, and how large it is."""
     alias = entry.aliases[0] if entry.aliases else entry.name
