@@ -245,8 +245,8 @@ class ModelServer:
             while not writer.is_closing():
                 request = await _read(reader)
                 await self._handle(Exchange(request, reader, writer))
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # The client has seen enough.
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # The client has seen enough, or the server stops.
         finally:
             self._open.discard(task)
             writer.close()
@@ -296,7 +296,7 @@ class ModelServer:
             self._loop.run_forever()
         finally:
             server.close()
-            for task in self._open:
+            for task in list(self._open):
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*self._open, return_exceptions=True))
             self._loop.close()

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from weft.executors.registry import executor as executor
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
+    from weft.program_files import load_library as load_library
+    from weft.secrets.marked import Secret as Secret
+    from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.tools.functions import tool as tool
 
 __version__ = "0.1.0"
 
@@ -29,6 +33,7 @@ __all__ = [
     "Evaluator",
     "InMemoryEffects",
     "LocalEffects",
+    "Secret",
     "SyncApp",
     "TaskLibrary",
     "TaskResult",
@@ -36,8 +41,11 @@ __all__ = [
     "evaluate",
     "evaluate_async",
     "executor",
+    "load_library",
     "open",
+    "secret",
     "task",
+    "tool",
 ]
 
 _PLACES: dict[str, tuple[str, str | None]] = {
@@ -47,6 +55,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
     "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
     "LocalEffects": ("weft.local_effects", "LocalEffects"),
+    "Secret": ("weft.secrets.marked", "Secret"),
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
@@ -54,8 +63,11 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "evaluate": ("weft.evaluation", "evaluate"),
     "evaluate_async": ("weft.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
+    "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
+    "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
+    "tool": ("weft.tools.functions", "tool"),
 }
 
 

@@ -11,8 +11,8 @@ from weft.build.nodes import as_body, as_condition, as_keywords, as_name, as_nod
 from weft.build.places import here, inside
 from weft.language.expressions import parse_path
 from weft.language.problems import refuse
-from weft.language.sexp.plain_forms import BUDGETS
 from weft.language.suggestions import nearest
+from weft.language.task_fields import BUDGETS
 from weft.language.tree import (
     And,
     Apply,

@@ -8,8 +8,9 @@ from weft.cli.options import json_option, surface_option
 from weft.errors import EXIT_INVALID
 
 if TYPE_CHECKING:
-    from weft.language.loading import LoadedFile, Surface
     from weft.language.problems import LanguageProblem
+    from weft.language.reading import Surface
+    from weft.program_files import LoadedFile
 
 _OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
 """What a file that cannot be read may be the reason of: not said beside the reason."""
@@ -56,7 +57,7 @@ def _checked(
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
     from weft.language.check import verdict_on
     from weft.language.library import TaskDefinition, TaskLibrary, definition_of
-    from weft.language.loading import templates_of
+    from weft.program_files import templates_of
 
     owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
     for one in loaded:

@@ -7,7 +7,7 @@ import click
 from weft.cli.options import json_option, surface_option
 
 if TYPE_CHECKING:
-    from weft.language.loading import Surface
+    from weft.language.reading import Surface
 
 
 @click.command("print")

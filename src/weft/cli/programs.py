@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.cli.options import read_input
-from weft.language.loading import LoadedFile, Surface, load_files, partly_loaded, read_bytes, read_file
 from weft.language.problems import InvalidProgram, LanguageProblem
+from weft.language.reading import Surface, read_bytes
 from weft.language.tree import Program
+from weft.program_files import LoadedFile, load_files, partly_loaded, read_file
 
 STDIN = "-"
 

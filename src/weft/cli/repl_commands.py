@@ -17,10 +17,10 @@ from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.functions import Closure
 from weft.evaluator.values import kind_of
 from weft.language.library import TaskDefinition
-from weft.language.loading import read_file
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.suggestions import nearest
 from weft.language.tree import Template
+from weft.program_files import read_file
 
 WIDTH = 60
 """How much of a value `,env` shows."""

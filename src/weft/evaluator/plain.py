@@ -6,10 +6,8 @@ import msgspec
 
 from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.results import TaskResult
-from weft.evaluator.values import check_finite, kind_of, to_text
+from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.tree import Symbol
-
-_SCALARS = frozenset({type(None), bool, int, float, str})
 
 
 def as_text(value: Any) -> str:
@@ -21,15 +19,15 @@ def as_text(value: Any) -> str:
 
 def as_data(value: Any) -> Any:
     """A value as JSON for a request: of a task result what it says, not its notes, which may differ."""
-    if value.__class__ in _SCALARS:
+    if value.__class__ in SCALARS:
         return value
     check_finite(value)
-    return _data(value)
+    return plain(value, _said)
 
 
 def is_data(value: Any) -> bool:
     """Whether a value is JSON or a task result; what a list or dict holds is not looked at."""
-    return value.__class__ in _SCALARS or value.__class__ in (list, dict, TaskResult, Symbol)
+    return value.__class__ in SCALARS or value.__class__ in (list, dict, TaskResult, Symbol)
 
 
 def as_result(value: Any) -> TaskResult:
@@ -47,18 +45,8 @@ def result_json(result: TaskResult) -> dict[str, Any]:
     return found
 
 
-def _data(value: Any) -> Any:
-    if value.__class__ in _SCALARS:
-        return value
-    if value.__class__ is list:
-        return [_data(part) for part in value]
-    if value.__class__ is dict:
-        return {key: _data(part) for key, part in value.items()}
-    if value.__class__ is TaskResult:
-        return _data(value.value)
-    if value.__class__ is Symbol:
-        return str(value)
-    raise _no_data(value)
+def _said(result: TaskResult) -> Any:
+    return result.value
 
 
 def _no_data(value: Any) -> ProgramError:

@@ -1,6 +1,7 @@
 """Values of the language: their kinds, their text, their JSON, their parts, whether they are equal."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -44,11 +45,11 @@ def is_number(value: Any) -> bool:
 def to_json(value: Any) -> Any:
     """The value as plain JSON: task results as objects, symbols as strings; functions are refused."""
     check_finite(value)
-    return _plain(value)
+    return plain(value, fields_of)
 
 
-_SCALARS = frozenset({type(None), bool, int, float, str})
-_PARTS = _SCALARS | {list, dict}
+SCALARS = frozenset({type(None), bool, int, float, str})
+_PARTS = SCALARS | {list, dict}
 
 
 def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
@@ -56,7 +57,7 @@ def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
 
     Several times as fast as a copy: the kinds of all items of a list are looked at in one go.
     """
-    if value.__class__ in _SCALARS:
+    if value.__class__ in SCALARS:
         return True, 1
     level = [value]
     seen = 0
@@ -78,17 +79,18 @@ def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
     return False, seen
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any, of_result: Callable[[TaskResult], Any]) -> Any:
+    """A copy that is plain JSON; `of_result` says what a task result becomes. Functions are refused."""
+    if value.__class__ in SCALARS:
+        return value
     if value.__class__ is list:
-        return [_plain(item) for item in value]
+        return [plain(item, of_result) for item in value]
     if value.__class__ is dict:
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item, of_result) for key, item in value.items()}
     if value.__class__ is TaskResult:
-        return _plain(fields_of(value))
+        return plain(of_result(value), of_result)
     if value.__class__ is Symbol:
         return str(value)
-    if value is None or value.__class__ in (bool, int, float, str):
-        return value
     raise program_error("wrong-type", f"{kind_of(value)} has no JSON")
 
 

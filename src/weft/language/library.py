@@ -1,7 +1,6 @@
 """The task library: templates by name."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -111,16 +110,6 @@ class TaskLibrary:
         if found is None:
             raise UnknownTask(name=name, known=iter(self.tasks))
         return found
-
-    def load(self, path: str | Path) -> None:
-        """Register the templates of a file, or of all files of a folder; all of them or none.
-
-        Raises InvalidProgram with the problems of all files.
-        """
-        # Imported here: it imports this module, and the readers of both surfaces.
-        from weft.language.loading import load_library
-
-        load_library(path, self)
 
     def __contains__(self, name: object) -> bool:
         return name in self.tasks

@@ -11,6 +11,12 @@ InheritContext = Literal["full", "none", "subset"]
 AccumulationFormat = Literal["full_output", "notes_only"]
 FreshContext = Literal["enabled", "disabled"]
 
+IMPLICIT_INPUT = "input"
+"""What a task reads `input_source` as, and the inner task of a reduce each of its inputs."""
+
+BUDGETS = ("steps", "calls", "tokens", "cost")
+"""What `with-budget` can bound."""
+
 
 class ContextOverrides(Struct, frozen=True):
     """The part of `context_management` that an author wrote; None: left out."""

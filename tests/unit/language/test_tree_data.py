@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.language.loading import read_file, read_text
+from weft.language.reading import read_text
 from weft.language.tree_data import program_data, program_lines
+from weft.program_files import read_file
 
 PAIRS = Path(__file__).parents[2] / "conformance" / "language" / "pairs"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.budget import BUDGETS, MOST, Meter, Scope
+from weft.evaluator.budget import MOST, Meter, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
@@ -15,6 +15,7 @@ from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_jso
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
+from weft.language.task_fields import BUDGETS
 from weft.language.tree import (
     Condition,
     GetContext,

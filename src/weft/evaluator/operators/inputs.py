@@ -10,10 +10,8 @@ from weft.evaluator.operators.steps import at
 from weft.evaluator.operators.texts import FilledText, require_bound
 from weft.evaluator.results import TaskResult
 from weft.language.spans import Span
+from weft.language.task_fields import IMPLICIT_INPUT
 from weft.language.tree import FunctionCall, Input, Literal, Node, TaskNode, Text, Variable
-
-IMPLICIT_INPUT = "input"
-"""The input that `input_source` fills."""
 
 
 class Inputs:

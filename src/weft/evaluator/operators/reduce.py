@@ -16,6 +16,7 @@ from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.plain import result_json
 from weft.evaluator.results import TaskResult
 from weft.language.problems import refuse
+from weft.language.task_fields import IMPLICIT_INPUT
 from weft.language.tree import Node, Reduce
 
 
@@ -89,7 +90,7 @@ class ReduceTask(TaskCode):
 
         def run() -> None:
             try:
-                done[index] = self._inner(entered.inner.child(**{name: value, "input": value}))
+                done[index] = self._inner(entered.inner.child(**{name: value, IMPLICIT_INPUT: value}))
             except TaskFailed as error:
                 finished = [as_task_result(done[number], self.node.span) for number in sorted(done)]
                 partial = [result_json(result) for result in finished]

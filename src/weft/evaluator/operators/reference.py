@@ -3,13 +3,14 @@
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.inputs import IMPLICIT_INPUT, Inputs
+from weft.evaluator.operators.inputs import Inputs
 from weft.evaluator.operators.overrides import settings_of_reference
 from weft.evaluator.operators.steps import failed
 from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.operators.template_calls import call_template
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.library import UnknownTask
+from weft.language.task_fields import IMPLICIT_INPUT
 from weft.language.tree import Reference
 
 

@@ -14,6 +14,7 @@ from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.problems import refuse
+from weft.language.task_fields import IMPLICIT_INPUT
 from weft.language.tree import Script
 
 COMMAND = "command"
@@ -76,7 +77,7 @@ class ScriptTask(TaskCode):
         if not node.argv and node.shell is None:
             words = self._command(inputs)
         stdin = default_stdin
-        for name in ("input", "stdin"):
+        for name in (IMPLICIT_INPUT, "stdin"):
             if name in inputs:
                 stdin = self._text(inputs.pop(name))
         return ScriptRun(

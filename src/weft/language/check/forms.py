@@ -7,7 +7,7 @@ from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
-from weft.language.sexp.plain_forms import BUDGETS
+from weft.language.task_fields import BUDGETS
 from weft.language.tree import (
     And,
     Apply,

@@ -11,7 +11,7 @@ from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
 from weft.language.context import ContextKind, context_conflict, merged_context
 from weft.language.loop_names import LOOP_NAMES
-from weft.language.task_fields import ContextOverrides
+from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
@@ -37,8 +37,6 @@ _KINDS: Mapping[type[Node], ContextKind] = {
     DirectorEvaluatorLoop: "director_evaluator_loop",
 }
 
-_IMPLICIT_INPUT = "input"
-
 
 def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     """Look at what all kinds of task have; gives the frame inside the task."""
@@ -50,8 +48,8 @@ def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     inner = _inside(walk, node, frame)
     for one in node.inputs:
         walk.bind(one.name, one.span, inner)
-    if node.input_source is not None and _IMPLICIT_INPUT not in inner:
-        walk.bind(_IMPLICIT_INPUT, node.span, inner)
+    if node.input_source is not None and IMPLICIT_INPUT not in inner:
+        walk.bind(IMPLICIT_INPUT, node.span, inner)
     for text in texts_of(node):
         walk.text(text, inner)
     return inner
@@ -76,7 +74,7 @@ def _relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
     """Note what is no input: parameters are inputs of a template's body."""
     known = [one.name for one in node.inputs]
     if node.input_source is not None:
-        known.append(_IMPLICIT_INPUT)
+        known.append(IMPLICIT_INPUT)
     if frame.is_arguments:
         known += frame
     for name, _ in node.context_relevance:
@@ -154,7 +152,7 @@ def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
         walk.visit(node.initial_value, frame)
     inner = enter(walk, node, frame)
     if node.inner_task is not None:
-        walk.visit(node.inner_task, Frame(inner, inner.routine, [_IMPLICIT_INPUT]))
+        walk.visit(node.inner_task, Frame(inner, inner.routine, [IMPLICIT_INPUT]))
     if node.reduction_task is not None:
         names = ["current_result", "accumulator", "original_input"]
         if node.inputs:
@@ -248,8 +246,8 @@ def _referred(walk: Walk, node: Reference, template: Template, frame: Frame) -> 
     keywords: list[tuple[str, Node | None]] = [(one.name, one.value) for one in node.inputs]
     parameters = [parameter.name for parameter in template.parameters]
     given = [name for name, _ in keywords]
-    if node.input_source is not None and _IMPLICIT_INPUT in parameters and _IMPLICIT_INPUT not in given:
-        keywords.append((_IMPLICIT_INPUT, None))
+    if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
+        keywords.append((IMPLICIT_INPUT, None))
     walk.calls.of_template(template, Call(node.span, (), tuple(keywords)), frame)
     walk.names.use_template(node.ref, node.span, frame)
     for text in texts_of(node):

@@ -8,6 +8,7 @@ from weft.language.sexp.former import Former, Refused, SpecialForm
 from weft.language.sexp.names import keyword_text
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
+from weft.language.task_fields import BUDGETS
 from weft.language.tree import (
     And,
     Assign,
@@ -32,7 +33,6 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-BUDGETS = ("steps", "calls", "tokens", "cost")
 CONTEXT_QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
 _LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
 

@@ -1,32 +1,22 @@
-"""Programs and libraries from files: what a file is, its suffix says.
+"""Programs and libraries from files: what a file is, its suffix says."""
 
-The one part of the language that reads files; the readers themselves get text.
-"""
-
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
 from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
-from weft.language.sexp import read_program
+from weft.language.reading import Surface, read_bytes
 from weft.language.spans import Source, Span
 from weft.language.tree import Define, Lambda, Program, Template
-from weft.language.xml import read_xml
 from weft.limits import MAX_PROGRAM_CHARACTERS
-
-Surface = Literal["xml", "sexp"]
 
 SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
 
 MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
 """As many as the longest program can have; one more is read, so that the readers refuse it."""
-
-_MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*<")
 
 
 class LoadedFile(Struct, frozen=True):
@@ -36,23 +26,6 @@ class LoadedFile(Struct, frozen=True):
     program: Program
     mentioned: frozenset[str] = frozenset()
     """Names in forms that could not be read."""
-
-
-def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
-    """The program that a text is; without a surface, what begins with `<` is XML."""
-    return read_bytes(text.encode("utf-8", "surrogatepass"), name, surface)
-
-
-def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Program:
-    """The program that the content of a file is; without a surface, what begins with `<` is XML."""
-    if (surface or ("xml" if _MARKUP.match(content) else "sexp")) == "xml":
-        return read_xml(Source(name, ""), content)
-    try:
-        return read_program(Source(name, content.decode("utf-8")))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        message = f"the text is not UTF-8: {error.reason}"
-        raise refuse(Span(Source(name, ""), line, 0), "syntax-error", message) from None
 
 
 def read_file(path: Path, surface: Surface | None = None) -> Program:

@@ -5,17 +5,16 @@ from pathlib import Path
 import pytest
 
 from weft.language.library import TaskLibrary
-from weft.language.loading import (
+from weft.language.problems import InvalidProgram
+from weft.language.reading import read_bytes, read_text
+from weft.language.tree import FunctionCall, Literal
+from weft.program_files import (
     find_files,
     load_definitions,
     load_files,
     load_library,
-    read_bytes,
     read_file,
-    read_text,
 )
-from weft.language.problems import InvalidProgram
-from weft.language.tree import FunctionCall, Literal
 
 XML = '<template name="greet" params="who"><task><description>Hello {{who}}</description></task></template>'
 SEXP = '(deftask look (x) :description "Look at {{x}}")\n(define (f x) x)\n(look "a")'
@@ -52,8 +51,8 @@ def test_hidden_files_and_other_suffixes_are_left_out(folder: Path) -> None:
 
 def test_a_library_loads_what_it_does_not_have_yet(folder: Path) -> None:
     library = TaskLibrary()
-    library.load(folder / "a.xml")
-    library.load(str(folder / "sub"))
+    load_library(folder / "a.xml", library)
+    load_library(str(folder / "sub"), library)
 
     assert len(library) == 2
 
@@ -65,7 +64,7 @@ def test_the_problems_of_all_files_are_told_at_once_and_nothing_is_registered(fo
     library = TaskLibrary()
 
     with pytest.raises(InvalidProgram) as caught:
-        library.load(folder)
+        load_library(folder, library)
 
     places = {Path(problem.span.source.name).name for problem in caught.value.found}
     assert places == {"d.sexp", "e.xml", "b.weft"}, "f.sexp comes before sub/b.weft, which has the name again"
@@ -76,7 +75,7 @@ def test_a_name_that_the_library_has_is_told_with_its_first_place(folder: Path) 
     library = load_library(folder)
 
     with pytest.raises(InvalidProgram, match=r"'greet' is there twice, first at .*a\.xml:1:1") as caught:
-        library.load(folder / "a.xml")
+        load_library(folder / "a.xml", library)
     assert caught.value.found[0].code == "duplicate-name"
 
 

@@ -1,0 +1,31 @@
+"""Programs from text: in which surface it is written, its beginning or its reader says."""
+
+import re
+from typing import Literal
+
+from weft.language.problems import refuse
+from weft.language.sexp import read_program
+from weft.language.spans import Source, Span
+from weft.language.tree import Program
+from weft.language.xml import read_xml
+
+Surface = Literal["xml", "sexp"]
+
+_MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*<")
+
+
+def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
+    """The program that a text is; without a surface, what begins with `<` is XML."""
+    return read_bytes(text.encode("utf-8", "surrogatepass"), name, surface)
+
+
+def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Program:
+    """The program that the content of a file is; without a surface, what begins with `<` is XML."""
+    if (surface or ("xml" if _MARKUP.match(content) else "sexp")) == "xml":
+        return read_xml(Source(name, ""), content)
+    try:
+        return read_program(Source(name, content.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"the text is not UTF-8: {error.reason}"
+        raise refuse(Span(Source(name, ""), line, 0), "syntax-error", message) from None
