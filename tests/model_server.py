@@ -23,7 +23,6 @@ from typing import Any
 
 from tests.model_wire import Answer, AskedTool, Dialect, dialect_of, error_body, events, is_stream, whole
 
-
 PATIENCE_SECONDS = 30.0
 """How long a test waits for what must happen soon; only a failure takes that long."""
 
