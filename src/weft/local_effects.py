@@ -135,9 +135,8 @@ class LocalEffects:
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """The result of the body."""
-        composite = step.request
-        is_known = isinstance(composite, Composite)
-        kind, name = (composite.kind, composite.name) if is_known else ("composite", None)
+        request = step.request
+        kind, name = (request.kind, request.name) if isinstance(request, Composite) else ("composite", None)
         with _task_span(step, kind, name):
             return await body()
 

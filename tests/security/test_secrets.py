@@ -14,6 +14,7 @@ import pytest
 
 from tests.command_line import environment_of
 from tests.http_server import Request, send, serving
+from tests.model_server import ModelServer, asks_for, fails, says
 from tests.secret_forms import is_told
 from weft.errors import WeftError
 from weft.evaluation import evaluate
@@ -231,6 +232,61 @@ def test_a_secret_that_is_not_there_is_a_usage_error(project: Path) -> None:
 
     assert ran.returncode == 2
     assert "--secret token: the environment variable NOT_SET is not set" in ran.stderr
+
+
+# Models: the key of a provider is a secret that nobody had to mark.
+
+KEY = "sk-live/8Tq+2Zr=x'W9\"pM4"
+"""With signs that are written otherwise in URLs, JSON and shells."""
+
+
+def model_project(project: Path, server: ModelServer) -> None:
+    (project / "weft.toml").write_text(
+        f'[models]\ndefault = "here:some-model"\n[models.providers.here]\nkind = "openai"\n'
+        f'base_url = "{server.base_url}"\napi_key_env = "HERE_API_KEY"\nretries = 1\n'
+        '[tools]\nmodules = ["leaky"]\n'
+    )
+    (project / "leaky.py").write_text(
+        "import os, weft\n\n@weft.tool\ndef leak(text: str) -> str:\n"
+        '    """Tells."""\n    raise ValueError(os.environ["HERE_API_KEY"])\n'
+    )
+
+
+ASK = '(deftask ask () :instructions "Tell me." :tools ("python:leak")) (ask)'
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--stream",)])
+def test_a_model_that_knows_the_key_cannot_have_it_shown(
+    project: Path, model_server: ModelServer, arguments: tuple[str, ...]
+) -> None:
+    model_project(project, model_server)
+    encoded = base64.b64encode(f"a{KEY}".encode()).decode()
+    model_server.script(
+        asks_for("python_leak", {"text": KEY}),
+        says("the key ", "is ", KEY[:9], KEY[9:], f" or {encoded} {KEY!r}"),
+    )
+
+    ran = weft(project, "eval", *arguments, ASK, HERE_API_KEY=KEY)
+
+    assert ran.returncode == 0, ran.stderr
+    assert model_server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert "[secret HERE_API_KEY]" in ran.stdout
+    assert not is_told(KEY, ran.stdout)
+    assert not is_told(KEY, ran.stderr)
+    assert KEY not in json.dumps(model_server.requests[1].body["messages"][-1], ensure_ascii=False)
+
+
+def test_a_provider_that_repeats_the_key_in_its_error_does_not_tell_it(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_project(project, model_server)
+    model_server.always(fails(401, f"wrong key {KEY} {KEY.encode().hex()} {json.dumps(KEY)}"))
+
+    ran = weft(project, "eval", ASK, HERE_API_KEY=KEY, WEFT_DEBUG="1")
+
+    assert ran.returncode == 1
+    assert "wrong key" in ran.stderr
+    assert not is_told(KEY, ran.stdout + ran.stderr)
 
 
 # In Python: the registry is the process's own, so these have values of their own.

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,4 @@ def _exporter(name: str) -> Any:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter(out=sys.stderr)  # standard output is for values
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
+    return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
