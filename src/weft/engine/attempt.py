@@ -22,6 +22,7 @@ from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
+from weft.telemetry.spans import Span, span
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,11 @@ class Attempts:
         method = (task.schemas or {}).get("method")
         if method is None:
             return {}  # a task without an executor only holds others together
+        with _task_span(claimed, method):
+            return await self._performed(claimed, method, report)
+
+    async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
+        task = claimed.task
         executor = self._executors.get(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
         if (task.schemas or {}).get("input_schema") is not None:
@@ -123,6 +129,18 @@ class Attempts:
             return None
         delay = retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
         return None if delay is None else now + delay
+
+
+def _task_span(claimed: Claimed, method: str) -> Span:
+    task, claim = claimed.task, claimed.claim
+    attributes = {
+        "weft.task.id": task.id,
+        "weft.task.name": task.name,
+        "weft.task.attempt": claim.attempt,
+        "weft.executor": method,
+        "weft.flow.id": claim.task_tree_id,
+    }
+    return span(f"execute_task {task.name}", "internal", attributes)
 
 
 def given_up(claimed: Claimed) -> ExecutionFailed:

@@ -24,6 +24,7 @@ from weft.llm.journal import TurnJournal, Unkept
 from weft.llm.outlay import priced, set_aside
 from weft.llm.payload import ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
+from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
@@ -150,7 +151,7 @@ class _Work:
         self._arriving.clear()
         try:
             reply = await self._handler.journal.reply(
-                self._key(), payload, lambda: model.request(payload, self._on_text())
+                self._key(), payload, lambda: request(model, payload, self._on_text())
             )
         except ModelError as error:
             outlay.break_off(model, error.partial_text)
@@ -187,7 +188,15 @@ class _Work:
         )
         name = tool.definition.name
         self._called.append(name)
-        message = await self._handler.journal.tool_message(key, use, lambda: tools.call(tool, use, context))
+
+        async def call() -> ToolMessage:
+            with tool_span(name, use) as called:
+                message = await tools.call(tool, use, context)
+                if message.is_error:
+                    called.set({"error.type": "tool_execution_error"})
+                return message
+
+        message = await self._handler.journal.tool_message(key, use, call)
         self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
         return message
 

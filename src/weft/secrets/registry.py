@@ -43,6 +43,8 @@ class Registry:
         self._names: dict[str, str] = {}
         self._forms: tuple[_Form, ...] = ()
         """The longest first, so that a secret which contains another one is replaced as a whole."""
+        self._by_first: dict[str, list[str]] = {}
+        """The forms by their first character."""
 
     @property
     def is_any(self) -> bool:
@@ -57,7 +59,11 @@ class Registry:
         with self._lock:
             if value not in self._names:
                 self._names = {**self._names, value: name}
-                self._forms = _forms(self._names)
+                forms = _forms(self._names)
+                by_first: dict[str, list[str]] = {}
+                for form in forms:
+                    by_first.setdefault(form.text[0], []).append(form.text)
+                self._by_first, self._forms = by_first, forms
         return True
 
     def redact(self, text: str) -> str:
@@ -70,6 +76,17 @@ class Registry:
                 text = form.replaced(text)
         text = self._without_broken(text, forms)
         return self._without_cut(text)
+
+    def unfinished(self, text: str) -> int:
+        """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+        forms = self._forms
+        if not forms:
+            return len(text)
+        for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
+            candidates = self._by_first.get(text[start])
+            if candidates and any(form.startswith(text[start:]) for form in candidates):
+                return start
+        return len(text)
 
     def redact_json(self, value: Any) -> Any:
         """The value with every text in it, keys too, and every number that is a secret, redacted."""
@@ -179,6 +196,11 @@ def is_any() -> bool:
 def redact(text: str) -> str:
     """The text with `[secret NAME]` in the place of every secret, raw, quoted or encoded."""
     return _REGISTRY.redact(text)
+
+
+def unfinished(text: str) -> int:
+    """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+    return _REGISTRY.unfinished(text)
 
 
 def redact_json(value: Any) -> Any:

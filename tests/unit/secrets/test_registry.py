@@ -137,3 +137,23 @@ def test_names_of_secrets_are_known() -> None:
     other = ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MAX_TOKENS", "SECRETS_DIR"]
 
     assert [name for name in secret + other if is_secret_name(name)] == secret
+
+
+@given(st.lists(st.integers(1, 12), max_size=12))
+def test_a_secret_that_comes_in_pieces_is_kept_back(sizes: list[int]) -> None:
+    made = registry(PLAIN)
+    text = f"it is {PLAIN}, and gh is no secret: gh {PLAIN}"
+    shown, kept = "", ""
+    for size in [*sizes, len(text)]:
+        piece, text = text[:size], text[size:]
+        kept += piece
+        start = made.unfinished(kept)
+        shown += made.redact(kept[:start])
+        kept = kept[start:]
+
+    assert shown + made.redact(kept) == "it is [secret KEY0], and gh is no secret: gh [secret KEY0]"
+
+
+def test_nothing_is_kept_back_while_no_secret_can_have_begun() -> None:
+    assert registry(PLAIN).unfinished("hello there") == len("hello there")
+    assert Registry().unfinished(PLAIN) == len(PLAIN)
