@@ -23,7 +23,6 @@ from typing import Any
 
 from tests.model_wire import Answer, AskedTool, Dialect, dialect_of, error_body, events, is_stream, whole
 
-
 PATIENCE_SECONDS = 30.0
 """How long a test waits for what must happen soon; only a failure takes that long."""
 
@@ -203,6 +202,12 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[None]] = set()
         self._stopped = threading.Event()
+        self.connections = 0
+        """How many there have been."""
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
 
     @property
     def url(self) -> str:
@@ -238,6 +243,7 @@ class ModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
+        self.connections += 1
         try:
             while not writer.is_closing():
                 request = await _read(reader)
@@ -247,6 +253,7 @@ class ModelServer:
         finally:
             self._open.discard(task)
             writer.close()
+            self._tell()
 
     async def _handle(self, exchange: Exchange) -> None:
         request = exchange.request
