@@ -219,4 +219,6 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 500 else f"{text[:500]}..."
+    """The text in one line, not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else f"{line[:300]}..."
