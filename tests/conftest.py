@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.model_server import ModelServer
+from tests.model_server import model_server as served_models
 from tests.postgresql_server import fresh_schema, postgresql_server
 from weft.app import open_store
 from weft.clock import ManualClock
@@ -43,3 +45,10 @@ async def store(store_url: str) -> AsyncIterator[TaskStore]:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def model_server() -> Iterator[ModelServer]:
+    """A model provider on the loopback address, with an empty script."""
+    with served_models() as server:
+        yield server

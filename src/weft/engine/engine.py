@@ -20,6 +20,7 @@ from weft.engine.worker import Worker
 from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
+from weft.secrets.references import SecretSettings
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
 
 log = logging.getLogger(__name__)
@@ -47,13 +48,16 @@ class Engine:
         limits: EngineLimits | None = None,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
+        secrets: SecretSettings | None = None,
     ) -> None:
         self._store = store
         self._executors = executors
         self._limits = limits or EngineLimits()
         self._clock = clock or SystemClock()
         self._slots = Slots(self._limits)
-        self._attempts = Attempts(store, executors, clock=self._clock, chance=chance, limits=self._limits)
+        self._attempts = Attempts(
+            store, executors, clock=self._clock, chance=chance, limits=self._limits, secrets=secrets
+        )
         self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
         self._running: dict[Claim, RunningAttempt] = {}

@@ -8,6 +8,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from weft.secrets.references import masked
+from weft.secrets.registry import redact
 from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task
 
@@ -54,19 +56,30 @@ def _is_uuid(text: str) -> bool:
 
 
 def problems_of(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
-    """Every way in which the inputs break the schema of the validator."""
+    """Every way in which the inputs break the schema of the validator.
+
+    What a reference to a secret stands for is known when the task runs, and is checked then.
+    """
+    inputs, unknown = masked(inputs)
     for error in validator.iter_errors(inputs):
+        if unknown and tuple(error.instance_path) in unknown:
+            continue
         where = path
         for part in error.instance_path:
             where = joined(where, part)
         kind = error.kind
         yield Problem(
             field="inputs",
-            reason=error.message if len(error.message) < 400 else f"{error.message[:400]}...",
+            reason=_reason(error.message),
             expected={kind.name: shown(_plain(getattr(kind, "value", None)))},
             actual=shown(error.instance),
             path=where,
         )
+
+
+def _reason(message: str) -> str:
+    shown = redact(message)
+    return shown if len(shown) < 400 else f"{shown[:400]}..."
 
 
 def _plain(value: Any) -> Any:

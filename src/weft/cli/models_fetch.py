@@ -1,0 +1,56 @@
+"""Fetches an embedded model and shows how far it is."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.cli.saying import heard_or_not, say
+
+if TYPE_CHECKING:
+    from weft.llm.local.catalogue import Entry
+
+_LINE_SECONDS = 10.0
+"""How often a line is said where there is no terminal."""
+
+
+def fetch_model(entry: "Entry") -> Path:
+    """The model's file. What is fetched and how large it is, is said before."""
+    from weft.llm.local.catalogue import megabytes
+    from weft.llm.local.store import file_of, is_present
+
+    if is_present(entry):
+        return file_of(entry)
+    say(f"fetching {entry.title} ({megabytes(entry.fetch_size)}, {entry.license}) into {file_of(entry)}")
+    return _with_bar(entry) if sys.stderr.isatty() else _with_lines(entry)
+
+
+def _with_bar(entry: "Entry") -> Path:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from weft.llm.local.pull import pull
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as progress:
+        task = progress.add_task(entry.name, total=entry.fetch_size)
+        return pull(
+            entry, on_progress=lambda done, doing: progress.update(task, completed=done, description=doing)
+        )
+
+
+def _with_lines(entry: "Entry") -> Path:
+    from weft.llm.local.catalogue import megabytes
+    from weft.llm.local.pull import pull
+
+    said = ("", time.monotonic())
+
+    def tell(done: int, doing: str) -> None:
+        nonlocal said
+        is_new = doing != said[0] and not doing.startswith("fetching")
+        if is_new or time.monotonic() - said[1] >= _LINE_SECONDS:
+            said = (doing, time.monotonic())
+            with heard_or_not():
+                say(f"{megabytes(done)} of {megabytes(entry.fetch_size)}: {doing}")
+
+    return pull(entry, on_progress=tell)

@@ -1,0 +1,26 @@
+"""`weft models remove`."""
+
+import click
+
+from weft.cli.options import TEXT, json_option
+from weft.cli.output import print_json
+
+
+@click.command()
+@click.argument("name", type=TEXT)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def remove(name: str, yes: bool, is_json: bool) -> None:
+    """Delete an embedded model, and what is left of pulls of it."""
+    # Imported here: `weft models remove --help` must not pay for it.
+    from weft.llm.local import store
+    from weft.llm.local.catalogue import find_entry, megabytes
+
+    entry = find_entry(name)
+    if not yes and store.is_present(entry):
+        click.confirm(f"Delete {store.file_of(entry)} ({megabytes(entry.size)})?", abort=True, err=True)
+    freed = store.remove(entry)
+    if is_json:
+        print_json({"model": f"local:{entry.name}", "freed": freed})
+        return
+    click.echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not here")

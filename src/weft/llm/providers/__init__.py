@@ -1,0 +1,1 @@
+"""Models of providers that are reached over HTTP."""

@@ -1,0 +1,115 @@
+"""How a provider is reached: its protocol, its address and its key. Nothing here is slow to import."""
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from weft.llm.errors import ModelError
+from weft.model_settings import ModelsSettings, ProviderSettings
+from weft.project_models import KEY_VARIABLES, LOCAL, check_base_url
+from weft.project_tables import InvalidSetting, meant
+
+Kind = Literal["openai", "anthropic", "google"]
+
+_PACKAGES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
+
+
+class ApiKey:
+    """A key that no repr, log or message shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The key itself, for the one place that sends it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "ApiKey(...)"
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """Everything that is needed to ask a provider."""
+
+    name: str
+    kind: Kind
+    base_url: str | None
+    key: ApiKey | None
+    key_variable: str | None
+    """Where the key was found."""
+    settings: ProviderSettings
+
+
+def provider_names(settings: ModelsSettings) -> list[str]:
+    """The providers that weft knows and those that are configured, in that order."""
+    return [*KEY_VARIABLES, *(name for name in settings.providers if name not in KEY_VARIABLES)]
+
+
+def access_to(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> Access:
+    """How the provider is reached; raises ModelError with what is missing."""
+    if name not in provider_names(settings):
+        hint = meant(name, [*provider_names(settings), LOCAL])
+        raise ModelError("configuration_error", f"unknown provider '{name}'{hint}")
+    provider = settings.providers.get(name, ProviderSettings())
+    kind: Kind = provider.kind or (name if name in KEY_VARIABLES else "openai")  # type: ignore[assignment]
+    base_url = provider.base_url or _base_url_of_environment(name, environment)
+    variables = _key_variables(name, provider)
+    variable = next((variable for variable in variables if environment.get(variable, "").strip()), None)
+    if variable is None and (provider.api_key_env or base_url is None):
+        raise ModelError(
+            "configuration_error", f"no key for '{name}': set the environment variable {_shown(variables)}"
+        )
+    _check_extra(name, kind)
+    return Access(
+        name=name,
+        kind=kind,
+        base_url=base_url,
+        key=ApiKey(environment[variable].strip()) if variable is not None else None,
+        key_variable=variable,
+        settings=provider,
+    )
+
+
+def _base_url_of_environment(name: str, environment: Mapping[str, str]) -> str | None:
+    url = environment.get("OPENAI_BASE_URL", "").strip() if name == "openai" else ""
+    if not url:
+        return None
+    try:
+        check_base_url(url, where="OPENAI_BASE_URL")
+    except InvalidSetting as error:
+        raise ModelError("configuration_error", error.message) from None
+    return url
+
+
+def _key_variables(name: str, provider: ProviderSettings) -> tuple[str, ...]:
+    """Where the key is looked for. The key of a known provider goes to no other one unless that is said."""
+    if provider.api_key_env is not None:
+        return (provider.api_key_env,)
+    if name in KEY_VARIABLES:
+        return KEY_VARIABLES[name]
+    if provider.base_url is None and provider.kind is not None:
+        return KEY_VARIABLES[provider.kind]
+    return ()
+
+
+def _shown(variables: tuple[str, ...]) -> str:
+    return " or ".join(variables)
+
+
+def _check_extra(name: str, kind: Kind) -> None:
+    if not all(is_installed(package) for package in ("pydantic_ai", _PACKAGES[kind])):
+        raise ModelError(
+            "configuration_error", f"provider '{name}' needs an extra package: pip install 'weft[{kind}]'"
+        )
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package is there; it is not imported."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False

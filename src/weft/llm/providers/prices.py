@@ -1,0 +1,75 @@
+"""What requests cost: the price list that comes with the package, and what settings say over it."""
+
+from functools import cache
+from typing import Any
+
+from weft.llm.payload import Usage
+from weft.llm.providers.access import Access
+from weft.model_settings import ModelParameters
+
+_MILLION = 1_000_000
+
+
+class Prices:
+    """The prices of one model."""
+
+    def __init__(self, access: Access, model: str, parameters: ModelParameters) -> None:
+        self._parameters = parameters
+        # Somebody else's server has prices of its own; it may be in the list by its address.
+        is_the_provider = access.name == access.kind or access.base_url is None
+        provider_id = access.kind if is_the_provider else None
+        self._provider, self._model = _listed(model, provider_id, access.base_url)
+
+    @property
+    def context_window(self) -> int | None:
+        """The tokens that fit, as far as that is known."""
+        if self._parameters.context_window is not None:
+            return self._parameters.context_window
+        return None if self._model is None else self._model.context_window
+
+    def price(self, usage: Usage) -> float | None:
+        """US dollars; None: not known."""
+        given = self._parameters
+        if given.input_price is None and given.output_price is None:
+            return self._list_price(usage)
+        listed_input = self._list_price(Usage(input_tokens=usage.input_tokens)) or 0.0
+        listed_output = self._list_price(Usage(output_tokens=usage.output_tokens)) or 0.0
+        return (
+            listed_input if given.input_price is None else usage.input_tokens * given.input_price / _MILLION
+        ) + (
+            listed_output
+            if given.output_price is None
+            else usage.output_tokens * given.output_price / _MILLION
+        )
+
+    def _list_price(self, usage: Usage) -> float | None:
+        if self._model is None:
+            return None
+        from genai_prices import Usage as ListedUsage
+
+        cached = min(usage.cache_read_tokens, usage.input_tokens)
+        amounts = ListedUsage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=cached or None,
+            cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached) or None,
+        )
+        try:
+            calculated = self._model.calc_price(amounts, self._provider)
+        except (LookupError, ValueError):  # the list does not say what such a use costs
+            return None
+        return float(calculated.total_price)
+
+
+@cache
+def _listed(model: str, provider_id: str | None, url: str | None) -> tuple[Any, Any]:
+    """The provider and the model in the list; None when they are not in it."""
+    # Imported here: only whoever asks a provider pays for it. The list comes with it; nothing is fetched.
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        return get_snapshot().find_provider_model(
+            model, None, provider_id, None if provider_id is not None else url
+        )
+    except LookupError:
+        return None, None

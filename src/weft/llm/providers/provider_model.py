@@ -1,0 +1,212 @@
+"""A model of a provider: payloads are sent over HTTP, again if need be, and no faster than is allowed."""
+
+import json
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from weft.llm.errors import ModelError
+from weft.llm.events import OnEvent
+from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.protocol import Features, OnText
+from weft.llm.providers.connection import Connection
+from weft.llm.providers.failures import Failures, detached
+from weft.llm.providers.messages import messages_of, parameters_of, reply_of, settings_of
+from weft.llm.providers.prices import Prices
+from weft.llm.providers.retries import Retries, longest_wait
+from weft.llm.providers.schemas import HeldOutput, held_output
+from weft.llm.providers.timing import Timing
+from weft.llm.providers.tokens import EXPECTED_OUTPUT_TOKENS, estimate, estimate_payload
+from weft.model_settings import ModelParameters
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import ModelRequestParameters
+
+
+class ProviderModel:
+    """Implements `Model` over pydantic-ai's direct requests."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        parameters: ModelParameters,
+        timing: Timing,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        access = connection.access
+        self._connection = connection
+        self._parameters = parameters
+        self._asked = connection.model(name, parameters)
+        self._prices = Prices(access, name, parameters)
+        self.id = f"{access.name}:{name}"
+        self.features = self._known_features()
+        self._failures = Failures(self.id, access, connection.redactor)
+        self._retries = Retries(
+            self.id,
+            retries=access.settings.retries,
+            most_seconds=access.settings.timeout_seconds,
+            timing=timing,
+            on_event=on_event,
+        )
+        self._unheld: set[str] = set()
+        """Schemas that the provider has refused to hold answers to."""
+
+    def _known_features(self) -> Features:
+        profile = self._asked.profile
+        output = self._parameters.output
+        if output is None:
+            is_asked = profile.get("supports_json_object_output", False)
+            output = (
+                "held"
+                if profile.get("supports_json_schema_output", False)
+                else "asked"
+                if is_asked
+                else "none"
+            )
+        return Features(
+            context_window=self._prices.context_window,
+            max_output_tokens=self._parameters.max_tokens,
+            output=output,
+            has_tools=profile.get("supports_tools", True),
+        )
+
+    async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
+        """The answer; streamed when somebody listens. Raises ModelError.
+
+        After an error that may pass the request is made again, unless text has been delivered already: then
+        the error is raised with `partial_text`, and whoever asked decides.
+        """
+        delivery = _Delivery(on_text)
+        tokens = self.count_tokens(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
+        wait = longest_wait(self._connection.access.settings.timeout_seconds)
+
+        async def once() -> ModelReply:
+            async with self._connection.limits.ticket(tokens, wait) as ticket:
+                reply = await self._answer(payload, delivery)
+                ticket.settle(reply.usage.tokens)
+                return reply
+
+        return await self._retries.run(
+            once, may_retry=lambda: not delivery.pieces, on_refused=self._connection.limits.pause
+        )
+
+    def count_tokens(self, payload: HandlerPayload) -> int:
+        """An estimate that is rather too high."""
+        return estimate_payload(payload)
+
+    def price(self, usage: Usage) -> float | None:
+        """By the settings, else by the price list."""
+        return self._prices.price(usage)
+
+    async def _answer(self, payload: HandlerPayload, delivery: "_Delivery") -> ModelReply:
+        """One answer; asked without the schema when the provider does not take that schema."""
+        held = self._held(payload)
+        try:
+            return await self._sent(payload, held, delivery)
+        except ModelError as error:
+            if held is None or not _refuses_schema(error):
+                raise
+        self._unheld.add(_key(payload))
+        return await self._sent(payload, None, delivery)
+
+    async def _sent(
+        self, payload: HandlerPayload, held: HeldOutput | None, delivery: "_Delivery"
+    ) -> ModelReply:
+        is_held_model = self.features.output == "held"
+        parameters = parameters_of(
+            payload,
+            held=held,
+            is_json_mode=self._is_json_mode(payload),
+            says_schema=is_held_model and held is None,
+        )
+        is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
+        failed: ModelError
+        try:
+            if is_streamed:
+                response = await self._streamed(payload, parameters, delivery)
+            else:
+                settings = settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
+                response = await self._asked.request(messages_of(payload), settings, parameters)
+            reply = self._priced(reply_of(response, self.id, held), payload)
+        except Exception as error:
+            failed = self._failures.error(error, delivery.text)
+        else:
+            if not is_streamed:
+                delivery.deliver(reply.text)
+            return reply
+        # Raised here and not above, so that no exception with a request in it hangs on it.
+        raise detached(failed)
+
+    async def _streamed(
+        self, payload: HandlerPayload, parameters: "ModelRequestParameters", delivery: "_Delivery"
+    ) -> "ModelResponse":
+        from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+        settings = settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
+        async with self._asked.request_stream(messages_of(payload), settings, parameters) as stream:
+            async for event in stream:
+                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                    delivery.deliver(event.part.content)
+                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    delivery.deliver(event.delta.content_delta)
+            return stream.get()
+
+    def _held(self, payload: HandlerPayload) -> HeldOutput | None:
+        if payload.output_schema is None or self.features.output != "held" or _key(payload) in self._unheld:
+            return None
+        kind = self._connection.access.kind
+        if (
+            kind == "google"
+            and payload.tools
+            and not self._asked.profile.get("google_supports_tool_combination")
+        ):
+            return None
+        return held_output(payload.output_schema, kind)
+
+    def _is_json_mode(self, payload: HandlerPayload) -> bool:
+        """Whether to ask for JSON of any shape, which always is an object."""
+        schema = payload.output_schema
+        return self.features.output == "asked" and schema is not None and schema.get("type") == "object"
+
+    def _priced(self, reply: ModelReply, payload: HandlerPayload) -> ModelReply:
+        usage = reply.usage
+        if not usage.tokens:
+            usage = Usage(
+                input_tokens=self.count_tokens(payload), output_tokens=estimate(reply.text), is_estimated=True
+            )
+        return structs.replace(reply, usage=structs.replace(usage, cost=self.price(usage)))
+
+
+class _Delivery:
+    """What has been handed to who listens."""
+
+    def __init__(self, on_text: OnText | None) -> None:
+        self.on_text = on_text
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str | None:
+        return "".join(self.pieces) or None
+
+    def deliver(self, piece: str) -> None:
+        if self.on_text is not None and piece:
+            self.pieces.append(piece)
+            self.on_text(piece)
+
+
+_SCHEMA_WORDS = ("schema", "response_format", "json_schema", "grammar")
+
+
+def _refuses_schema(error: ModelError) -> bool:
+    """Whether the provider refuses the request for the schema in it."""
+    return (
+        error.reason == "llm_error"
+        and not error.is_transient
+        and any(word in error.message.lower() for word in _SCHEMA_WORDS)
+    )
+
+
+def _key(payload: HandlerPayload) -> str:
+    return json.dumps(payload.output_schema, sort_keys=True)

@@ -1,0 +1,34 @@
+"""Values that nobody is to read in a log, an error, a record or an answer."""
+
+from weft.secrets.marked import Secret, secret
+from weft.secrets.references import SecretNotAllowed, SecretSettings, has_references, masked, resolved
+from weft.secrets.registry import (
+    MIN_CHARACTERS,
+    Registry,
+    is_any,
+    is_secret_name,
+    redact,
+    redact_json,
+    redact_struct,
+    register,
+    register_environment,
+)
+
+__all__ = [
+    "MIN_CHARACTERS",
+    "Registry",
+    "Secret",
+    "SecretNotAllowed",
+    "SecretSettings",
+    "has_references",
+    "is_any",
+    "is_secret_name",
+    "masked",
+    "redact",
+    "redact_json",
+    "redact_struct",
+    "register",
+    "register_environment",
+    "resolved",
+    "secret",
+]
