@@ -202,6 +202,12 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[None]] = set()
         self._stopped = threading.Event()
+        self.connections = 0
+        """How many there have been."""
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
 
     @property
     def url(self) -> str:
@@ -237,6 +243,7 @@ class ModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
+        self.connections += 1
         try:
             while not writer.is_closing():
                 request = await _read(reader)
@@ -246,6 +253,7 @@ class ModelServer:
         finally:
             self._open.discard(task)
             writer.close()
+            self._tell()
 
     async def _handle(self, exchange: Exchange) -> None:
         request = exchange.request

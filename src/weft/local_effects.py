@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -39,6 +39,9 @@ from weft.task_files import ReadsFiles, files_of
 from weft.tasks.record import Status, Task
 from weft.telemetry.spans import Span, span
 
+if TYPE_CHECKING:
+    from weft.llm.local.catalogue import Entry as EmbeddedEntry
+
 log = logging.getLogger(__name__)
 
 
@@ -62,6 +65,7 @@ class LocalEffects:
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
         ask_person: Callable[[str], Awaitable[str]] | None = None,
+        fetch: Callable[["EmbeddedEntry"], object] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._equipment = Equipment(
@@ -72,6 +76,7 @@ class LocalEffects:
             handler=handler,
             on_event=on_event,
             say=log_message,
+            fetch=fetch,
         )
         self._log_message = log_message
         self._model = model

@@ -46,6 +46,9 @@ class Session:
     ) -> None:
         self._step_key = step_key
         self._call = call
+        window = model.features.context_window
+        self.context_limit = 0 if window is None else int(window * settings.max_context_window_fraction)
+        """How many tokens the input may have; 0: the model's window is not known."""
         self._model = model
         self._settings = settings
         self._clock = clock
@@ -66,12 +69,6 @@ class Session:
         self._warned: set[str] = set()
         self.content = ""
         """What the model has said last, of the answer so far."""
-
-    @property
-    def context_limit(self) -> int:
-        """How many tokens the input may have; 0: the model's window is not known."""
-        window = self._model.features.context_window
-        return 0 if window is None else int(window * self._settings.max_context_window_fraction)
 
     @property
     def metrics(self) -> ResourceMetrics:
