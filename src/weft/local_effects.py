@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -29,6 +29,9 @@ from weft.model_settings import HandlerSettings
 from weft.task_files import ReadsFiles, files_of
 from weft.tasks.record import Status, Task
 
+if TYPE_CHECKING:
+    from weft.llm.local.models import Fetch
+
 log = logging.getLogger(__name__)
 
 
@@ -53,7 +56,9 @@ class LocalEffects:
         is_streaming: bool = False,
         ask_person: Callable[[str], Awaitable[str]] | None = None,
         clock: Clock | None = None,
+        fetch: "Fetch | None" = None,
     ) -> None:
+        """`fetch` brings an embedded model that is needed and not here; without it that is an error."""
         self._equipment = Equipment(
             models=models,
             tools=tools,
@@ -62,6 +67,7 @@ class LocalEffects:
             handler=handler,
             on_event=on_event,
             say=log_message,
+            fetch=fetch,
         )
         self._log_message = log_message
         self._model = model

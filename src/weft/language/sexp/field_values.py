@@ -115,7 +115,7 @@ def a_list_of(item: Reader, what: str) -> Reader:
 
 
 def a_shape(what: str) -> Reader:
-    """Reads a schema: a name, a path, or a JSON Schema, whose JSON is brought to one spelling, in its order."""
+    """Reads a schema: a name, a path, or a JSON Schema, whose JSON gets one spelling and keeps its order."""
 
     def read(_: Former, datum: Data) -> str:
         written = string(datum, what)
