@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bench.embedded.judged import (
     FILES,
@@ -84,14 +84,14 @@ class Judge:
         self._model = model
 
     async def verdict(self, item: Verdict) -> tuple[bool, Any]:
-        said = await self._ask(prompt("evaluate"), "evaluate", task=item.task, output=item.output)
+        said = await self._ask(prompt("evaluate"), {"task": item.task, "output": item.output})
         return said["success"] is item.is_success, said
 
     async def pick(self, item: Pick) -> tuple[bool, Any]:
         (files,) = (files for files in FILES.values() if item.answer in files)
         described = "\n".join(f"- {name}: {about}" for name, about in files.items())
         template = prompt("pick", choices=list(files))
-        said = await self._ask(template, "pick", question=item.question, described_choices=described)
+        said = await self._ask(template, {"question": item.question, "described_choices": described})
         return said["choice"] == item.answer, said
 
     async def tool_choice(self, item: ToolChoice) -> tuple[bool, Any]:
@@ -100,22 +100,20 @@ class Judge:
         tools = RecordingTools()
         said: Any = None
         try:
-            said = await self._ask(template, "use_tools", tools=tools, request=item.request)
+            said = await self._ask(template, {"request": item.request}, tools)
         except TaskFailed as failed:  # one turn only: it has called a tool and may not go on
             said = failed.error.message if not tools.calls else None
         used = tools.calls[0] if tools.calls else None
         return used == item.tool and (used is not None or bool(said)), used or said
 
     async def function(self, item: Function) -> tuple[bool, Any]:
-        said = await self._ask(
-            prompt("write_function"), "write_function", name=item.name, description=item.description
-        )
+        inputs = {"name": item.name, "description": item.description}
+        said = await self._ask(prompt("write_function"), inputs)
         return await asyncio.to_thread(passes, said["code"], item), said
 
-    async def _ask(
-        self, template: str, name: str, *, tools: RecordingTools | None = None, **bindings: str
-    ) -> Any:
-        arguments = "".join(f'<arg name="{key}">{{{{{key}}}}}</arg>' for key in bindings)
+    async def _ask(self, template: str, inputs: dict[str, str], tools: RecordingTools | None = None) -> Any:
+        arguments = "".join(f'<arg name="{key}">{{{{{key}}}}}</arg>' for key in inputs)
+        name = template.partition('<template name="')[2].partition('"')[0]
         text = (
             f'<program>{_DECLARATION.sub("", template)}<call template="{name}">{arguments}</call></program>'
         )
@@ -125,7 +123,7 @@ class Judge:
             tools=tools,
             handler=HandlerSettings(max_turns=1) if tools else None,
         )
-        result = await evaluate_async(text, effects=effects, **bindings)
+        result = await evaluate_async(text, effects=effects, **cast(dict[str, Any], inputs))
         return result.parsed_content if tools is None else result.content
 
 
