@@ -13,7 +13,7 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.evaluator.effects import ModelCall, Step
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
@@ -147,7 +147,10 @@ class _Work:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         tokens = session.begin_turn()
-        outlay = await set_aside(model, self._purse, tokens)
+        try:
+            outlay = await set_aside(model, self._purse, tokens)
+        except BudgetExceeded as error:
+            raise _with_content(error, session.content) from None
         payload = session.construct_payload(outlay.max_tokens)
         self._arriving.clear()
         try:
@@ -286,3 +289,12 @@ class _Work:
 
     def _key(self) -> str:
         return f"{self._step.key}#{next(self._keys)}"
+
+
+def _with_content(error: BudgetExceeded, content: str) -> BudgetExceeded:
+    """The error with what the model has said so far: it is paid for."""
+    if not content:
+        return error
+    told = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)
+    told.scope = error.scope
+    return told
