@@ -19,7 +19,7 @@ from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
 
 if TYPE_CHECKING:
-    from weft.llm.local.catalogue import Entry
+    from weft.llm.local.models import Fetch
     from weft.tools.roots import Roots
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Equipment:
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         say: Callable[[str], None] = log.info,
-        fetch: Callable[["Entry"], object] | None = None,
+        fetch: "Fetch | None" = None,
     ) -> None:
         self._given_models, self._given_tools = models, tools
         self._models = models
@@ -53,7 +53,7 @@ class Equipment:
         self._say = say
         """Tells a person which model answers when nobody has chosen one."""
         self._fetch = fetch
-        """Brings an embedded model that is not here."""
+        """Brings an embedded model that is needed and not here; None: that is an error."""
         self._project: ProjectSettings | None = None
 
     @property

@@ -40,7 +40,7 @@ from weft.tasks.record import Status, Task
 from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
-    from weft.llm.local.catalogue import Entry as EmbeddedEntry
+    from weft.llm.local.models import Fetch
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +65,10 @@ class LocalEffects:
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
         ask_person: Callable[[str], Awaitable[str]] | None = None,
-        fetch: Callable[["EmbeddedEntry"], object] | None = None,
         clock: Clock | None = None,
+        fetch: "Fetch | None" = None,
     ) -> None:
+        """`fetch` brings an embedded model that is needed and not here; without it that is an error."""
         self._equipment = Equipment(
             models=models,
             tools=tools,

@@ -17,6 +17,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
+from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.data_context import DataContext
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded
@@ -201,11 +202,12 @@ class _Work:
         return message
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        self._handler.on_event(ToolRefused(self._step.key, use.name, reason))
+        name = use.name[:MAX_SHOWN_CHARACTERS]
+        self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
-            self._refusals.append({"tool": use.name, "reason": reason})
+            self._refusals.append({"tool": name, "reason": reason})
         allowed = ", ".join(definition.name for definition in tools.definitions)
-        return tools.error(use, f"'{use.name}' was not called: {reason}. Allowed: {allowed or 'no tool'}.")
+        return tools.error(use, f"'{name}' was not called: {reason}. Allowed: {allowed or 'no tool'}.")
 
     def _result(self, session: Session, reply: ModelReply) -> TaskResult:
         notes = self._notes(session)

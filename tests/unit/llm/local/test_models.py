@@ -295,7 +295,7 @@ async def test_a_file_that_is_no_model_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_model_that_is_not_here_is_fetched_when_the_caller_can(tmp_path: Path) -> None:
     wanted: list[str] = []
-    models = EmbeddedModels(folder=tmp_path, fetch=lambda entry: wanted.append(entry.name))
+    models = EmbeddedModels(folder=tmp_path, fetch=lambda entry, stop: wanted.append(entry.name))
 
     with pytest.raises(ModelError, match="not here"):  # this fetch brings nothing
         await models.find("local:smollm2")
