@@ -24,6 +24,7 @@ from weft.local_effects import LocalEffects
 from weft.secrets import Secret, redact
 from weft.secrets.marked import SecretTooShort
 from weft.testing import effects
+from weft.tools.mcp_file import read_servers
 
 TOKEN = "wt/9Qz+x4R7'vK2\"mB&é8Lp0Yd"  # noqa: S105 - it opens nothing
 HEADER_TOKEN = "hd-7Wb+2/Kq91\"xTz='Rm"  # noqa: S105 - it opens nothing, and a header can hold it
@@ -59,6 +60,12 @@ def raises(token):
     except KeyError:
         logging.getLogger("weft.jobs").exception("it failed with %r", token)
         raise
+
+def refers():
+    return {"given": {"token": {"$secret": "DEPLOY_TOKEN"}}}
+
+def shows(token):
+    return {"seen": token}
 
 def fails(token):
     raise ExecutionFailed(f"the server refuses {token!r}", details={"token": token})
@@ -201,6 +208,21 @@ def test_a_reference_passes_the_schema_of_its_task_until_it_is_filled_in(project
     assert MARK in found["error"]
 
 
+def test_what_a_task_gives_is_no_reference_to_a_secret(project: Path) -> None:
+    given = a_task("gives", "python", function="jobs:refers")
+    takes = a_task("takes", "python", function="jobs:shows", arguments={})
+    takes |= {"dependencies": ["gives"], "params": {"input_mappings": {"arguments": "gives.given"}}}
+    takes["schemas"]["input_schema"] = {
+        "properties": {"arguments": {"additionalProperties": {"type": "object"}}}
+    }
+    weft(project, "flow", "run", "-", stdin=json.dumps([given, takes]))
+    found = {
+        task["name"]: task for task in json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
+    }
+
+    assert found["takes"]["result"] == {"seen": {"$secret": NAME}}
+
+
 SCRIPT = """<task type="script"><command><arg>sh</arg><arg>-c</arg>
 <arg>echo "$0"; echo "$0" | base64 &gt;&amp;2; exit 3</arg><arg>{{token}}</arg></command></task>"""
 
@@ -335,3 +357,20 @@ def test_short_secrets_are_refused() -> None:
     with pytest.raises(SecretTooShort, match="the secret 'PIN' has fewer than 6 characters"):
         Secret("1234", "PIN")
     assert redact("1234") == "1234"
+
+
+def test_what_servers_of_tools_are_given_is_secret(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    servers = {
+        "one": {"command": "x", "env": {"ONE_TOKEN": "token-of-one", "PLAIN": "plain-value"}},
+        "two": {
+            "url": "https://${TWO_API_KEY}.example",
+            "headers": {"Authorization": "Bearer two-header-key"},
+        },
+    }
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+    read_servers(file, {"TWO_API_KEY": "key-of-two"})
+
+    told = redact("token-of-one plain-value key-of-two two-header-key")
+    assert told == "[secret ONE_TOKEN] plain-value [secret TWO_API_KEY] [secret Authorization]"

@@ -108,11 +108,19 @@ class Attempts:
         return Work(
             task=task,
             attempt=claimed.claim.attempt,
-            inputs=resolved(mapped_inputs(task, results), self._secrets),
+            inputs=mapped_inputs(self._with_secrets(task), results),
             dependencies=results,
             dependency_names={task_id: found.name for task_id, found in ended.items()},
             report=report,
         )
+
+    def _with_secrets(self, task: Task) -> Task:
+        """The task with the secrets that its own inputs refer to.
+
+        What looks like a reference in the result of a dependency is none: somebody else wrote it.
+        """
+        inputs = resolved(task.inputs, self._secrets)
+        return task if inputs is task.inputs else evolve(task, inputs=inputs)
 
     async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
         """The completed ones; of others there is no result."""

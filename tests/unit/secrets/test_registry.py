@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.secret_forms import forms_of, is_told
-from weft.secrets.registry import Registry, is_secret_name
+from weft.llm.payload import ModelReply, Usage
+from weft.secrets.registry import Registry, is_secret_name, redact_struct, register
 
 KEY = "sk-proj-4Rk9/x+Zq7'Lw\"2\\Tn&é<0>"
 PLAIN = "ghp_9fK2mX7qLw3ZrT8vBn5Y"
@@ -157,3 +158,19 @@ def test_a_secret_that_comes_in_pieces_is_kept_back(sizes: list[int]) -> None:
 def test_nothing_is_kept_back_while_no_secret_can_have_begun() -> None:
     assert registry(PLAIN).unfinished("hello there") == len("hello there")
     assert Registry().unfinished(PLAIN) == len(PLAIN)
+
+
+def test_the_numbers_of_a_struct_stay_numbers() -> None:
+    register("98765432", "NUMBER")
+    usage = Usage(input_tokens=98765432)
+
+    assert redact_struct(ModelReply(text="98765432", usage=usage, model="m:m")) == ModelReply(
+        text="[secret NUMBER]", usage=usage, model="m:m"
+    )
+
+
+def test_values_that_nobody_can_print_are_left_alone() -> None:
+    made = registry(PLAIN)
+    value = {"n": 10**5000, "text": PLAIN}
+
+    assert made.redact_json(value) == {"n": 10**5000, "text": "[secret KEY0]"}
