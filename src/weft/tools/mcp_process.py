@@ -27,6 +27,9 @@ KILL_SECONDS = 2.0
 
 POLL_SECONDS = 0.01
 
+LAST_WORDS_SECONDS = 0.5
+"""How long to read on standard error once standard output has ended: why it ended is often said there."""
+
 PIECE_BYTES = 65536
 
 MAX_WORDS_CHARACTERS = 300
@@ -69,6 +72,7 @@ class ServerProcess:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._errors: asyncio.StreamReader | None = None
+        self._is_silent = asyncio.Event()
         self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
@@ -124,6 +128,13 @@ class ServerProcess:
                 self._note(rest)
                 rest = b""
         self._note(rest)
+        self._is_silent.set()
+
+    async def hear_out(self) -> None:
+        """Wait until it has said all on standard error, but not for long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                await self._is_silent.wait()
 
     def _note(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()

@@ -96,6 +96,7 @@ class _Lines:
                     yield message
             if self._bad > MAX_BAD_LINES:
                 return
+        await self._process.hear_out()
         if self._good or not self._bad:  # else what was said of its lines says more
             self._on_fault("connection_error: it has ended")
 

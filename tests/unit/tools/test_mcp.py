@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -149,6 +150,13 @@ async def test_who_is_cancelled_while_connecting_leaves_no_program(toolbox: Tool
     with pytest.raises(asyncio.CancelledError):
         await finding
     assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+
+
+async def test_without_the_sdk_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    async with toolbox_with(tmp_path, shop=shop()) as toolbox:
+        with pytest.raises(ToolFailed, match=r"pip install 'weft\[mcp\]'"):
+            await toolbox.find("mcp:shop:add")
 
 
 def http_shop() -> MCPServer:
