@@ -30,9 +30,15 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
-def weft(*arguments: str | Path, db: str, stdin: str | bytes = b"", **environment: str) -> Ran:
+def weft(
+    *arguments: str | Path,
+    db: str,
+    stdin: str | bytes = b"",
+    cwd: Path | None = None,
+    **environment: str,
+) -> Ran:
     """Run `weft` on a store."""
-    with _process(arguments, environment_of(db, **environment)) as process:
+    with _process(arguments, environment_of(db, **environment), cwd=cwd) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return Ran(process.returncode, out.decode(), err.decode())
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft import build as build
+    from weft import testing as testing
     from weft.app import App as App
     from weft.build.functions import task as task
     from weft.engine.limits import EngineLimits as EngineLimits
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
     from weft.program_files import load_library as load_library
+    from weft.secrets.marked import Secret as Secret
+    from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.tools.functions import tool as tool
 
 __version__ = "0.1.0"
 
@@ -30,6 +34,7 @@ __all__ = [
     "Evaluator",
     "InMemoryEffects",
     "LocalEffects",
+    "Secret",
     "SyncApp",
     "TaskLibrary",
     "TaskResult",
@@ -39,7 +44,10 @@ __all__ = [
     "executor",
     "load_library",
     "open",
+    "secret",
     "task",
+    "testing",
+    "tool",
 ]
 
 _PLACES: dict[str, tuple[str, str | None]] = {
@@ -49,6 +57,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
     "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
     "LocalEffects": ("weft.local_effects", "LocalEffects"),
+    "Secret": ("weft.secrets.marked", "Secret"),
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
@@ -58,7 +67,10 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "executor": ("weft.executors.registry", "executor"),
     "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
+    "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
+    "testing": ("weft.testing", None),
+    "tool": ("weft.tools.functions", "tool"),
 }
 
 

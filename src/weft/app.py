@@ -201,7 +201,8 @@ class App:
 
         executors = self._executors or default_registry(self.settings.executors)
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
-        return Engine(self.store, executors, limits=limits, clock=self._clock)
+        secrets = self.settings.secrets
+        return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""

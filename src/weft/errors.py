@@ -11,13 +11,23 @@ later HTTP and JSON-RPC codes) come from the class attribute `exit_code`, so the
 the classes themselves. `docs/errors.md` lists every code; a test compares.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 EXIT_FAILED = 1
 EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
 EXIT_INTERRUPTED = 130
+
+
+_SHOWN: list[Callable[[str], str]] = []
+"""What every message goes through: nothing until there is a secret. It adds itself; errors know nobody."""
+
+
+def show_messages_through(change: Callable[[str], str]) -> None:
+    """Have the messages of all errors changed from now on; the second time does nothing."""
+    if change not in _SHOWN:
+        _SHOWN.append(change)
 
 
 class WeftError(Exception):
@@ -27,6 +37,8 @@ class WeftError(Exception):
     exit_code: ClassVar[int] = EXIT_FAILED
 
     def __init__(self, message: str) -> None:
+        for change in _SHOWN:
+            message = change(message)
         super().__init__(message)
         self.message = message
 

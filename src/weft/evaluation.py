@@ -12,11 +12,14 @@ from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import Effects
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.required_inputs import require_inputs
+from weft.evaluator.tools import Tools
 from weft.language.library import TaskLibrary
 from weft.language.problems import refuse
 from weft.language.reading import read_text
 from weft.language.spans import NOWHERE
 from weft.language.tree import Node, Program
+from weft.llm.given import GivenModels
+from weft.llm.protocol import Model
 from weft.local_effects import LocalEffects
 from weft.program_files import read_file
 
@@ -30,18 +33,36 @@ def evaluate(
     effects: Effects | None = None,
     library: TaskLibrary | None = None,
     limits: EvaluationLimits | None = None,
+    model: str | Model | None = None,
+    tools: Tools | None = None,
     **bindings: Any,
 ) -> Any:
     """The value of a program; `bindings` are names it can use.
 
-    Without `effects` scripts run here, and there is no model. Raises InvalidProgram before anything is run,
-    TaskFailed or another error of weft's afterwards.
+    Without `effects` models are asked, tools called and scripts run as the project's `weft.toml` says.
+    `model` is the name of the model of tasks that name none, or a model itself, which then answers all of
+    them; `tools` are used instead of the project's. Raises InvalidProgram before anything is run, TaskFailed
+    or another error of weft's afterwards.
     """
 
+    async def work() -> Any:
+        try:
+            return await evaluate_async(
+                program,
+                effects=effects,
+                library=library,
+                limits=limits,
+                model=model,
+                tools=tools,
+                **bindings,
+            )
+        finally:
+            # The event loop ends here: connections that are left open in it could never be closed.
+            if isinstance(effects, LocalEffects):
+                await effects.close()
+
     def run() -> Any:
-        return asyncio.run(
-            evaluate_async(program, effects=effects, library=library, limits=limits, **bindings)
-        )
+        return asyncio.run(work())
 
     if not _is_loop_running():
         return run()
@@ -56,16 +77,33 @@ async def evaluate_async(
     effects: Effects | None = None,
     library: TaskLibrary | None = None,
     limits: EvaluationLimits | None = None,
+    model: str | Model | None = None,
+    tools: Tools | None = None,
     **bindings: Any,
 ) -> Any:
     """As `evaluate`, in a running event loop.
 
     An `Evaluator` does the same for several programs, each of which can use what those before it defined.
     """
-    evaluator = Evaluator(effects or LocalEffects(), library=_copy(library), limits=limits)
-    forms = read(program)
-    require_inputs(forms, evaluator, bindings)
-    return await evaluator.evaluate(forms, bindings)
+    own = None
+    if effects is None:
+        effects = own = _local_effects(model, tools)
+    elif model is not None or tools is not None:
+        raise refuse(NOWHERE, "bad-value", "effects have their own models and tools: give these or `effects`")
+    try:
+        evaluator = Evaluator(effects, library=_copy(library), limits=limits)
+        forms = read(program)
+        require_inputs(forms, evaluator, bindings)
+        return await evaluator.evaluate(forms, bindings)
+    finally:
+        if own is not None:
+            await own.close()
+
+
+def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffects:
+    if model is None or isinstance(model, str):
+        return LocalEffects(model=model, tools=tools)
+    return LocalEffects(models=GivenModels(model), tools=tools)
 
 
 def read(program: AnyProgram) -> Program:

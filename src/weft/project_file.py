@@ -1,5 +1,6 @@
 """`weft.toml`: a project's settings, in the nearest folder upwards that has the file."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettin
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
+from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_executor_settings", "read_project"]
+__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_project"]
 
 PROJECT_FILE = "weft.toml"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ProjectSettings(Struct, frozen=True, kw_only=True):
@@ -22,6 +26,7 @@ class ProjectSettings(Struct, frozen=True, kw_only=True):
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
+    secrets: SecretSettings = field(default_factory=SecretSettings)
 
 
 def find_project_file(folder: Path) -> Path | None:
@@ -30,11 +35,6 @@ def find_project_file(folder: Path) -> Path | None:
         if (candidate / PROJECT_FILE).is_file():
             return candidate / PROJECT_FILE
     return None
-
-
-def read_executor_settings(folder: Path) -> ExecutorSettings:
-    """What the project's `weft.toml` says about executors; the defaults when there is no such file."""
-    return read_project(folder).executors
 
 
 def read_project(folder: Path) -> ProjectSettings:
@@ -48,6 +48,7 @@ def read_project(folder: Path) -> ProjectSettings:
         executors=_executors(tables_of(document, "executors", path), path),
         models=read_models(tables_of(document, "models", path), path),
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
+        secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 
 
@@ -97,6 +98,13 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
         module_name(module, where="[tools] modules")
     (mcp,) = _absolute((settings.mcp,), folder)
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+
+
+def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
+    for name in settings.allow:
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidSetting(f"{path}: [secrets] allow: {name!r} is not the name of a variable")
+    return settings
 
 
 def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 from weft.executor_settings import ExecutorSettings
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_file import InvalidSetting, read_project
+from weft.secrets.references import SecretSettings
 
 __all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
 
@@ -39,6 +40,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which models there are, and how they are asked."""
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     """What tools there are, and what they may reach."""
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    """Which secrets task records may name."""
 
 
 def load_settings(
@@ -63,6 +66,7 @@ def load_settings(
         executors=project.executors,
         models=project.models if model is None else structs.replace(project.models, default=model),
         tools=project.tools,
+        secrets=project.secrets,
     )
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from msgspec import UNSET
 
+from tests.given_tools import GivenTool, GivenTools
 from weft.evaluator.effects import (
     Composite,
     ContextPayload,
@@ -20,7 +23,13 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.executor_settings import CommandSettings
 from weft.language.task_fields import ContextManagement
+from weft.llm.errors import ModelError
+from weft.llm.given import GivenModels
+from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.scripted import ScriptedModel
+from weft.local_effects import LocalEffects
 
 
 class Factory(Protocol):
@@ -46,7 +55,28 @@ def in_memory(
     return InMemoryEffects(answer, scripts=outcome, tools=tools, files=files)
 
 
-EFFECTS: list[Factory] = [in_memory]
+def local(
+    *,
+    answer: Callable[[ModelCall], Any],
+    outcome: Callable[[ScriptRun], ScriptOutcome],
+    tools: dict[str, Callable[..., Any]],
+    files: dict[str, str],
+) -> Effects:
+    """Scripts and files are real ones: `outcome` and `files` say what they come to."""
+
+    def reply(payload: HandlerPayload) -> Any:
+        said = answer(model_step(payload.messages[-1].content)[1])
+        if isinstance(said, TaskFailed):
+            assert isinstance(said.error, TaskFailure)
+            return ModelError(said.error.reason, said.error.message)
+        usage = Usage(input_tokens=1, output_tokens=said.notes["usage"]["tokens"] - 1)
+        return ModelReply(text=said.content, usage=usage, model="test:scripted")
+
+    given = GivenTools(*(GivenTool(name, act) for name, act in tools.items()))
+    return LocalEffects(models=GivenModels(ScriptedModel(reply)), tools=given, commands=CommandSettings())
+
+
+EFFECTS: list[Factory] = [in_memory, local]
 
 
 @pytest.fixture(params=EFFECTS)
@@ -58,7 +88,7 @@ def effects(request: pytest.FixtureRequest) -> Effects:
 
     made: Effects = request.param(
         answer=answer,
-        outcome=lambda run: ScriptOutcome(f"ran {run.argv[0]}", "err", 3),
+        outcome=lambda run: ScriptOutcome("ran it", "err", 3),
         tools={"system:add": lambda one, other=0: one + other},
         files={"a.json": '{"type": "string"}'},
     )
@@ -74,26 +104,40 @@ def model_step(prompt: str, key: str = "1") -> tuple[Step, ModelCall]:
 async def test_a_model_answers_with_its_content_unparsed(effects: Effects) -> None:
     result = await effects.call_model(*model_step("x"))
 
-    assert result == TaskResult("said x", "COMPLETE", notes={"usage": {"tokens": 3}})
+    assert (result.content, result.status) == ("said x", "COMPLETE")
+    assert result.parsed_content is UNSET
+    assert result.notes["usage"]["tokens"] == 3
 
 
 async def test_a_model_that_fails_raises(effects: Effects) -> None:
     with pytest.raises(TaskFailed) as failed:
         await effects.call_model(*model_step("fail"))
 
-    assert failed.value.error == TaskFailure("llm_error", "no")
+    assert isinstance(failed.value.error, TaskFailure)
+    assert (failed.value.error.reason, failed.value.error.message) == ("llm_error", "no")
 
 
 async def test_a_script_that_ends_badly_is_an_outcome_and_no_error(effects: Effects) -> None:
-    run = ScriptRun(argv=("ls",))
+    run = ScriptRun(argv=("sh", "-c", "printf 'ran it'; printf err >&2; exit 3"))
 
-    assert await effects.run_script(Step("1", run), run) == ScriptOutcome("ran ls", "err", 3)
+    assert await effects.run_script(Step("1", run), run) == ScriptOutcome("ran it", "err", 3)
 
 
 async def test_a_tool_gets_positional_arguments_and_keywords(effects: Effects) -> None:
     call = ToolCall(tool="system:add", positional=(1,), arguments={"other": 2})
 
     assert await effects.call_tool(Step("1", call), call) == 3
+
+
+async def test_a_tool_that_gets_the_wrong_arguments_raises(effects: Effects) -> None:
+    for call in (
+        ToolCall(tool="system:add", positional=(1, 2, 3)),
+        ToolCall(tool="system:add", positional=(1,), arguments={"one": 2}),
+        ToolCall(tool="system:add"),
+    ):
+        with pytest.raises(TaskFailed) as failed:
+            await effects.call_tool(Step("1", call), call)
+        assert failed.value.result().notes["error"]["reason"] == "tool_execution_error"
 
 
 async def test_a_tool_that_is_not_there_raises(effects: Effects) -> None:
@@ -108,6 +152,8 @@ async def test_the_names_of_tools_are_known(effects: Effects) -> None:
 
 
 async def test_context_is_an_associative_match_result(effects: Effects) -> None:
+    if isinstance(effects, LocalEffects):
+        pytest.skip("they have no memory")
     query = ContextQuery(query="cats")
     found = await effects.get_context(Step("1", query), query)
 
@@ -158,7 +204,10 @@ async def test_effects_may_be_under_way_at_the_same_time(effects: Effects) -> No
     assert [result.content for result in await asyncio.gather(*asked)] == [f"said {n}" for n in range(100)]
 
 
-def test_a_schema_file_is_read(effects: Effects) -> None:
-    assert effects.schema_text("a.json", "program.sexp") == '{"type": "string"}'
+def test_a_schema_file_is_read(effects: Effects, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"type": "string"}')
+    program = str(tmp_path / "program.sexp")
+
+    assert effects.schema_text("a.json", program) == '{"type": "string"}'
     with pytest.raises(OSError, match="none"):
-        effects.schema_text("none.json", "program.sexp")
+        effects.schema_text("none.json", program)

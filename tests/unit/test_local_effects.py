@@ -1,19 +1,26 @@
-"""Effects without a store: scripts really run, the rest is not there yet."""
+"""Effects without a store: scripts and tools really run, models answer as told."""
 
 import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import weft
-from tests.contract.test_effects import model_step
-from weft.evaluator.effects import ScriptRun, Step
+from tests.given_tools import GivenTools
+from tests.model_calls import a_call, a_step
+from weft.errors import WeftError
+from weft.evaluator.effects import ContextQuery, Files, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.results import TaskFailure
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.executor_settings import CommandSettings
+from weft.llm.events import ModelEvent, TextArrived, TurnEnded
+from weft.llm.given import GivenModels
+from weft.llm.scripted import ScriptedModel, tool_use
 from weft.local_effects import LocalEffects
+from weft.model_settings import HandlerSettings
 
 ANY = CommandSettings()
 
@@ -69,11 +76,165 @@ async def test_what_may_not_run_is_a_configuration_error(script: ScriptRun, mess
     assert caught.value.error.reason == "configuration_error"
 
 
-async def test_there_is_no_model() -> None:
-    with pytest.raises(TaskFailed, match="no model is configured") as caught:
-        await LocalEffects().call_model(*model_step("x"))
+def with_model(*answers: Any, **given: Any) -> tuple[LocalEffects, ScriptedModel]:
+    model = ScriptedModel(list(answers) or ["ok"])
+    return LocalEffects(models=GivenModels(model), **given), model
+
+
+async def ask(effects: LocalEffects, **fields: Any) -> TaskResult:
+    call = a_call(**fields)
+    return await effects.call_model(a_step(call), call)
+
+
+async def test_the_model_that_a_task_names_comes_before_the_default_one() -> None:
+    one, other = ScriptedModel(["one"], id="test:one"), ScriptedModel(["other"], id="test:other")
+    effects = LocalEffects(models=GivenModels({"test:one": one, "test:other": other}), model="test:other")
+
+    assert (await ask(effects)).content == "other"
+    assert (await ask(effects, model="test:one")).content == "one"
+
+
+async def test_a_model_that_is_not_there_fails_the_task() -> None:
+    effects = LocalEffects(models=GivenModels({"test:one": ScriptedModel(["one"])}))
+
+    with pytest.raises(TaskFailed, match="there is no model 'test:none'") as caught:
+        await ask(effects, model="test:none")
 
     assert caught.value.result().notes["error"]["reason"] == "configuration_error"
+
+
+async def test_files_are_read_and_those_that_cannot_be_are_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("text of a")
+    (tmp_path / "b.bin").write_bytes(b"\x00\x01")
+    effects, model = with_model()
+
+    result = await ask(
+        effects, files=Files("literal", ("a.txt", "none.txt", "/etc/passwd", "b.bin", "a.txt"))
+    )
+
+    context = model.payloads[0].context
+    assert context is not None
+    assert context.count("text of a") == 1
+    assert "root:" not in context
+    assert [warning.partition(" is left out")[0] for warning in result.notes["warnings"]] == [
+        "file 'none.txt'",
+        "file '/etc/passwd'",
+        "file 'b.bin'",
+    ]
+
+
+async def test_a_command_lists_files_one_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.txt").write_text("text of a b")
+    (tmp_path / "c.txt").write_text("text of c")
+    effects, model = with_model(commands=ANY)
+
+    result = await ask(effects, files=Files("command", text="printf 'a b.txt\\n\\nc.txt\\n$HOME\\n'"))
+
+    context = model.payloads[0].context or ""
+    assert "text of a b" in context
+    assert "text of c" in context
+    assert len(result.notes["warnings"]) == 1
+    assert "$HOME" in result.notes["warnings"][0]  # no shell reads it
+
+
+async def test_a_command_that_ends_badly_is_a_warning_and_one_that_may_not_run_fails() -> None:
+    effects, _ = with_model(commands=CommandSettings(allow=("sh",)))
+
+    result = await ask(effects, files=Files("command", text="sh -c 'echo oops >&2; exit 4'"))
+    assert result.notes["warnings"] == ["the command of file_paths ended with 4: oops"]
+
+    for command in ("cat x", "", "echo 'open"):
+        with pytest.raises(TaskFailed) as caught:
+            await ask(effects, files=Files("command", text=command))
+        assert caught.value.result().notes["error"]["reason"] == "configuration_error"
+
+
+async def test_files_by_a_description_are_for_a_later_version() -> None:
+    effects, _ = with_model()
+
+    result = await ask(effects, files=Files("description", text="the tests"))
+
+    assert "memory" in result.notes["warnings"][0]
+
+
+async def test_there_is_no_memory() -> None:
+    query = ContextQuery(query="x")
+
+    with pytest.raises(TaskFailed, match="no memory is configured") as caught:
+        await LocalEffects().get_context(Step("1", query), query)
+
+    assert caught.value.result().notes["error"]["reason"] == "configuration_error"
+
+
+async def test_the_ledger_knows_who_spent_what() -> None:
+    effects, _ = with_model(*["ok"] * 3)
+    program = '(deftask say (x) :instructions "{{x}}") (map say (list "a" "b")) (task :instructions "c")'
+
+    await weft.evaluate_async(program, effects=effects)
+
+    assert [(one.step_key, one.template) for one in effects.ledger.entries] == [
+        ("1/1/1", "say"),
+        ("1/2/1", "say"),
+        ("2", None),
+    ]
+    assert effects.ledger.under("1").calls == 2
+
+
+async def test_a_failed_task_is_in_the_ledger_too() -> None:
+    effects, _ = with_model(*[tool_use("x")] * 9, handler=HandlerSettings(max_turns=2))
+
+    with pytest.raises(TaskFailed, match="2 turns"):
+        await ask(effects)
+
+    assert effects.ledger.total().calls == 2
+
+
+async def test_events_are_handed_on() -> None:
+    events: list[ModelEvent] = []
+    effects, _ = with_model("one two", on_event=events.append, is_streaming=True)
+
+    await ask(effects)
+
+    assert [type(event) for event in events] == [TextArrived, TextArrived, TurnEnded]
+
+
+async def test_a_tool_of_the_project_is_called_by_a_program_and_by_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("text of a")
+    effects, model = with_model(tool_use("system:read_files", paths=["a.txt"]), "done")
+    program = """
+    (list (system:read_files (list "a.txt"))
+          (task :instructions "read" :tools ("system:read_files")))"""
+
+    direct, asked = await weft.evaluate_async(program, effects=effects)
+
+    assert "text of a" in str(direct)
+    assert asked.notes["tools"] == ["system:read_files"]
+    assert "text of a" in model.payloads[1].messages[-1].content
+
+
+async def test_a_pure_program_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weft.toml").write_text("not TOML")
+
+    assert await weft.evaluate_async("(+ 1 1)") == 2
+    with pytest.raises(WeftError, match="not TOML"):
+        await weft.evaluate_async('(task :instructions "x")')
+
+
+async def test_what_was_given_is_closed() -> None:
+    tools = GivenTools()
+    effects, _ = with_model(tools=tools)
+
+    await effects.close()
+
+    assert tools.is_closed
 
 
 def test_messages_go_to_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 
 import click
 from greenlet import getcurrent
+from msgspec import Struct, structs
 
+from weft.cli.asking import person_to_ask
+from weft.cli.models_fetch import fetch_model
+from weft.cli.narrating import Narrator
 from weft.cli.text import printable
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
@@ -20,22 +24,54 @@ from weft.program_files import load_definitions
 T = TypeVar("T")
 
 
-async def new_evaluator(
-    libraries: tuple[str, ...], max_steps: int | None, timeout_seconds: float | None
-) -> Evaluator:
-    """An evaluator that knows the templates and functions of the libraries; scripts run here."""
-    limits = EvaluationLimits(seconds=timeout_seconds)
-    if max_steps is not None:
-        limits = EvaluationLimits(steps=max_steps, seconds=timeout_seconds)
-    effects = LocalEffects(log_message=_print_message)
-    evaluator = Evaluator(effects, limits=limits)
-    if libraries:
-        await evaluator.evaluate(load_definitions([Path(library) for library in libraries]))
-    return evaluator
+class EvaluationOptions(Struct, frozen=True, kw_only=True):
+    """What the options of a command say of its evaluations."""
+
+    libraries: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_tokens: int | None = None
+    budget_cost: float | None = None
+    is_streaming: bool = False
+
+    def limits(self) -> EvaluationLimits:
+        """What an evaluation may use."""
+        limits = EvaluationLimits(
+            seconds=self.timeout_seconds, tokens=self.budget_tokens, cost=self.budget_cost
+        )
+        return limits if self.max_steps is None else structs.replace(limits, steps=self.max_steps)
 
 
-def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of the work, in an event loop of its own.
+class Evaluation:
+    """An evaluator that knows the templates and functions of the libraries, and the effects it uses."""
+
+    def __init__(self, options: EvaluationOptions) -> None:
+        self._options = options
+        self.narrator = Narrator()
+        self.effects = LocalEffects(
+            log_message=_print_message,
+            model=options.model,
+            on_event=self.narrator.tell,
+            is_streaming=options.is_streaming,
+            ask_person=person_to_ask(),
+            fetch=fetch_model,
+        )
+        self.evaluator = Evaluator(self.effects, limits=options.limits())
+
+    async def load(self) -> None:
+        """Load the libraries."""
+        libraries = [Path(library) for library in self._options.libraries]
+        if libraries:
+            await self.evaluator.evaluate(load_definitions(libraries))
+
+    async def close(self) -> None:
+        """Let go of models and tools."""
+        await self.effects.close()
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | None = None) -> T:
+    """The result of the work, in an event loop of its own, or in the one of a session.
 
     Ctrl-C raises KeyboardInterrupt, SIGTERM SystemExit: in the middle of a program at once, for a pure one
     never gives the event loop a turn. Anywhere else the work is cancelled at the loop's next turn: to raise
@@ -58,7 +94,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return asyncio.run(stoppable())
+        return asyncio.run(stoppable()) if runner is None else runner.run(stoppable())
     except asyncio.CancelledError:
         if not stopped_by:
             raise

@@ -119,3 +119,31 @@ def evaluation_options(command: F) -> F:
         multiple=True,
         help="Load the templates and functions of a file or folder. Several may be given.",
     )(command)
+
+
+def model_options(command: F) -> F:
+    """Add --model, --budget-tokens, --budget-cost and --stream."""
+    command = click.option(
+        "--stream",
+        "is_streaming",
+        is_flag=True,
+        help="Show what models say on standard error, as it arrives.",
+    )(command)
+    command = click.option(
+        "--budget-cost",
+        metavar="DOLLARS",
+        type=click.FloatRange(min=0),
+        help="End before requests to models cost more US dollars than this, all together.",
+    )(command)
+    command = click.option(
+        "--budget-tokens",
+        metavar="N",
+        type=click.IntRange(0, 2**53),
+        help="End before requests to models take more tokens than this, all together.",
+    )(command)
+    return click.option(
+        "--model",
+        metavar="MODEL",
+        type=TEXT,
+        help="The model of tasks that name none: an alias, or provider:model. Also WEFT_MODEL.",
+    )(command)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from weft.cli.text import plural
+from weft.secrets.registry import is_any, redact
 from weft.tasks.flow import Flow
 from weft.tasks.summary import FlowSummary, summarize
 
@@ -32,7 +33,9 @@ def print_json(value: Any) -> None:
 
 
 def print_bytes(text: bytes) -> None:
-    """Print UTF-8 text whatever the terminal's own encoding is."""
+    """Print UTF-8 text, without secrets, whatever the terminal's own encoding is."""
+    if is_any():
+        text = redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     sys.stdout.flush()
     sys.stdout.buffer.write(text + b"\n")
 

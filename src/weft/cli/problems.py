@@ -10,6 +10,7 @@ from weft.errors import AuthorError
 from weft.evaluator.errors import TaskFailed
 from weft.language.problems import InvalidProgram, LanguageProblem
 from weft.language.spans import NOWHERE
+from weft.secrets.registry import redact
 
 BEFORE, WIDTH = 60, 100
 """How much of a long line is shown before the place, and in all."""
@@ -39,7 +40,7 @@ def shown(problem: LanguageProblem) -> str:
     from rich.cells import cell_len
 
     place = problem.span
-    line = place.source.line(place.line).replace("\t", " ")
+    line = redact(place.source.line(place.line)).replace("\t", " ")
     if not line.strip() or not place.column:
         return printable(str(problem))
     start = max(0, place.column - BEFORE)

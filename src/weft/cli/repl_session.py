@@ -1,10 +1,11 @@
 """A session: what was defined so far."""
 
-from typing import Any
+import asyncio
+from typing import Any, Self
 
-from weft.cli.evaluating import run
+from weft.cli.evaluating import Evaluation, run
+from weft.cli.usage import print_usage
 from weft.evaluator.builtins import BUILT_INS
-from weft.evaluator.evaluator import Evaluator
 from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.sexp import read_program
 from weft.language.spans import Source
@@ -14,8 +15,24 @@ from weft.language.tree import Program, Template
 class Session:
     """Evaluates programs one after the other; what one defines, the next can use."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+        self._evaluator = evaluation.evaluator
+        self._runner = asyncio.Runner()  # one loop for all: connections and models belong to theirs
+
+    def __enter__(self) -> Self:
+        try:
+            run(self._evaluation.load, self._runner)
+        except BaseException:
+            self._runner.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            run(self._evaluation.close, self._runner)
+        finally:
+            self._runner.close()
 
     @property
     def library(self) -> TaskLibrary:
@@ -38,7 +55,27 @@ class Session:
         names = [form.name for form in program.forms if isinstance(form, Template)]
         replaced: dict[str, TaskDefinition] = {name: tasks.pop(name) for name in names if name in tasks}
         try:
-            return run(lambda: self._evaluator.evaluate(program))
+            return self._run(program)
         finally:
             for name, definition in replaced.items():
                 tasks.setdefault(name, definition)
+
+    def _run(self, program: Program) -> Any:
+        ledger, narrator = self._evaluation.effects.ledger, self._evaluation.narrator
+        ledger.entries.clear()
+        try:
+            return run(lambda: self._evaluator.evaluate(program), self._runner)
+        except KeyboardInterrupt:
+            self._clear_up()
+            raise
+        finally:
+            narrator.end()
+            if ledger.entries:
+                print_usage(ledger, as_tree=False)
+
+    def _clear_up(self) -> None:
+        """Go on in a new loop if something is left in the old one: it would run along with the next input."""
+        if asyncio.all_tasks(self._runner.get_loop()):
+            run(self._evaluation.close, self._runner)
+            self._runner.close()
+            self._runner = asyncio.Runner()

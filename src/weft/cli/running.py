@@ -77,12 +77,23 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         return EXIT_FAILED
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
-            raise
+            _report_traceback(error)
+            return EXIT_FAILED
         hint = "this is a bug in weft; set WEFT_DEBUG=1 to see where"
         message = f"{type(error).__name__}: {error} ({hint})"
         _report(is_json=is_json, code="internal-error", message=message)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _report_traceback(error: Exception) -> None:
+    # Imported here: only who looks for a bug needs it.
+    import traceback
+
+    from weft.secrets.registry import redact
+
+    with suppress(OSError, ValueError):
+        click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 def _usage_error(is_json: bool, error: click.ClickException) -> int:

@@ -13,8 +13,11 @@ import click
 
 def say(text: str) -> None:
     """Say a line; when nobody can hear it, be quiet from then on."""
+    # Imported here: `weft --help` says nothing.
+    from weft.secrets.registry import redact
+
     with heard_or_not():
-        click.echo(text, err=True)
+        click.echo(redact(text), err=True)
 
 
 @contextmanager

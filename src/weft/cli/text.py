@@ -3,12 +3,17 @@
 import unicodedata
 from datetime import datetime
 
+from weft.secrets.registry import redact
+
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, *, width: int | None = None) -> str:
-    """The text on one line with nothing in it that moves the cursor, changes colours or hides characters."""
-    shown = "".join(_visible(character) for character in text)
+    """The text on one line with nothing in it that moves the cursor, changes colours or hides characters.
+
+    Nor a secret.
+    """
+    shown = "".join(_visible(character) for character in redact(text))
     if width is not None and len(shown) > width:
         return f"{shown[: width - 1]}…"
     return shown

@@ -19,10 +19,10 @@ def print_value(value: Any) -> None:
     sys.stdout.flush()  # a session goes on, and its next prompt must not come before
 
 
-def print_value_json(value: Any) -> None:
-    """Print the one JSON document that holds a value."""
+def print_value_json(value: Any, **further: Any) -> None:
+    """Print the one JSON document that holds a value, and what further is to be said."""
     # Not msgspec: it has no integers beyond 64 bits.
-    document = {"value": _plain(value)}
+    document = {"value": _plain(value), **further}
     try:
         print_bytes(json.dumps(document, indent=2, ensure_ascii=False).encode())
     except UnicodeEncodeError:  # half of a surrogate pair: escaped

@@ -13,6 +13,8 @@ from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
+from weft.secrets.references import SecretSettings, resolved
+from weft.secrets.registry import redact, redact_json
 from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
@@ -20,6 +22,7 @@ from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
+from weft.telemetry.spans import Span, span
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +41,18 @@ class Attempts:
         clock: Clock,
         chance: Callable[[], float],
         limits: EngineLimits,
+        secrets: SecretSettings | None = None,
     ) -> None:
         self._store = store
         self._executors = executors
         self._clock = clock
         self._chance = chance
         self._limits = limits
+        self._secrets = secrets or SecretSettings()
 
     def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
         """The ending of an attempt that succeeded."""
-        return Ending(claimed.claim, Completed(self._clock.now(), result))
+        return Ending(claimed.claim, Completed(self._clock.now(), redact_json(result)))
 
     def failed(self, claimed: Claimed, error: BaseException) -> Ending:
         """The ending of an attempt that did not, followed by another if the task's policy says so."""
@@ -82,6 +87,11 @@ class Attempts:
         method = (task.schemas or {}).get("method")
         if method is None:
             return {}  # a task without an executor only holds others together
+        with _task_span(claimed, method):
+            return await self._performed(claimed, method, report)
+
+    async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
+        task = claimed.task
         executor = self._executors.get(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
         if (task.schemas or {}).get("input_schema") is not None:
@@ -98,11 +108,19 @@ class Attempts:
         return Work(
             task=task,
             attempt=claimed.claim.attempt,
-            inputs=mapped_inputs(task, results),
+            inputs=mapped_inputs(self._with_secrets(task), results),
             dependencies=results,
             dependency_names={task_id: found.name for task_id, found in ended.items()},
             report=report,
         )
+
+    def _with_secrets(self, task: Task) -> Task:
+        """The task with the secrets that its own inputs refer to.
+
+        What looks like a reference in the result of a dependency is none: somebody else wrote it.
+        """
+        inputs = resolved(task.inputs, self._secrets)
+        return task if inputs is task.inputs else evolve(task, inputs=inputs)
 
     async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
         """The completed ones; of others there is no result."""
@@ -119,6 +137,18 @@ class Attempts:
             return None
         delay = retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
         return None if delay is None else now + delay
+
+
+def _task_span(claimed: Claimed, method: str) -> Span:
+    task, claim = claimed.task, claimed.claim
+    attributes = {
+        "weft.task.id": task.id,
+        "weft.task.name": task.name,
+        "weft.task.attempt": claim.attempt,
+        "weft.executor": method,
+        "weft.flow.id": claim.task_tree_id,
+    }
+    return span(f"execute_task {task.name}", "internal", attributes)
 
 
 def given_up(claimed: Claimed) -> ExecutionFailed:
@@ -141,5 +171,5 @@ def is_permanent(error: BaseException) -> bool:
 def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
-    text = text_of(error if own is None else own)
+    text = redact(text_of(error if own is None else own))
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"

@@ -1,10 +1,12 @@
 """What an evaluation may use: limits, scopes that nest, and the meter that counts."""
 
 from collections.abc import Callable, Iterator
+from math import inf
 
 from msgspec import Struct
 
 from weft.evaluator.errors import BudgetExceeded, exhausted
+from weft.evaluator.line import Line
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.task_fields import BUDGETS
 
@@ -13,6 +15,12 @@ SLICE = 5_000
 
 MAX_NESTED_SCOPES = 100
 """How deep budgets and timeouts nest: each use is counted in all of them."""
+
+PAID = ("tokens", "cost")
+"""What is set aside before it is spent, and kept by who spends it."""
+
+SHOWN_SPENDERS = 3
+"""How many spenders an error names: those that took most."""
 
 MOST = 10**15
 """Larger amounts of anything are taken for this one: it is never used up, and no sum of them overflows."""
@@ -56,6 +64,12 @@ class Scope:
         if self.level > MAX_NESTED_SCOPES:
             raise exhausted("depth", f"more than {MAX_NESTED_SCOPES} budgets and timeouts inside each other")
         self.used = dict.fromkeys(BUDGETS, 0.0)
+        self.reserved = dict.fromkeys(PAID, 0.0)
+        """What requests under way may still use."""
+        self.reservations = 0
+        self._line: Line | None = None
+        self.spenders: dict[str, dict[str, float]] = {}
+        """Tokens and cost by who spent them: the name of a template, else the key of a step."""
         self.seconds = seconds
         own = None if seconds is None else now + seconds
         around: float | None = outer.deadline if outer is not None else None
@@ -71,29 +85,101 @@ class Scope:
 
     def spend(self, resource: str, amount: float) -> None:
         """Count a use here and in every scope around; raises BudgetExceeded, for the outermost if several."""
-        over: Scope | None = None
         for scope in self.chain():
             scope.used[resource] += amount
-            if scope.used[resource] > scope.limits.get(resource, float("inf")):
-                over = scope
-        if over is not None:
-            raise over.exceeded(resource)
+        self.check(resource)
+
+    def pay(self, spender: str, amounts: dict[str, float]) -> None:
+        """Count tokens and cost that were used; never raises: what is over shows at the next `check`."""
+        for scope in self.chain():
+            spent = scope.spenders.setdefault(spender, dict.fromkeys(PAID, 0.0))
+            for resource in PAID:
+                scope.used[resource] += amounts[resource]
+                spent[resource] += amounts[resource]
+
+    def check(self, *resources: str) -> None:
+        """Raise BudgetExceeded when more is used than a budget allows, for the outermost if several."""
+        for resource in resources:
+            over = [scope for scope in self.chain() if scope.used[resource] > scope.limit_of(resource)]
+            if over:
+                raise over[-1].exceeded(resource)
+
+    def reserve(self, amounts: dict[str, float]) -> None:
+        """Set tokens and cost aside in every scope; raises BudgetExceeded where they are not left."""
+        for resource in PAID:
+            short = [scope for scope in self.chain() if amounts[resource] > scope.free_of(resource)]
+            if short:
+                raise short[-1].refused(resource, amounts[resource])
+        for scope in self.chain():
+            scope.reservations += 1
+            for resource in PAID:
+                scope.reserved[resource] += amounts[resource]
+
+    def free(self, amounts: dict[str, float]) -> None:
+        """Let go of what was set aside."""
+        for scope in self.chain():
+            scope.reservations -= 1
+            for resource in PAID:
+                # From nothing again where nothing is under way: a sum of fractions drifts.
+                rest = scope.reserved[resource] - amounts[resource] if scope.reservations else 0.0
+                scope.reserved[resource] = max(0.0, rest)
+        self.line().move()
 
     def left(self, resource: str) -> float:
-        """How much may still be used, the scopes around considered."""
-        return min(scope.limits.get(resource, float("inf")) - scope.used[resource] for scope in self.chain())
+        """How much may still be used or set aside, the scopes around considered."""
+        return min(scope.free_of(resource) for scope in self.chain())
+
+    def line(self) -> Line:
+        """Where requests wait for room: one line for a whole evaluation."""
+        if self.outer is not None:
+            return self.outer.line()
+        if self._line is None:
+            self._line = Line()
+        return self._line
+
+    def attainable(self, resource: str) -> float:
+        """How much will be left when nothing is set aside any more."""
+        return min(scope.limit_of(resource) - scope.used[resource] for scope in self.chain())
 
     def exceeded(self, resource: str) -> BudgetExceeded:
         """The error for a budget of this scope."""
-        limit = self.limits[resource]
-        message = f"more than {limit:g} {resource}: the budget is used up"
-        metrics = {"limit": limit, "used": self.used[resource]}
+        return self._error(resource, f"more than {self.limits[resource]:g} {resource}: the budget is used up")
+
+    def refused(self, resource: str, amount: float) -> BudgetExceeded:
+        """The error for a request that this scope has too little left for."""
+        limit, used, reserved = self.limits[resource], self.used[resource], self.reserved[resource]
+        others = f", {reserved:g} are set aside for requests under way" if reserved else ""
+        message = (
+            f"a request that may take {amount:g} {resource} does not fit the budget: "
+            f"{used:g} of {limit:g} are used{others}"
+        )
+        return self._error(resource, message)
+
+    def _error(self, resource: str, message: str) -> BudgetExceeded:
+        metrics = {"limit": float(self.limits[resource]), "used": float(self.used[resource])}
+        if resource in PAID:
+            metrics["reserved"] = float(self.reserved[resource])
+            most = sorted(self.spenders.items(), key=lambda one: (-one[1][resource], one[0]))
+            shown = [(name, spent[resource]) for name, spent in most if spent[resource]][:SHOWN_SPENDERS]
+            metrics |= {f"spent by {name}": float(amount) for name, amount in shown}
+            if shown:
+                message += "; most was spent by " + ", ".join(
+                    f"{name} ({amount:g})" for name, amount in shown
+                )
         error = BudgetExceeded(
             ResourceExhaustion(resource=resource, message=message, metrics=metrics),
             code=f"{resource}-exhausted",
         )
         error.scope = self
         return error
+
+    def limit_of(self, resource: str) -> float:
+        """How much this scope allows by itself."""
+        return self.limits.get(resource, inf)
+
+    def free_of(self, resource: str) -> float:
+        """How much of that is neither used nor set aside."""
+        return self.limit_of(resource) - self.used[resource] - self.reserved.get(resource, 0.0)
 
     def check_time(self, now: float) -> None:
         """Raise BudgetExceeded when a deadline has passed, for the outermost if several."""

@@ -8,6 +8,7 @@ from weft.errors import AuthorError
 from weft.evaluator.results import ResourceExhaustion, TaskError, TaskFailure, TaskResult
 from weft.language.problems import LanguageProblem
 from weft.language.spans import NOWHERE, Span
+from weft.secrets.registry import redact_struct
 
 
 class TaskFailed(AuthorError):
@@ -17,6 +18,9 @@ class TaskFailed(AuthorError):
     exit_code = 1
 
     def __init__(self, error: TaskError, *, span: Span = NOWHERE, code: str = "task-failed") -> None:
+        error = redact_struct(
+            error
+        )  # here all failures of programs come by: to `catch`, to records, to people
         self.problem = LanguageProblem(span, code, error.message)
         super().__init__(error.message if span is NOWHERE else self.problem.excerpt())
         self.error = error

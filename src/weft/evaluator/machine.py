@@ -14,7 +14,7 @@ from greenlet import getcurrent, greenlet
 
 from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
-from weft.evaluator.effects import Effects
+from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import exhausted
 from weft.evaluator.waiting import evaluating, perform, stop, together
 
@@ -39,6 +39,8 @@ class Branch(greenlet):
         self.item = 0
         """The number of the item that is worked on, from 1; 0: there are none."""
         self.steps = 0
+        self.conversation: tuple[Turn, ...] = ()
+        """The exchanges of tasks with `history` so far: those before the branch, then its own."""
 
     def next_key(self) -> str:
         """The key of the step that is taken now."""
@@ -114,6 +116,8 @@ class Machine:
         """The values of the act on 0, 1 ... in order; as `all`.
 
         A worker goes on with the next one until it must wait: code without effects needs one worker only.
+        Each item begins with the conversation as it is now; afterwards it has what they all recorded, in
+        their order, whatever ended first.
         """
         parent = current_branch()
         if parent.level >= MAX_NESTED_BRANCHES:
@@ -121,13 +125,18 @@ class Machine:
         base = parent.next_key()
         values: list[Any] = [None] * count
         indexes = iter(range(count))
+        before = parent.conversation
+        recorded: dict[int, tuple[Turn, ...]] = {}
 
         def work() -> None:
             branch = current_branch()
             for index in indexes:
                 branch.item = index + 1
                 branch.steps = 0
+                branch.conversation = before
                 values[index] = act(index)
+                if branch.conversation is not before:
+                    recorded[index] = branch.conversation[len(before) :]
 
         under_way: list[asyncio.Task[Any]] = []
         try:
@@ -143,6 +152,8 @@ class Machine:
             if under_way:
                 _switch(stop(under_way))  # whatever the time: nothing may be left behind
             raise
+        for index in sorted(recorded):
+            parent.conversation += recorded[index]
         return values
 
     def _resume(self, branch: Branch, switch: Callable[..., Any], *arguments: Any) -> Any:

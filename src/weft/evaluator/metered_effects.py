@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from weft.evaluator.budget import MOST, Scope
+from weft.evaluator.budget import MOST, PAID, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.machine import current_branch
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.scope_purse import ScopePurse
 from weft.evaluator.taking_in import taken_in
 from weft.evaluator.values import is_number
 
@@ -18,8 +19,9 @@ T = TypeVar("T")
 class MeteredEffects:
     """Passes on to other effects. A call is counted before it is made, in the branch that makes it.
 
-    Tokens and cost are counted when the answer is there, from `notes.usage` of the result: `tokens` (or
-    `input_tokens` and `output_tokens`) and `cost`.
+    A model call gets the purse of that branch. Of one that does not use it, for its answer was known or
+    scripted, tokens and cost are counted when the answer is there, from `notes.usage` of the result: `tokens`
+    (or `input_tokens` and `output_tokens`) and `cost`.
     """
 
     def __init__(self, effects: Effects) -> None:
@@ -29,7 +31,9 @@ class MeteredEffects:
         self, step: Step, call: ModelCall, purse: Purse = UNLIMITED
     ) -> Coroutine[Any, Any, TaskResult]:
         scope = _counted()
-        return _paid(scope, self._effects.call_model(step, call, purse))
+        spender = call.template or step.key
+        own = ScopePurse(scope, spender)
+        return _paid(scope, spender, own, self._effects.call_model(step, call, own))
 
     def run_script(self, step: Step, run: ScriptRun) -> Coroutine[Any, Any, ScriptOutcome]:
         _counted()
@@ -59,20 +63,22 @@ class MeteredEffects:
 
 
 def _counted() -> Scope:
+    """The scope of the branch that asks, the call counted; raises when a budget is used up already."""
     scope = current_branch().scope
+    scope.check(*PAID)  # what was settled may have been more than was set aside
     scope.spend("calls", 1)
     return scope
 
 
-async def _paid(scope: Scope, answer: Awaitable[TaskResult]) -> TaskResult:
+async def _paid(scope: Scope, spender: str, purse: ScopePurse, answer: Awaitable[TaskResult]) -> TaskResult:
     result = await answer
     usage = result.notes.get("usage")
-    if isinstance(usage, dict):
+    if isinstance(usage, dict) and not purse.is_used:
         tokens = usage.get("tokens")
         if tokens is None:
             tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
-        scope.spend("tokens", _amount(tokens))
-        scope.spend("cost", _amount(usage.get("cost")))
+        scope.pay(spender, {"tokens": _amount(tokens), "cost": _amount(usage.get("cost"))})
+        scope.check(*PAID)
     return result
 
 

@@ -1,5 +1,6 @@
 """What may be spent on a request: asked before it is made, so that a budget is not exceeded but kept."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
@@ -32,6 +33,13 @@ class Purse(Protocol):
         """What may still be spent or set aside."""
         ...
 
+    async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
+        """Wait until enough is left, or as much as there can be once requests under way have ended.
+
+        What is set aside is the worst case: most of it is free again soon. At once where that cannot help.
+        """
+        ...
+
     def reserve(self, tokens: float, cost: float) -> Reservation:
         """Set an amount aside; raises BudgetExceeded, which says who spent what, when it is not left."""
         ...
@@ -48,6 +56,8 @@ class Unlimited:
 
     def left(self) -> Allowance:
         return Allowance()
+
+    async def room(self, is_enough: Callable[[Allowance], bool]) -> None: ...
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
         return _Free()

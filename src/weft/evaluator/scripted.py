@@ -8,6 +8,10 @@ from weft.evaluator.results import TaskFailure
 from weft.limits import MAX_SHOWN_CHARACTERS
 
 
+class NotScripted(TaskFailed):
+    """Nothing is scripted for a request, or no more."""
+
+
 class Scripted:
     """A list, a mapping or a function that requests are answered from."""
 
@@ -22,14 +26,18 @@ class Scripted:
         """Whether nothing is scripted at all."""
         return not callable(self._source) and not self._source
 
-    def next(self, request: Any, name: str | None, text: str) -> Any:
-        """The answer to a request: by name, else by a part of its text; raises TaskFailed without one."""
+    def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
+        """The answer to a request: by name, else by a part of its text, else of the other texts in order.
+
+        Raises NotScripted without one.
+        """
         source = self._source
         if callable(source):
             return source(request)
         if not isinstance(source, Mapping):
             return self._in_order("", source, text)
-        key = name if name in source else next((part for part in source if part in text), None)
+        found_in = ((part for part in source if part in one) for one in (text, *others))
+        key = name if name in source else next((part for parts in found_in for part in parts), None)
         if key is None:
             raise self._missing(text)
         found = source[key]
@@ -42,6 +50,6 @@ class Scripted:
         self._given[key] = index + 1
         return answers[index]
 
-    def _missing(self, text: str) -> TaskFailed:
+    def _missing(self, text: str) -> NotScripted:
         shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
-        return TaskFailed(TaskFailure("llm_error", f"no {self._what} is scripted for: {shown}"))
+        return NotScripted(TaskFailure("llm_error", f"no {self._what} is scripted for: {shown}"))

@@ -8,6 +8,7 @@ from weft.evaluator.results import TaskResult
 from weft.language.library import TaskDefinition
 from weft.language.tree import Symbol
 from weft.limits import MAX_JSON_DEPTH
+from weft.secrets.marked import Secret
 
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
 
@@ -32,6 +33,8 @@ def _taken_in(value: Any, levels: int) -> Any:
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, Secret):
+        return value.reveal()
     raise ValueError(f"a Python {type(value).__name__} is no JSON")
 
 

@@ -12,8 +12,8 @@ from weft.executor_settings import HttpSettings
 from weft.executors.http_inputs import HttpInputs, read_http_inputs
 from weft.executors.inputs import schema_of
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.executors.threads import run_blocking
 from weft.tasks.record import ExecutorType, JsonObject
+from weft.threads import run_blocking
 
 if TYPE_CHECKING:
     from weft.executors.http_connection import Resolve

@@ -5,6 +5,8 @@ import contextlib
 import os
 from typing import IO
 
+from weft.secrets.registry import redact
+
 READ_BYTES = 64 * 1024
 """As much as a pipe holds on Linux."""
 
@@ -39,12 +41,13 @@ class OutputPipe:
         text = self.kept.decode("utf-8", "replace")
         if not self.is_cut:
             return text
-        return f"{text}\n[cut: {self.total - len(self.kept)} of {self.total} bytes left out]"
+        # Redacted here: nobody further on knows half of a secret when it is followed by a note.
+        return f"{redact(text)}\n[cut: {self.total - len(self.kept)} of {self.total} bytes left out]"
 
     @property
     def last_text(self) -> str:
         """The last few lines."""
-        return self.tail.decode("utf-8", "replace").strip()
+        return redact(self.tail.decode("utf-8", "replace").strip())
 
     def close(self) -> None:
         """Read what is there already, and let go of the pipe."""

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from weft.executors.inputs import Inputs, read_inputs, schema_of
 from weft.executors.protocol import Work
-from weft.executors.threads import run_blocking
 from weft.tasks.record import ExecutorType, JsonObject
+from weft.threads import run_blocking
 
 Part = Literal["cpu", "memory", "disk", "platform"]
 

@@ -66,6 +66,8 @@ class PayloadMetadata(Struct, frozen=True, omit_defaults=True, rename="camel"):
     temperature: float | None = None
     max_tokens: int | None = None
     resource_usage: ResourceMetrics | None = None
+    template: str | None = None
+    """Which template asks, if one does. Not for providers: for scripted answers, recordings and telemetry."""
 
 
 class HandlerPayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

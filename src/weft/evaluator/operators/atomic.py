@@ -6,6 +6,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Files, ModelCall, Repair
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
+from weft.evaluator.operators.conversation import record, seen
 from weft.evaluator.operators.steps import ask, completed
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
@@ -75,12 +76,21 @@ class AtomicTask(TaskCode):
             files=None if files is None else Files(files.source, tuple(path or "" for path in paths), query),
             tools=node.tools,
             history=node.history,
+            conversation=seen(node.history),
             timeout_seconds=node.timeout_seconds,
             reuse=node.reuse,
         )
 
     def answer(self, call: ModelCall) -> TaskResult:
-        """The model's answer in the format that was asked for; it is asked once more when it does not fit."""
+        """The model's answer in the format that was asked for; it is asked once more when it does not fit.
+
+        What the conversation keeps is the prompt and the answer that fits.
+        """
+        result = self._fitting(call)
+        record(self.node.history, call.prompt, result)
+        return result
+
+    def _fitting(self, call: ModelCall) -> TaskResult:
         result = self._ask(call)
         try:
             return self.parsed(result)

@@ -10,6 +10,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
 from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.operators.conversation import take_recorded, with_recorded
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
 from weft.evaluator.results import (
     ResourceExhaustion,
@@ -47,9 +48,12 @@ def run_composite(
     machine = compiler.machine
     machine.meter.count(COMPOSITE_STEPS)
 
+    before = current_branch().conversation
+
     def code() -> TaskResult:
+        current_branch().conversation = before
         with inside(around):
-            return body()
+            return with_recorded(body(), before)
 
     async def perform(step: Step, _: Composite) -> TaskResult:
         async def run() -> TaskResult:
@@ -58,7 +62,7 @@ def run_composite(
         return await machine.effects.around(step, run)
 
     def act() -> TaskResult:
-        return completed(ask(compiler, request, span, perform), span)
+        return take_recorded(completed(ask(compiler, request, span, perform), span))
 
     return act() if timeout_seconds is None else _in_time(machine, timeout_seconds, span, act)
 

@@ -1,0 +1,54 @@
+"""What models do, told on standard error while they do it."""
+
+import re
+
+import click
+
+from weft.cli.text import printable
+from weft.llm.events import ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
+from weft.secrets.streams import RedactedStream
+
+_LINES = re.compile(r"(\n)")
+
+
+class Narrator:
+    """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near."""
+
+    def __init__(self) -> None:
+        self._step: str | None = None
+        """Whose text stands on the line that is not ended."""
+        self._stream = RedactedStream()
+
+    def tell(self, event: ModelEvent) -> None:
+        """Print an event, if it is one to be told."""
+        match event:
+            case TextArrived():
+                self._text(event)
+            case ToolRefused():
+                self._line(f"step {event.step_key}: tool '{event.tool}' was refused: {event.reason}")
+            case ResourceWarned():
+                self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} are used")
+            case RequestRetried():
+                self._line(f"{event.model}: {event.message}; again in {event.delay_seconds:g} s")
+            case _:
+                pass
+
+    def end(self) -> None:
+        """End the line that text was printed on."""
+        if self._step is not None:
+            self._step = None
+            click.echo(_shown(self._stream.end()), err=True)
+
+    def _text(self, event: TextArrived) -> None:
+        if self._step not in (None, event.step_key):
+            self.end()
+        self._step = event.step_key
+        click.echo(_shown(self._stream.feed(event.text)), nl=False, err=True)
+
+    def _line(self, text: str) -> None:
+        self.end()
+        click.echo(printable(text), err=True)
+
+
+def _shown(text: str) -> str:
+    return "".join("\n" if part == "\n" else printable(part) for part in _LINES.split(text))

@@ -1,0 +1,148 @@
+"""What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from weft.errors import RequestError
+from weft.evaluator.tools import ToolFailed, Tools
+from weft.executor_settings import CommandSettings
+from weft.llm.events import OnEvent
+from weft.llm.protocol import Models
+from weft.model_settings import HandlerSettings
+from weft.project_file import ProjectSettings, find_project_file, read_project
+from weft.settings import working_folder
+from weft.task_files import ReadsFiles
+from weft.threads import run_blocking
+
+if TYPE_CHECKING:
+    from weft.llm.local.models import Fetch
+    from weft.tools.roots import Roots
+
+log = logging.getLogger(__name__)
+
+
+class Equipment:
+    """Models, tools, files and settings. What is given is used; the rest is the project's.
+
+    A program without effects pays for none of it: neither `weft.toml` is read nor a library imported.
+    """
+
+    def __init__(
+        self,
+        *,
+        models: Models | None = None,
+        tools: Tools | None = None,
+        files: ReadsFiles | None = None,
+        commands: CommandSettings | None = None,
+        handler: HandlerSettings | None = None,
+        on_event: OnEvent | None = None,
+        say: Callable[[str], None] = log.info,
+        fetch: "Fetch | None" = None,
+    ) -> None:
+        self._given_models, self._given_tools = models, tools
+        self._models = models
+        self._tools = tools
+        self._files = files
+        self._commands = commands
+        self._handler = handler
+        self._on_event = on_event
+        self._say = say
+        """Tells a person which model answers when nobody has chosen one."""
+        self._fetch = fetch
+        """Brings an embedded model that is needed and not here; None: that is an error."""
+        self._project: ProjectSettings | None = None
+
+    @property
+    def commands(self) -> CommandSettings:
+        """What scripts may do."""
+        return self._commands if self._commands is not None else self.project.executors.command
+
+    @property
+    def handler(self) -> HandlerSettings:
+        """What every session is bound by."""
+        return self._handler if self._handler is not None else self.project.models.handler
+
+    @property
+    def project(self) -> ProjectSettings:
+        """What `weft.toml` says."""
+        if self._project is None:
+            self._project = read_project(working_folder())
+        return self._project
+
+    def models(self) -> Models:
+        """The models there are."""
+        if self._models is None:
+            self._models = self._configured()
+        return self._models
+
+    def tools(self) -> Tools:
+        """The tools there are."""
+        if self._tools is None:
+            self._tools = self._toolbox()
+        return self._tools
+
+    def files(self) -> ReadsFiles:
+        """What reads the files of tasks: inside the roots."""
+        if self._files is None:
+            # Imported here: programs that name no files need not pay for it.
+            from weft.tools.roots import Roots
+
+            self._files = RootFiles(Roots(self.project.tools.roots))
+        return self._files
+
+    def _configured(self) -> Models:
+        # Imported here: a program that asks no model need not pay for it.
+        from weft.llm.local.models import EmbeddedModels
+        from weft.llm.models import ConfiguredModels
+
+        settings = self.project.models
+        chosen = os.environ.get("WEFT_MODEL", "").strip()
+        if chosen:
+            settings = structs.replace(settings, default=chosen)
+        return ConfiguredModels(
+            settings,
+            os.environ,
+            EmbeddedModels(fetch=self._fetch),
+            on_event=self._on_event,
+            on_fallback=self._say,
+        )
+
+    def _toolbox(self) -> Tools:
+        # Imported here: most programs call no tools, and all executors come with them.
+        from weft.executor_tools import open_project_tools
+
+        file = find_project_file(working_folder())
+        folder = working_folder() if file is None else file.parent
+        return open_project_tools(self.project.tools, folder, os.environ, self.project.executors)
+
+    async def close(self) -> None:
+        """Let go of servers, connections and models in memory; what is needed again is made again."""
+        models, tools = self._models, self._tools
+        self._models, self._tools = self._given_models, self._given_tools
+        try:
+            if tools is not None:
+                await tools.close()
+        finally:
+            if models is not None:
+                await models.close()
+
+
+class RootFiles:
+    """Reads files inside roots."""
+
+    def __init__(self, roots: "Roots") -> None:
+        self._roots = roots
+
+    async def read(self, path: str) -> str:
+        """The text of a file; of one that is very long the beginning, which says so."""
+        try:
+            found = await run_blocking(lambda: self._roots.read(path), name="weft-read")
+        except RequestError as error:
+            raise ToolFailed(error.message) from error
+        if found.is_binary:
+            raise ToolFailed("it is no text")
+        return f"{found.text}\n[cut here: {found.size} bytes in all]" if found.is_cut else found.text

@@ -1,0 +1,141 @@
+"""What tools get from executors: `executor:NAME`, and the program that `system:run_script` runs."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.errors import text_of
+from weft.evaluator.effects import ScriptOutcome, ScriptRun
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskFailure
+from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
+from weft.executor_settings import CommandSettings, ExecutorSettings
+from weft.executors.built_in import default_registry
+from weft.executors.command import Command
+from weft.executors.performing import perform
+from weft.executors.protocol import ExecutionFailed, Executor, Work
+from weft.executors.registry import ExecutorRegistry, UnknownExecutor
+from weft.executors.watchdog import watchdog
+from weft.ids import new_task_id
+from weft.model_settings import ToolsSettings
+from weft.tasks.record import JsonObject, Status, Task
+from weft.tools.system_scripts import RunScript
+from weft.tools.toolbox import Toolbox, open_toolbox
+
+PREFIX = "executor:"
+
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""How much of a program's stdout, and of stderr, is kept for a model."""
+
+
+class ExecutorTool:
+    """An executor that is called as a tool: its inputs are the arguments, its result is what it gives."""
+
+    has_effects = True
+    """Nobody can tell; so its results are not reused."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.definition = ToolDefinition(
+            name=f"{PREFIX}{executor.id}",
+            description=executor.summary or f"Runs the executor {executor.id}.",
+            input_schema=executor.input_schema or {"type": "object"},
+        )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """The result of one attempt."""
+        try:
+            return await perform(self._executor, _work(context.template or self._executor.id, arguments))
+        except ExecutionFailed as error:
+            raise ToolFailed(error.message) from error
+        except (Exception, SystemExit) as error:
+            raise ToolFailed(text_of(error)) from error
+
+
+class MissingExecutor:
+    """An executor that `[tools] executors` names and that is not there: who asks for it is told."""
+
+    has_effects = True
+
+    def __init__(self, executor_id: str, reason: str) -> None:
+        self.error = reason
+        self.definition = ToolDefinition(
+            name=f"{PREFIX}{executor_id}", description=reason, input_schema={"type": "object"}
+        )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        raise ToolFailed(self.error)
+
+
+def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterator[tuple[Tool, str]]:
+    """The executors of those names as tools, each with where it is from."""
+    for name in names:
+        try:
+            executor = registry.get(name)
+        except UnknownExecutor as error:
+            yield MissingExecutor(name, error.message), "[tools] executors"
+        else:
+            yield ExecutorTool(executor), "executor"
+
+
+def script_runner(settings: CommandSettings, folder: Path) -> RunScript:
+    """Runs programs in a folder as the `command` executor does, under its settings."""
+    command = Command(settings)
+
+    async def run_script(run: ScriptRun) -> ScriptOutcome:
+        inputs: JsonObject = {
+            "argv": list(run.argv),
+            "stdin": run.stdin,
+            "cwd": str(folder),
+            "env": run.environment,
+            "check": False,
+            "max_output_bytes": MAX_OUTPUT_BYTES,
+        }
+        if run.timeout_seconds is not None:
+            inputs["timeout_seconds"] = run.timeout_seconds
+        try:
+            result = await command.execute(_work(run.template or "script", inputs))
+        except ExecutionFailed as error:
+            if "exit_code" not in error.details:
+                raise TaskFailed(TaskFailure("configuration_error", error.message)) from error
+            result = error.details
+        code = result["exit_code"]
+        return ScriptOutcome(
+            result["stdout"], result["stderr"], -1 if code is None else code, is_timed_out=code is None
+        )
+
+    return run_script
+
+
+def open_project_tools(
+    settings: ToolsSettings,
+    folder: Path,
+    environment: Mapping[str, str],
+    executors: ExecutorSettings | None = None,
+) -> Toolbox:
+    """All the tools of a project, with its executors and programs."""
+    executors = executors or ExecutorSettings()
+    registry = default_registry(executors) if settings.executors else ExecutorRegistry()
+    return open_toolbox(
+        settings,
+        folder,
+        environment,
+        run_script=script_runner(executors.command, folder / settings.roots[0]),
+        extra=executor_tools(settings.executors, registry),
+        guard=watchdog,
+    )
+
+
+def _work(name: str, inputs: JsonObject) -> Work:
+    """An attempt at a task that is stored nowhere."""
+    return Work(
+        task=Task(id=new_task_id(), name=name, status=Status.IN_PROGRESS, inputs=inputs),
+        attempt=1,
+        inputs=inputs,
+        dependencies={},
+        report=_unreported,
+    )
+
+
+async def _unreported(fraction: float) -> None:
+    """Progress that nobody looks at."""

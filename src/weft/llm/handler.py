@@ -1,0 +1,300 @@
+"""The handler: talks to a model for one task, turn by turn, until there is an answer.
+
+The engine decides, not the model: only the tools that the template lists are ever looked for or called, and
+what a model says is data, neither evaluated nor searched for placeholders.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from weft.clock import Clock, SystemClock
+from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.tools import ToolContext, Tools, ToolUse
+from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.data_context import DataContext
+from weft.llm.errors import ContextTooLong, ModelError
+from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded
+from weft.llm.journal import TurnJournal, Unkept
+from weft.llm.outlay import priced, set_aside
+from weft.llm.payload import ModelReply, ToolMessage, Usage
+from weft.llm.protocol import Model, OnText
+from weft.llm.request_spans import request, tool_span
+from weft.llm.session import Session
+from weft.llm.toolset import Toolset, find_tools
+from weft.model_settings import HandlerSettings
+from weft.secrets.registry import redact as redact_secrets
+
+MAX_TOOL_USES = 32
+"""How many tools a model may call in one turn; what it asks for beyond is refused."""
+
+MAX_REFUSALS_KEPT = 50
+"""How many refusals the notes of a result hold."""
+
+
+def _ignored(_: object) -> None: ...
+
+
+class Handler:
+    """Performs model calls with one model. One object serves many tasks at the same time."""
+
+    def __init__(
+        self,
+        model: Model,
+        tools: Tools | None = None,
+        settings: HandlerSettings | None = None,
+        journal: TurnJournal | None = None,
+        on_event: OnEvent = _ignored,
+        clock: Clock | None = None,
+        *,
+        is_streaming: bool = False,
+        redact: Callable[[str], str] = redact_secrets,
+    ) -> None:
+        self.model = model
+        self.tools = tools
+        self.settings = settings or HandlerSettings()
+        self.journal: TurnJournal = journal or Unkept()
+        self.on_event = on_event
+        self.clock = clock or SystemClock()
+        self.is_streaming = is_streaming
+        """Whether text is asked for as it arrives, and told as TextArrived."""
+        self.redact = redact
+
+    async def run(
+        self,
+        step: Step,
+        call: ModelCall,
+        purse: Purse = UNLIMITED,
+        context: DataContext | None = None,
+        tool_context: ToolContext | None = None,
+    ) -> TaskResult:
+        """The model's answer, unparsed. Raises TaskFailed with what there is of an answer.
+
+        `context` is what was found for the task; `tool_context` says how tools reach a person and memory.
+        """
+        work = _Work(self, step, call, purse, context, tool_context or ToolContext())
+        seconds = min(
+            (one for one in (call.timeout_seconds, self.settings.timeout_seconds) if one is not None),
+            default=None,
+        )
+        try:
+            async with asyncio.timeout(seconds) as timer:
+                return await work.answer()
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            message = f"the task took longer than {seconds:g} seconds"
+            raise work.failed(TaskFailure("execution_timeout", message)) from None
+
+
+class _Work:
+    """One task under way."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        step: Step,
+        call: ModelCall,
+        purse: Purse,
+        context: DataContext | None,
+        tool_context: ToolContext,
+    ) -> None:
+        self._handler = handler
+        self._step = step
+        self._call = call
+        self._purse = purse
+        self._context = context
+        self._tool_context = tool_context
+        self._keys: Iterator[int] = count(1)
+        self._session: Session | None = None
+        self._arriving: list[str] = []
+        """The pieces of the answer that is under way."""
+        self._usage = Usage(cost=0.0)
+        self._turns = 0
+        self._called: list[str] = []
+        self._refusals: list[dict[str, str]] = []
+
+    async def answer(self) -> TaskResult:
+        """Turn after turn until the model asks for no more tools."""
+        handler, call = self._handler, self._call
+        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
+        if call.tools and not handler.model.features.has_tools:
+            message = f"the task lists tools, and '{handler.model.id}' cannot call any"
+            raise TaskFailed(TaskFailure("configuration_error", message))
+        session = self._session = Session(
+            self._step.key,
+            call,
+            handler.model,
+            handler.settings,
+            clock=handler.clock,
+            on_event=handler.on_event,
+            tools=tools.definitions,
+            context=self._context,
+        )
+        reply = await self._turn(session)
+        while reply.tool_uses:
+            session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
+            reply = await self._turn(session)
+        return self._result(session, reply)
+
+    async def _turn(self, session: Session) -> ModelReply:
+        """The answer to the next payload: set aside, asked, counted."""
+        model = self._handler.model
+        tokens = session.begin_turn()
+        try:
+            outlay = await set_aside(model, self._purse, tokens)
+        except BudgetExceeded as error:
+            raise _with_content(error, session.content) from None
+        payload = session.construct_payload(outlay.max_tokens)
+        self._arriving.clear()
+        try:
+            reply = await self._handler.journal.reply(
+                self._key(), payload, lambda: request(model, payload, self._on_text())
+            )
+        except ModelError as error:
+            outlay.break_off(model, error.partial_text)
+            raise self._model_failed(session, error) from error
+        except BaseException:
+            outlay.break_off(model, "".join(self._arriving))
+            raise
+        usage = priced(model, reply.usage)
+        outlay.settle(usage)
+        self._count(usage)
+        session.add(reply)
+        self._arriving.clear()
+        self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
+        return reply
+
+    async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
+        """What the tools give, in the order of asking; they run at the same time."""
+        messages = [self._used(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(message) for message in messages]
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None  # of the journal: a tool's own are messages
+        return [task.result() for task in tasks]
+
+    async def _used(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
+        tool = tools.find(use.name)
+        if tool is None:
+            return self._refused(tools, use, "the task does not list it")
+        if index >= MAX_TOOL_USES:
+            return self._refused(tools, use, f"more than {MAX_TOOL_USES} calls in one turn")
+        context = msgspec.structs.replace(
+            self._tool_context, step_key=key, template=self._call.template or self._tool_context.template
+        )
+        name = tool.definition.name
+        self._called.append(name)
+
+        async def call() -> ToolMessage:
+            with tool_span(name, use) as called:
+                message = await tools.call(tool, use, context)
+                if message.is_error:
+                    called.set({"error.type": "tool_execution_error"})
+                return message
+
+        message = await self._handler.journal.tool_message(key, use, call)
+        self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
+        return message
+
+    def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
+        name = use.name[:MAX_SHOWN_CHARACTERS]
+        self._handler.on_event(ToolRefused(self._step.key, name, reason))
+        if len(self._refusals) < MAX_REFUSALS_KEPT:
+            self._refusals.append({"tool": name, "reason": reason})
+        allowed = ", ".join(definition.name for definition in tools.definitions)
+        return tools.error(use, f"'{name}' was not called: {reason}. Allowed: {allowed or 'no tool'}.")
+
+    def _result(self, session: Session, reply: ModelReply) -> TaskResult:
+        notes = self._notes(session)
+        if reply.finish_reason == "filtered":
+            message = f"a filter of '{self._handler.model.id}' has stopped the answer"
+            raise self.failed(TaskFailure("llm_error", message, content=reply.text or None))
+        if reply.finish_reason == "length":
+            if session.schema is not None:
+                raise session.output_exhausted(reply)
+            notes["truncated"] = True
+        return TaskResult(reply.text, "COMPLETE", notes=notes)
+
+    def failed(self, error: TaskFailure) -> TaskFailed:
+        """The failure with what there is of an answer, and what was spent on it."""
+        session = self._session
+        if session is None:
+            return TaskFailed(error)
+        content = error.content or "".join(self._arriving) or session.content or None
+        notes = {**self._notes(session), **(error.notes or {})}
+        return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
+
+    def _model_failed(self, session: Session, error: ModelError) -> TaskFailed:
+        message = self._handler.redact(error.message)
+        if isinstance(error, ContextTooLong):
+            return session.context_exhausted(message)
+        details: dict[str, Any] = {"is_transient": error.is_transient}
+        if error.retry_after_seconds is not None:
+            details["retry_after_seconds"] = error.retry_after_seconds
+        return self.failed(TaskFailure(error.reason, message, content=error.partial_text, details=details))
+
+    def _notes(self, session: Session) -> dict[str, Any]:
+        model, usage = self._handler.model.id, self._usage
+        metrics = session.metrics
+        spent = {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "tokens": usage.tokens,
+            "cost": usage.cost,
+            "turns": self._turns,
+            "model": model,
+        }
+        notes: dict[str, Any] = {
+            "model": model,
+            "usage": spent,
+            "resourceUsage": msgspec.to_builtins(metrics),
+        }
+        if metrics.turns.last_turn_at is not None:
+            notes["answered_at"] = metrics.turns.last_turn_at.isoformat()
+        if self._called:
+            notes["tools"] = list(self._called)
+        if self._refusals:
+            notes["refusals"] = list(self._refusals)
+        if session.turns_left_out:
+            notes["history_turns_left_out"] = session.turns_left_out
+        return notes
+
+    def _count(self, usage: Usage) -> None:
+        self._turns += 1
+        before = self._usage
+        is_known = before.cost is not None and usage.cost is not None
+        self._usage = Usage(
+            input_tokens=before.input_tokens + usage.input_tokens,
+            output_tokens=before.output_tokens + usage.output_tokens,
+            cost=before.cost + usage.cost if is_known else None,  # type: ignore[operator]  # both are known
+        )
+
+    def _on_text(self) -> OnText | None:
+        if not self._handler.is_streaming:
+            return None
+
+        def arrived(text: str) -> None:
+            self._arriving.append(text)
+            self._handler.on_event(TextArrived(self._step.key, text))
+
+        return arrived
+
+    def _key(self) -> str:
+        return f"{self._step.key}#{next(self._keys)}"
+
+
+def _with_content(error: BudgetExceeded, content: str) -> BudgetExceeded:
+    """The error with what the model has said so far: it is paid for."""
+    if not content:
+        return error
+    told = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)
+    told.scope = error.scope
+    return told

@@ -1,0 +1,25 @@
+"""The texts of the shipped templates.
+
+What helps a small model, each of it measured: a schema for every answer, real names to choose from instead of
+letters, a description beside each name, a few examples, strings that are bounded, and the reason before the
+verdict. What stays the same stands in the system prompt, which comes first and is read once.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+
+PROMPTS = ("evaluate", "pick", "use_tools", "write_function")
+
+_CHOICES = '"CHOICES"'
+
+
+def prompt(name: str, *, choices: Sequence[str] | None = None) -> str:
+    """The XML of a shipped template; `choices` are the names that `pick` may answer with."""
+    if name not in PROMPTS:
+        raise KeyError(f"there is no shipped template '{name}': there are {', '.join(PROMPTS)}")
+    text = resources.files("weft.llm.prompts").joinpath(f"{name}.xml").read_text("utf-8")
+    if choices is None:
+        return text.replace(f'"enum": {_CHOICES}', '"type": "string", "maxLength": 200')
+    # In a CDATA section: nothing in a name can end the element.
+    return text.replace(_CHOICES, json.dumps(list(choices)).replace("]]>", "]] >"))

@@ -1,0 +1,113 @@
+"""The tools of one task: those that its template lists, and no other, whatever a model asks for."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from weft.errors import text_of
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.plain import as_text
+from weft.evaluator.results import TaskFailure
+from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
+from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.payload import ToolMessage
+from weft.llm.tool_names import provider_names
+
+MAX_RESULT_CHARACTERS = 100_000
+"""How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
+
+MAX_PROBLEMS = 5
+"""How many mistakes in its arguments a model is told at once."""
+
+
+class BadArguments(Exception):
+    """Arguments do not fit the schema of a tool; the message says how. Never leaves this room's callers."""
+
+
+class Toolset:
+    """Finds tools once, and calls them by the names that the model was told."""
+
+    def __init__(self, tools: dict[str, Tool], *, redact: Callable[[str], str]) -> None:
+        self._tools = tools
+        self._by_name = {tool.definition.name: tool for tool in tools.values()}
+        self._redact = redact
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told, with names that providers take."""
+        return tuple(
+            msgspec.structs.replace(tool.definition, name=name) for name, tool in self._tools.items()
+        )
+
+    def find(self, name: str) -> Tool | None:
+        """The tool that a model means; None: the template does not list it."""
+        return self._tools.get(name) or self._by_name.get(name)
+
+    async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
+        """What the tool gives, for the model; what goes wrong is told to it and raises nothing."""
+        try:
+            arguments = use.arguments
+            if isinstance(arguments, str):
+                raise BadArguments("the arguments are no JSON object")
+            check_arguments(tool.definition, arguments)
+            text = as_text(await tool.call(arguments, context))
+        except (BadArguments, ToolFailed) as error:
+            return self.error(use, str(error))
+        except (Exception, SystemExit) as error:
+            return self.error(use, f"the tool failed: {text_of(error)}")
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self.error(use, "the tool has cancelled itself")  # nobody else has
+        return ToolMessage(_cut(self._redact(text)), use.id, use.name)
+
+    def error(self, use: ToolUse, message: str) -> ToolMessage:
+        """A message that tells the model what went wrong."""
+        return ToolMessage(_cut(self._redact(message)), use.id, use.name, is_error=True)
+
+
+async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Callable[[str], str]) -> Toolset:
+    """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached."""
+    found: dict[str, Tool] = {}
+    for provider_name, name in provider_names(names).items():
+        try:
+            tool = None if tools is None else await tools.find(name)
+        except ToolFailed as error:
+            message = redact(f"tool '{name}' cannot be used: {error}")
+            raise TaskFailed(TaskFailure("tool_execution_error", message)) from None
+        if tool is None:
+            known = sorted(tools.names()) if tools is not None else []
+            hint = f"; there are {', '.join(known)}" if known else ""
+            message = f"the task lists the tool '{name}', and there is none of that name{hint}"
+            raise TaskFailed(TaskFailure("configuration_error", message))
+        found[provider_name] = tool
+    return Toolset(found, redact=redact)
+
+
+def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:
+    """Raise BadArguments when they do not fit the tool's schema. Nothing is fetched for a `$ref`."""
+    try:
+        validator = jsonschema_rs.validator_for(definition.input_schema, offline=True)
+    except (ValueError, TypeError) as error:
+        raise BadArguments(f"the schema of the tool's arguments cannot be used: {error}") from None
+    problems = []
+    for found in validator.iter_errors(arguments):
+        place = "".join(f"[{part!r}]" for part in found.instance_path)
+        problems.append(f"{place}: {found.message}" if place else found.message)
+        if len(problems) == MAX_PROBLEMS:
+            break
+    if problems:
+        shown = (problem[:MAX_SHOWN_CHARACTERS] for problem in problems)
+        raise BadArguments(f"the arguments do not fit: {'; '.join(shown)}")
+
+
+def _cut(text: str) -> str:
+    """The text as it can be sent: half surrogate pairs replaced, and not too long."""
+    text = text.encode("utf-8", "replace").decode()
+    if len(text) <= MAX_RESULT_CHARACTERS:
+        return text
+    return f"{text[:MAX_RESULT_CHARACTERS]}\n[cut here: {len(text)} characters in all]"

@@ -1,0 +1,36 @@
+"""Values that nobody is to read in a log, an error, a record or an answer."""
+
+from weft.secrets.marked import Secret, secret
+from weft.secrets.references import SecretNotAllowed, SecretSettings, has_references, masked, resolved
+from weft.secrets.registry import (
+    MIN_CHARACTERS,
+    Registry,
+    forget_all,
+    is_any,
+    is_secret_name,
+    redact,
+    redact_json,
+    redact_struct,
+    register,
+    register_environment,
+)
+
+__all__ = [
+    "MIN_CHARACTERS",
+    "Registry",
+    "Secret",
+    "SecretNotAllowed",
+    "SecretSettings",
+    "forget_all",
+    "has_references",
+    "is_any",
+    "is_secret_name",
+    "masked",
+    "redact",
+    "redact_json",
+    "redact_struct",
+    "register",
+    "register_environment",
+    "resolved",
+    "secret",
+]

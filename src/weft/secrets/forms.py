@@ -1,0 +1,96 @@
+"""The forms in which a value can show: as it is, escaped, quoted, encoded."""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+MIN_LINE_CHARACTERS = 16
+"""Lines of a value of several lines are secrets of their own from this length: a key file's, not its `}`."""
+
+_ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
+_PERCENT = re.compile(r"%[0-9A-F]{2}")
+_SHELL_SPECIAL = re.compile(r"([^A-Za-z0-9_./:=@%+,-])")
+
+_DROPPED = (0, 2, 3)
+"""Of base64 text at an offset of 0, 1, 2 bytes: how many characters depend on what comes before as well."""
+
+
+def literal_forms(value: str) -> set[str]:
+    """The value, and every way in which a text of JSON, HTML, a URL, Python or a shell would write it."""
+    forms = {value, *_json_forms(value), *_url_forms(value), *_html_forms(value), *_quoted_forms(value)}
+    for line in value.splitlines():
+        stripped = line.strip()
+        if len(stripped) >= MIN_LINE_CHARACTERS and not stripped.startswith("-----"):
+            forms.add(stripped)
+    return forms
+
+
+def encoded_forms(value: str) -> set[str]:
+    """The value in hexadecimal and base64, without the characters that depend on its neighbours."""
+    raw = value.encode("utf-8", "surrogatepass")
+    return {raw.hex(), raw.hex().upper(), *_base64_forms(raw)}
+
+
+def wrapped_pattern(form: str) -> str:
+    """A pattern for an encoded form that may be broken into lines, also where breaks are written `\\n`.
+
+    One character more at each end, if it belongs to the encoding: it holds a few bits of the value.
+    """
+    broken = r"(?:\s|\\r|\\n)*"
+    return rf"[A-Za-z0-9+/_-]?{broken.join(map(re.escape, form))}[A-Za-z0-9+/_-]?=*"
+
+
+def _json_forms(value: str) -> Iterator[str]:
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield text
+        yield text.replace("/", "\\/")
+        yield json.dumps(text)[1:-1]
+        yield _ESCAPED.sub(lambda found: "\\u" + found[0][2:].upper(), text)
+        for_html = text
+        for character in "<>&'":
+            for_html = for_html.replace(character, f"\\u{ord(character):04x}")
+        yield for_html
+
+
+def _url_forms(value: str) -> Iterator[str]:
+    for text in (
+        quote(value, safe="", errors="replace"),
+        quote(value, errors="replace"),
+        quote_plus(value, errors="replace"),
+        quote(value, safe="/:?#[]@!$&'()*+,;=", errors="replace"),
+    ):
+        yield text
+        yield _PERCENT.sub(lambda found: found[0].lower(), text)
+
+
+def _html_forms(value: str) -> Iterator[str]:
+    yield html.escape(value, quote=False)
+    quoted = html.escape(value)
+    yield quoted
+    yield quoted.replace("&#x27;", "&#39;")
+    yield quoted.replace("&#x27;", "&apos;")
+    yield quoted.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+
+
+def _quoted_forms(value: str) -> Iterator[str]:
+    yield repr(value)[1:-1]
+    yield ascii(value)[1:-1]
+    yield repr(value.encode("utf-8", "surrogatepass"))[2:-1]
+    yield value.replace("'", "'\"'\"'")
+    yield value.replace("'", "'\\''")
+    yield value.replace("'", "\\'")
+    yield value.replace('"', '\\"')
+    yield _SHELL_SPECIAL.sub(r"\\\1", value)
+
+
+def _base64_forms(raw: bytes) -> Iterator[str]:
+    for offset, dropped in enumerate(_DROPPED):
+        encoded = base64.b64encode(bytes(offset) + raw).decode("ascii")
+        certain = encoded[dropped : (offset + len(raw)) * 8 // 6]
+        yield certain
+        yield certain.replace("+", "-").replace("/", "_")
+        yield quote(certain, safe="")
+        yield certain.replace("/", "\\/")

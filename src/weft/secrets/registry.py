@@ -1,0 +1,239 @@
+"""Which values are secret, and texts without them."""
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from weft.errors import show_messages_through
+
+MIN_CHARACTERS = 6
+"""Shorter values are no secrets: they would be found everywhere, and cannot be kept anyway."""
+
+MIN_CUT_CHARACTERS = 8
+"""How much of a secret at the very end or beginning of a text is taken for a secret that was cut."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|ACCESS_KEY)$", re.IGNORECASE)
+_UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9_.:-]")
+_MARK = "[secret]"
+
+
+class _Form(msgspec.Struct, frozen=True):
+    text: str
+    mark: str
+    is_encoded: bool
+
+    def replaced(self, text: str) -> str:
+        if self.is_encoded:
+            from weft.secrets.forms import wrapped_pattern
+
+            return re.sub(wrapped_pattern(self.text), lambda _: self.mark, text)
+        return text.replace(self.text, self.mark)
+
+
+class Registry:
+    """The secret values of a process. Registering is rare; reading takes no lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {}
+        self._forms: tuple[_Form, ...] = ()
+        """The longest first, so that a secret which contains another one is replaced as a whole."""
+        self._by_first: dict[str, list[str]] = {}
+        """The forms by their first character."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to hide."""
+        return bool(self._forms)
+
+    def register(self, value: str, name: str) -> bool:
+        """Keep the value secret from now on; False when it is too short for that."""
+        value = value.strip()
+        if len(value) < MIN_CHARACTERS or value in _MARK:
+            return False
+        with self._lock:
+            if value not in self._names:
+                self._names = {**self._names, value: name}
+                forms = _forms(self._names)
+                by_first: dict[str, list[str]] = {}
+                for form in forms:
+                    by_first.setdefault(form.text[0], []).append(form.text)
+                self._by_first, self._forms = by_first, forms
+        return True
+
+    def forget_all(self) -> None:
+        """Keep nothing secret any more."""
+        with self._lock:
+            self._names, self._by_first, self._forms = {}, {}, ()
+
+    def redact(self, text: str) -> str:
+        """The text with `[secret NAME]` in the place of every secret."""
+        forms = self._forms
+        if not forms:
+            return text
+        for form in forms:
+            if form.text in text:
+                text = form.replaced(text)
+        text = self._without_broken(text, forms)
+        return self._without_cut(text)
+
+    def unfinished(self, text: str) -> int:
+        """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+        forms = self._forms
+        if not forms:
+            return len(text)
+        for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
+            candidates = self._by_first.get(text[start])
+            if candidates and any(form.startswith(text[start:]) for form in candidates):
+                return start
+        return len(text)
+
+    def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
+        """The value with every text in it, keys too, and every number that is a secret, redacted."""
+        if not self._forms or value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        try:
+            # Most values hold none, and to know that of one text is quicker than to walk through the value.
+            text = msgspec.json.encode(value).decode()
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return self._walked(value, with_numbers)
+        return value if self.redact(text) == text else self._walked(value, with_numbers)
+
+    def _walked(self, value: Any, with_numbers: bool) -> Any:
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {
+                self._walked(key, with_numbers): self._walked(part, with_numbers)
+                for key, part in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._walked(part, with_numbers) for part in value]
+        if with_numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            return self._number(value)
+        return value
+
+    def _number(self, value: float) -> Any:
+        try:
+            text = str(value)
+        except ValueError:  # thousands of digits: nobody can print it
+            return value
+        shown = self.redact(text)
+        return value if shown == text else shown
+
+    def _without_broken(self, text: str, forms: tuple[_Form, ...]) -> str:
+        """The text without encoded secrets that are broken into lines."""
+        if "\n" not in text and "\\n" not in text:
+            return text
+        flat = text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
+        for form in forms:
+            if form.is_encoded and form.text in flat:
+                text = form.replaced(text)
+        return text
+
+    def _without_cut(self, text: str) -> str:
+        """The text without the part of a secret that is left where somebody cut it."""
+        for value, name in self._names.items():
+            least = max(MIN_CUT_CHARACTERS, len(value) // 4)
+            tail = text[-len(value) + 1 :]
+            start = tail.rfind(value[:least]) if least < len(value) else -1
+            if start >= 0 and value.startswith(tail[start:]):
+                text = text[: len(text) - len(tail) + start] + _mark(name)
+            head = text[: len(value) - 1]
+            end = head.find(value[-least:]) if least < len(value) else -1
+            if end >= 0 and value.endswith(head[: end + least]):
+                text = _mark(name) + text[end + least :]
+        return text
+
+
+def _forms(names: Mapping[str, str]) -> tuple[_Form, ...]:
+    # Imported here: most commands have no secret, and need none of the encodings.
+    from weft.secrets.forms import encoded_forms, literal_forms
+
+    marks = {value: _mark(name) for value, name in names.items()}
+    # A mark that holds a secret would tell it, or be redacted itself.
+    marks = {value: _MARK if any(one in mark for one in names) else mark for value, mark in marks.items()}
+    found: dict[str, _Form] = {}
+    for value, mark in marks.items():
+        for form in literal_forms(value):
+            found.setdefault(form, _Form(form, mark, is_encoded=False))
+        for form in encoded_forms(value):
+            found.setdefault(form, _Form(form, mark, is_encoded=True))
+    return tuple(sorted(found.values(), key=lambda form: (-len(form.text), form.text)))
+
+
+def _mark(name: str) -> str:
+    return f"[secret {_UNSAFE_IN_NAMES.sub('_', name)}]"
+
+
+_REGISTRY = Registry()
+
+
+def register(value: str, name: str) -> bool:
+    """Keep the value secret in this process from now on; False when it is too short for that.
+
+    Log records, whoever makes them, and the messages of weft's errors are redacted from now on, too.
+    """
+    from weft.secrets.logs import redact_logs  # imported here for the same reason
+
+    is_kept = _REGISTRY.register(value, name)
+    if is_kept:
+        redact_logs(redact)
+        show_messages_through(redact)
+    return is_kept
+
+
+def forget_all() -> None:
+    """Keep nothing secret any more: for tests, so that none has the secrets of another."""
+    _REGISTRY.forget_all()
+
+
+def register_environment(environment: Mapping[str, str]) -> None:
+    """Keep the values of all variables secret that are named like keys, tokens and passwords."""
+    for name, value in environment.items():
+        if is_secret_name(name):
+            register(value, name)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable is named like a key, a token or a password."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_any() -> bool:
+    """Whether this process has something to hide."""
+    return _REGISTRY.is_any
+
+
+def redact(text: str) -> str:
+    """The text with `[secret NAME]` in the place of every secret, raw, quoted or encoded."""
+    return _REGISTRY.redact(text)
+
+
+def unfinished(text: str) -> int:
+    """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+    return _REGISTRY.unfinished(text)
+
+
+def redact_json(value: Any) -> Any:
+    """The JSON value with every text in it redacted; the value itself when there is nothing to hide."""
+    return _REGISTRY.redact_json(value)
+
+
+def redact_struct(value: T) -> T:
+    """The struct with every text in it redacted, its numbers kept: a count of tokens is no secret.
+
+    The struct itself when there is nothing to hide.
+    """
+    if not _REGISTRY.is_any:
+        return value
+    plain = msgspec.to_builtins(value)
+    shown = _REGISTRY.redact_json(plain, with_numbers=False)
+    return value if shown is plain else msgspec.convert(shown, type(value))

@@ -1,0 +1,91 @@
+"""The files that a task asks for with `file_paths`: read inside the roots; what is missing is a warning."""
+
+import shlex
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from weft.evaluator.effects import Files, ScriptOutcome, ScriptRun, Step
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskFailure
+from weft.evaluator.tools import ToolFailed
+from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.data_context import DataContext, MatchItem, file_item
+
+MAX_FILES = 1_000
+"""Most files of one task: a command that lists a whole disk is a mistake."""
+
+RunScript = Callable[[Step, ScriptRun], Awaitable[ScriptOutcome]]
+
+
+class ReadsFiles(Protocol):
+    """Reads files that may be read."""
+
+    async def read(self, path: str) -> str:
+        """The text of a file. Raises ToolFailed when it is not there, is no text, or may not be read."""
+        ...
+
+
+class TaskFiles(Struct, frozen=True):
+    """What was read for a task, and what could not be."""
+
+    items: tuple[MatchItem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def context(self, now: datetime) -> DataContext:
+        """The files as the data of a task."""
+        return DataContext(retrieved_at=now, items=self.items)
+
+
+NOTHING = TaskFiles()
+
+
+async def files_of(
+    files: Files | None, step: Step, run: RunScript, reader: Callable[[], ReadsFiles]
+) -> TaskFiles:
+    """The files of a request, in the order in which they are named.
+
+    The run goes on without a file that cannot be read. A command that may not run fails the task.
+    """
+    if files is None:
+        return NOTHING
+    if files.source in ("description", "context_description"):
+        return TaskFiles(
+            warnings=("file_paths by a description need memory, which comes with a later version",)
+        )
+    paths = files.paths
+    warnings: list[str] = []
+    if files.source == "command":
+        paths, warnings = await _listed(files.text or "", step, run)
+    items = []
+    for path in dict.fromkeys(paths):
+        try:
+            items.append(file_item(path, await reader().read(path)))
+        except ToolFailed as error:
+            warnings.append(f"file '{path[:MAX_SHOWN_CHARACTERS]}' is left out: {error}")
+    return TaskFiles(tuple(items), tuple(warnings))
+
+
+async def _listed(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:
+    """The paths that a command prints, one a line; it is run as scripts are, never by a shell."""
+    try:
+        argv = tuple(shlex.split(command))
+    except ValueError as error:
+        raise _refused(f"the command of file_paths cannot be read: {error}") from None
+    if not argv:
+        raise _refused("the command of file_paths is empty")
+    outcome = await run(step, ScriptRun(argv=argv, description="file_paths"))
+    warnings = []
+    if outcome.exit_code != 0:
+        said = outcome.stderr.strip()[:MAX_SHOWN_CHARACTERS]
+        warnings.append(f"the command of file_paths ended with {outcome.exit_code}: {said}")
+    paths = [line for line in outcome.stdout.splitlines() if line.strip()]
+    if len(paths) > MAX_FILES:
+        warnings.append(f"the command of file_paths lists {len(paths)} files; {MAX_FILES} are read")
+    return tuple(paths[:MAX_FILES]), warnings
+
+
+def _refused(message: str) -> TaskFailed:
+    return TaskFailed(TaskFailure("configuration_error", message))

@@ -1,0 +1,172 @@
+"""No path, and no race, leads out of the roots."""
+
+import itertools
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import ended
+from weft.errors import RequestError
+from weft.tools.roots import Roots
+
+CANARY = "canary-7f3a"
+
+UP = [
+    "..",
+    "../",
+    "..//",
+    "./..",
+    ".././",
+    "..\\",
+    "%2e%2e",
+    "%2e%2e/",
+    "..%2f",
+    "..;",
+    "..",
+    "\uff0e\uff0e",
+    "\u2024\u2024",
+    "....//",
+]
+MIDDLES = [
+    "",
+    "sub",
+    "sub/deep",
+    "link-in",
+    "link-out",
+    "link-up",
+    "sub/link-out",
+    "loop",
+    ".",
+    "//",
+    "~",
+    "file://",
+]
+TARGETS = ["outside/secret", "secret", "etc/passwd", "/etc/passwd", "proc/self/environ", "link-out/secret"]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A root with links of every kind, and a secret beside it."""
+    with tempfile.TemporaryDirectory() as made:
+        base = Path(made).resolve()
+        (base / "outside").mkdir()
+        (base / "outside" / "secret").write_text(CANARY)
+        (base / "secret").write_text(CANARY)
+        (base / CANARY).touch()  # what a listing would show
+        (base / "outside" / CANARY).touch()
+        root = base / "root"
+        (root / "sub" / "deep").mkdir(parents=True)
+        (root / "link-in").symlink_to("sub")
+        (root / "link-out").symlink_to("../outside")
+        (root / "link-up").symlink_to("..")
+        (root / "loop").symlink_to(".")
+        (root / "sub" / "link-out").symlink_to(base / "outside")
+        yield root
+
+
+def payloads(root: Path) -> Iterator[str]:
+    """Thousands of paths that try to get out."""
+    for up, count, middle, target in itertools.product(UP, (1, 3, 9), MIDDLES, TARGETS):
+        climb = "/".join([up] * count)
+        yield f"{middle}/{climb}/{target}" if middle else f"{climb}/{target}"
+        yield f"{root}/{middle}/{climb}/{target}"
+    for target in ("outside/secret", "secret"):
+        yield str(root.parent / target)
+        yield f"//{root.parent}/{target}"
+        yield f"/proc/self/cwd/{target}"
+        yield f"/proc/self/root{root.parent}/{target}"
+    rng = random.Random(5)
+    words = [
+        "..",
+        ".",
+        "",
+        "sub",
+        "deep",
+        "link-in",
+        "link-out",
+        "link-up",
+        "loop",
+        "outside",
+        "secret",
+        "root",
+        root.name,
+    ]
+    for _ in range(4000):
+        parts = [rng.choice(words) for _ in range(rng.randint(1, 14))]
+        yield rng.choice(["", "", "/", f"{root}/", f"{root.parent}/"]) + "/".join(parts)
+
+
+def acts_on(roots: Roots) -> list[Callable[[str], str]]:
+    """What can be done with a path, as text."""
+    return [
+        lambda path: roots.read(path).text,
+        lambda path: str(roots.list(path)),
+        lambda path: str(roots.write(path, "owned")),
+    ]
+
+
+def test_no_path_of_thousands_leads_out(folder: Path) -> None:
+    roots = Roots([folder])
+    tried = refused = 0
+    for path in payloads(folder):
+        tried += 1
+        for act in acts_on(roots):
+            try:
+                found = act(path)
+            except RequestError:
+                refused += 1
+                continue
+            assert CANARY not in found, path
+    assert tried > 8000
+    assert 0 < refused < 3 * tried  # some lead to something inside: else nothing was tried
+    assert (folder.parent / "secret").read_text() == CANARY
+    assert (folder.parent / "outside" / "secret").read_text() == CANARY
+    assert sorted(path.name for path in folder.parent.iterdir()) == [CANARY, "outside", "root", "secret"]
+    assert sorted(path.name for path in (folder.parent / "outside").iterdir()) == [CANARY, "secret"]
+
+
+SWAPPER = """
+import ctypes, os, sys
+root, outside = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+os.symlink(outside, os.path.join(root, "b"))
+print("ready", flush=True)
+a, b = (os.path.join(root, name).encode() for name in "ab")
+while True:
+    libc.renameat2(-100, a, -100, b, 2)  # RENAME_EXCHANGE: there is always one, folder or link
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="swapping in one step is Linux's")
+def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_out(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "secret").write_text("inside")
+    outside.mkdir()
+    (outside / "secret").write_text(CANARY)
+    roots = Roots([root])
+    seen: dict[str, int] = {"inside": 0, "refused": 0}
+    swapper = subprocess.Popen(
+        [sys.executable, "-c", SWAPPER, root, outside], stdout=subprocess.PIPE, start_new_session=True
+    )
+    with ended(swapper):
+        assert swapper.stdout is not None
+        assert swapper.stdout.readline() == b"ready\n"
+        for _ in range(100_000):
+            for act, path in zip(acts_on(roots), ("a/secret", "a", "a/made"), strict=True):
+                try:
+                    found = act(path)
+                except RequestError:
+                    seen["refused"] += 1
+                else:
+                    assert CANARY not in found
+                    seen["inside"] += 1
+            if min(seen.values()) > 1500:
+                break
+    assert min(seen.values()) > 0, "the swapper never met us: nothing was tested"
+    assert [path.name for path in outside.iterdir()] == ["secret"]

@@ -1,0 +1,198 @@
+"""What a turn may cost is set aside before it is made."""
+
+import asyncio
+from math import inf
+from typing import Any
+
+import pytest
+
+from tests.model_calls import a_call, a_step
+from weft.evaluator.budget import Scope
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.scope_purse import ScopePurse
+from weft.llm.errors import ModelError
+from weft.llm.handler import Handler
+from weft.llm.payload import ModelReply, Usage
+from weft.llm.protocol import Features
+from weft.llm.scripted import ScriptedModel, tool_use
+
+PROMPT = "x" * 384
+"""100 tokens, as a scripted model counts."""
+
+
+class Unpriced(ScriptedModel):
+    def price(self, usage: Usage) -> float | None:
+        return None
+
+
+async def run(model: ScriptedModel, scope: Scope) -> Any:
+    call = a_call(PROMPT)
+    return await Handler(model).run(a_step(call), call, ScopePurse(scope, "spender"))
+
+
+def a_model(*answers: Any, **given: Any) -> ScriptedModel:
+    given.setdefault("features", Features(context_window=100_000, max_output_tokens=1000))
+    return ScriptedModel(list(answers) or ["ok"], **given)
+
+
+async def test_without_a_budget_the_answer_is_not_cut() -> None:
+    model, scope = a_model(), Scope({})
+
+    await run(model, scope)
+
+    assert model.payloads[0].metadata.max_tokens is None
+    assert scope.used["tokens"] == 101
+    assert scope.reserved["tokens"] == 0
+
+
+@pytest.mark.parametrize(("budget", "most"), [(5000, 1000), (600, 500), (116, 16)])
+async def test_with_a_budget_of_tokens_the_answer_is_made_to_fit(budget: int, most: int) -> None:
+    model = a_model()
+
+    await run(model, Scope({"tokens": budget}))
+
+    assert model.payloads[0].metadata.max_tokens == most
+
+
+async def test_with_next_to_nothing_left_no_request_is_made() -> None:
+    model, scope = a_model(), Scope({"tokens": 115})
+
+    with pytest.raises(BudgetExceeded, match="does not fit the budget"):
+        await run(model, scope)
+
+    assert model.payloads == []
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (0, 0)
+
+
+async def test_with_a_budget_of_money_the_answer_is_made_to_fit() -> None:
+    model = a_model(input_price=1e6, output_price=2e6)  # a dollar a token of input, two of output
+
+    await run(model, Scope({"cost": 200}))
+    assert model.payloads[0].metadata.max_tokens == 50
+
+    with pytest.raises(BudgetExceeded):
+        await run(model, Scope({"cost": 131}))
+    assert len(model.payloads) == 1
+
+
+async def test_a_budget_of_money_needs_a_price() -> None:
+    model = Unpriced(["ok"])
+
+    with pytest.raises(TaskFailed, match=r'input_price .* \[models.settings."test:scripted"\]') as caught:
+        await run(model, Scope({"cost": 1}))
+
+    assert caught.value.error.reason == "configuration_error"  # type: ignore[union-attr]
+    assert model.payloads == []
+
+
+async def test_a_model_without_a_price_may_be_used_without_a_budget_of_money() -> None:
+    result = await run(Unpriced([ModelReply(text="ok", model="m", usage=Usage(input_tokens=4))]), Scope({}))
+
+    assert (result.notes["usage"]["tokens"], result.notes["usage"]["cost"]) == (4, None)
+
+
+async def test_more_than_was_set_aside_is_counted_and_the_answer_is_not_lost() -> None:
+    usage = Usage(input_tokens=100, output_tokens=900)
+    scope = Scope({"tokens": 500})
+
+    result = await run(a_model(ModelReply(text="long", model="m", usage=usage)), scope)
+
+    assert result.content == "long"
+    assert scope.used["tokens"] == 1000
+    with pytest.raises(BudgetExceeded, match=r"spender \(1000\)"):
+        await run(a_model(), scope)
+
+
+@pytest.mark.parametrize(("partial", "used"), [(None, 0), ("abcdef", 103)])
+async def test_of_a_request_that_fails_only_what_arrived_is_counted(partial: str | None, used: int) -> None:
+    scope = Scope({"tokens": 5000})
+
+    with pytest.raises(TaskFailed):
+        await run(a_model(ModelError("connection_error", "cut", partial_text=partial)), scope)
+
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (used, 0)
+
+
+async def test_a_request_that_is_cancelled_frees_what_was_set_aside() -> None:
+    begun = asyncio.Event()
+
+    async def hang(_: float) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    scope = Scope({"tokens": 5000})
+    task = asyncio.ensure_future(run(a_model("late", latency_seconds=1, sleep=hang), scope))
+    await begun.wait()
+    during = scope.reserved["tokens"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (during, scope.reserved["tokens"], scope.left("tokens")) == (1100, 0, 5000)
+
+
+async def test_what_was_said_before_the_budget_was_used_up_is_kept() -> None:
+    said = ModelReply(text="so far", tool_uses=(tool_use("x"),), model="test:scripted")
+
+    with pytest.raises(BudgetExceeded, match="spender") as caught:
+        await run(a_model(*[said] * 9), Scope({"tokens": 400}))
+
+    assert caught.value.error.content == "so far"
+    assert caught.value.scope is not None
+    assert caught.value.problem.code == "tokens-exhausted"
+
+
+async def test_the_window_bounds_what_is_set_aside() -> None:
+    model, scope = a_model(features=Features(context_window=400)), Scope({"tokens": inf, "cost": 1.0})
+
+    await run(model, scope)
+
+    assert model.payloads[0].metadata.max_tokens == 300
+
+
+async def test_concurrent_requests_wait_for_what_others_do_not_use() -> None:
+    model = a_model(*["ok"] * 50, latency_seconds=0.001)
+    scope = Scope({"tokens": 6000})  # 50 take 5,050; five have room at the same time
+
+    results = await asyncio.gather(*(run(model, scope) for _ in range(50)))
+
+    assert [result.content for result in results] == ["ok"] * 50
+    assert 1 < model.most_under_way <= 6
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (5050, 0)
+    assert all(payload.metadata.max_tokens >= 16 for payload in model.payloads)  # type: ignore[operator]
+
+
+async def test_a_request_that_waits_can_be_cancelled_and_the_next_one_gets_its_place() -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    begun: list[int] = []
+    has_begun = asyncio.Event()
+
+    async def hold(_: float) -> None:
+        begun.append(len(begun))
+        has_begun.set()
+        await gates[begun[-1]].wait()
+
+    model = a_model(*["ok"] * 3, latency_seconds=1, sleep=hold)
+    scope = Scope({"tokens": 1200})
+    first, second, third = (asyncio.ensure_future(run(model, scope)) for _ in range(3))
+    await has_begun.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert begun == [0]
+    second.cancel()
+    gates[0].set()
+    await first
+    gates[1].set()
+
+    assert (await third).content == "ok"
+    assert second.cancelled()
+    assert len(model.payloads) == 2
+
+
+async def test_nobody_waits_for_a_budget_that_others_cannot_free() -> None:
+    outer = Scope({})
+    inner = Scope({"tokens": 100}, outer)
+    ScopePurse(outer, "other").reserve(10_000, 0)
+
+    with pytest.raises(BudgetExceeded):
+        await run(a_model(), inner)
