@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -28,7 +29,7 @@ EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 async def asked(
-    server: ModelServer, kind: str, *, is_streamed: bool, on_text: OnText | None = None, **fields: object
+    server: ModelServer, kind: str, *, is_streamed: bool, on_text: OnText | None = None, **fields: Any
 ) -> ModelReply:
     """The answer of the server, which comes within reason."""
     models = served_models(server, **fields)
@@ -41,7 +42,7 @@ async def asked(
 
 
 async def failure(
-    server: ModelServer, kind: str, reaction: Reaction, *, is_streamed: bool, **fields: object
+    server: ModelServer, kind: str, reaction: Reaction, *, is_streamed: bool, **fields: Any
 ) -> ModelError:
     server.always(reaction)
     with pytest.raises(ModelError) as caught:
