@@ -18,6 +18,9 @@ Kind = Literal["internal", "client"]
 CONTENT_VARIABLE = "WEFT_OTEL_CONTENT"
 TRACER_NAME = "weft"
 
+_NAMES_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+"""Whether the API will load a provider by itself when it is asked for one."""
+
 
 class Span(Protocol):
     """A part of the work that has a beginning and an end; used with `with`."""
@@ -77,6 +80,8 @@ def is_content_shown() -> bool:
 
 def _is_collected(api: ModuleType) -> bool:
     """Whether there is a tracer provider: the API without one gives a proxy."""
+    if getattr(api, "_TRACER_PROVIDER", api) is None and not _NAMES_PROVIDER:
+        return False  # what `get_tracer_provider` would look at, too, but it takes microseconds
     find = getattr(api, "get_tracer_provider", None)  # it may just be being imported, in another thread
     return find is not None and type(find()).__name__ != "ProxyTracerProvider"
 
