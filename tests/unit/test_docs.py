@@ -11,9 +11,8 @@ from scripts.generate_docs import cli_page, errors_page
 import weft
 from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
-from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings
+from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
 from weft.settings import load_settings
-from weft.model_settings import ToolsSettings
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
 from weft.tools.mcp_file import read_servers
