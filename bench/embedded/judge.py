@@ -84,7 +84,7 @@ class Judge:
         self._model = model
 
     async def verdict(self, item: Verdict) -> tuple[bool, Any]:
-        said = await self._ask(prompt("evaluate"), {"task": item.task, "output": item.output})
+        said = await self._ask(prompt("evaluate"), {"assignment": item.task, "output": item.output})
         return said["success"] is item.is_success, said
 
     async def pick(self, item: Pick) -> tuple[bool, Any]:
