@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from bench.embedded.judged import (
     FILES,
+    FRESH_VERDICTS,
     FUNCTIONS,
     PICKS,
     TOOL_CHOICES,
@@ -160,6 +161,7 @@ async def run(model: str, wanted: Sequence[str]) -> dict[str, list[Judged]]:
     judged = Judge(models, model)
     sets: dict[str, tuple[Any, Sequence[Any]]] = {
         "verdicts": (judged.verdict, VERDICTS),
+        "fresh-verdicts": (judged.verdict, FRESH_VERDICTS),
         "picks": (judged.pick, PICKS),
         "tools": (judged.tool_choice, TOOL_CHOICES),
         "functions": (judged.function, FUNCTIONS),

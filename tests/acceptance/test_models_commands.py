@@ -7,13 +7,16 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import openai
 import pytest
 
 from tests.command_line import Process, started, weft
-from tests.embedded_model import require
+from tests.embedded_model import ask, require
 from weft.llm.local.catalogue import find_entry
 from weft.llm.local.store import file_of
+from weft.llm.models import ConfiguredModels
+from weft.model_settings import ModelsSettings, ProviderSettings
 
 PERSON = {
     "type": "object",
@@ -197,3 +200,20 @@ def test_others_are_let_in_only_with_a_key(db: str) -> None:
     assert ran.code == 2
     assert "--api-key-env" in ran.err
     assert weft("models", "serve", "--api-key-env", "NOT_SET", db=db).code == 2
+
+
+async def test_weft_itself_can_use_a_served_model_as_a_provider(served: tuple[str, Process]) -> None:
+    url, _ = served
+    settings = ModelsSettings(providers={"home": ProviderSettings(kind="openai", base_url=url)})
+    models = ConfiguredModels(settings, {})
+    model = await models.find("home:smollm2-135m")
+    pieces: list[str] = []
+
+    text = await model.request(ask("Say hello.", max_tokens=8), pieces.append)
+    held = await model.request(ask("A person.", max_tokens=40, output_schema=PERSON))
+    await models.close()
+
+    assert text.text
+    assert "".join(pieces) == text.text
+    assert text.usage.output_tokens > 0
+    assert msgspec.json.decode(held.text).keys() == {"name"}
