@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import openai
@@ -118,18 +119,18 @@ def test_remove_asks_first(db: str, cache: Path) -> None:
 
 def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> None:
     url, _ = served
-    client = openai.OpenAI(base_url=url, api_key="any", max_retries=0)
+    client: Any = openai.OpenAI(base_url=url, api_key="any", max_retries=0)
     name = client.models.list().data[0].id
     assert name == "smollm2-135m"
     hello = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say hello."}]
 
-    whole = client.chat.completions.create(model=name, messages=hello, max_tokens=8)  # type: ignore[arg-type]
+    whole = client.chat.completions.create(model=name, messages=hello, max_tokens=8)
     pieces = client.chat.completions.create(
         model=name,
         messages=hello,
         max_tokens=8,
         stream=True,
-        stream_options={"include_usage": True},  # type: ignore[arg-type]
+        stream_options={"include_usage": True},
     )
     chunks = list(pieces)
 
@@ -144,7 +145,7 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
         model=name,
         messages=[{"role": "user", "content": "A person."}],
         max_tokens=40,
-        response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},  # type: ignore[arg-type]
+        response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
     )
     assert (held.choices[0].message.content or "").startswith('{"name":')
 
@@ -152,17 +153,17 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
         model=name,
         messages=[{"role": "user", "content": "Weather in Rome?"}],
         max_tokens=60,
-        tools=[WEATHER],  # type: ignore[list-item]
+        tools=[WEATHER],
         tool_choice="required",
     )
     assert called.choices[0].finish_reason == "tool_calls"
-    (call,) = called.choices[0].message.tool_calls or ()
+    (call,) = called.choices[0].message.tool_calls
     assert call.type == "function"
     assert call.function.name == "weather"
 
     for wrong in ({"model": "gpt-4"}, {"stop": ["x"]}, {"n": 2}, {"response_format": {"type": "xml"}}):
         with pytest.raises(openai.APIStatusError) as caught:
-            client.chat.completions.create(**{"model": name, "messages": hello, **wrong})  # type: ignore[call-overload]
+            client.chat.completions.create(**{"model": name, "messages": hello, **wrong})
         assert caught.value.status_code in (400, 404)
     with pytest.raises(openai.BadRequestError, match="window"):
         client.chat.completions.create(model=name, messages=[{"role": "user", "content": "word " * 9_000}])
