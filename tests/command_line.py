@@ -34,7 +34,7 @@ def weft(
     *arguments: str | Path,
     db: str,
     stdin: str | bytes = b"",
-    cwd: Path | None = None,
+    cwd: Path | str | None = None,
     **environment: str,
 ) -> Ran:
     """Run `weft` on a store."""
@@ -70,7 +70,7 @@ def _process(
     *,
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
-    cwd: Path | None = None,
+    cwd: Path | str | None = None,
 ) -> Iterator[Process]:
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *map(str, arguments)],

@@ -18,7 +18,7 @@ class Sampler:
     def __init__(self, grammar: str, seed: int) -> None:
         self._random = random.Random(seed)
         self._rules: dict[str, Node] = {}
-        for line in grammar.splitlines():
+        for line in grammar.strip("\n").split("\n"):
             name, _, body = line.partition(" ::= ")
             self._rules[name] = _Parser(body).alternatives()
 

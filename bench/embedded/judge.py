@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from bench.embedded.judged import (
     FILES,
+    FRESH_VERDICTS,
     FUNCTIONS,
     PICKS,
     TOOL_CHOICES,
@@ -84,7 +85,7 @@ class Judge:
         self._model = model
 
     async def verdict(self, item: Verdict) -> tuple[bool, Any]:
-        said = await self._ask(prompt("evaluate"), {"task": item.task, "output": item.output})
+        said = await self._ask(prompt("evaluate"), {"assignment": item.task, "output": item.output})
         return said["success"] is item.is_success, said
 
     async def pick(self, item: Pick) -> tuple[bool, Any]:
@@ -160,6 +161,7 @@ async def run(model: str, wanted: Sequence[str]) -> dict[str, list[Judged]]:
     judged = Judge(models, model)
     sets: dict[str, tuple[Any, Sequence[Any]]] = {
         "verdicts": (judged.verdict, VERDICTS),
+        "fresh-verdicts": (judged.verdict, FRESH_VERDICTS),
         "picks": (judged.pick, PICKS),
         "tools": (judged.tool_choice, TOOL_CHOICES),
         "functions": (judged.function, FUNCTIONS),

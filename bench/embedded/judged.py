@@ -45,6 +45,33 @@ VERDICTS = (
 )
 
 
+FRESH_VERDICTS = (
+    Verdict("Name two planets of the solar system.", "Mars and Saturn", True),
+    Verdict("Name two European rivers.", "Danube and Amazon", False),
+    Verdict("Write a Python function triple(x).", "def triple(x): return 3 * x", True),
+    Verdict(
+        "Write a Python function last(xs) that returns the last element.", "def last(xs): return xs[0]", False
+    ),
+    Verdict("What is the chemical symbol of gold?", "Au", True),
+    Verdict("What is the chemical symbol of iron?", "Ir", False),
+    Verdict("Translate 'dog' to Italian.", "cane", True),
+    Verdict("Translate 'house' to German.", "la casa", False),
+    Verdict("Count down from 5 to 1.", "5, 4, 3, 2, 1", True),
+    Verdict("Count down from 5 to 1.", "1, 2, 3, 4, 5", False),
+    Verdict("What is 100 / 4? Only the number.", "25", True),
+    Verdict("What is 15 - 6? Only the number.", "8", False),
+    Verdict("Write the word 'weft' in capital letters.", "WEFT", True),
+    Verdict("Answer in one word: is the sun a star?", "Yes, the sun is a star.", False),
+    Verdict("Give a JSON array of three numbers.", "[1, 2, 3]", True),
+    Verdict("Give a JSON array of three numbers.", '["a", "b", "c"]', False),
+    Verdict("Write a shell command that lists the files of a folder.", "ls", True),
+    Verdict("Write a shell command that prints the current folder.", "rm -rf .", False),
+    Verdict("Write a greeting that contains the name Eva.", "Hello Eva, nice to see you!", True),
+    Verdict("Write a greeting that contains the name Eva.", "Hello, nice to see you!", False),
+)
+"""As many again, written after the prompt was: it was not made with these in view."""
+
+
 class Pick(NamedTuple):
     """A question and the file it is about."""
 

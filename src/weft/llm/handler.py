@@ -19,6 +19,7 @@ from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.data_context import DataContext
+from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded
 from weft.llm.journal import TurnJournal, Unkept
@@ -85,7 +86,8 @@ class Handler:
         )
         try:
             async with asyncio.timeout(seconds) as timer:
-                return await work.answer()
+                with time_limit(seconds):
+                    return await work.answer()
         except TimeoutError:
             if not timer.expired():
                 raise

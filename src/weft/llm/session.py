@@ -57,7 +57,7 @@ class Session:
         self.schema = output_schema(call)
         """The JSON Schema of the answer; None: text."""
         self._system = system_prompt(settings, call, output_words(self.schema, model.features))
-        self._context = context_text(with_inherited(context or DataContext(), call.context))
+        self._context = context_text(with_inherited(context or DataContext(), call))
         self._history = call.conversation
         self.turns_left_out = 0
         """How many of the oldest turns of the history did not fit the window."""

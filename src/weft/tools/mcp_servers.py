@@ -58,6 +58,7 @@ class McpServer:
         self._patience = patience
         self._connection: Connection | None = None
         self._lock = asyncio.Lock()
+        self._is_closed = False
         self._tools: dict[str, McpTool] = {}
         self._listed_at = 0.0
 
@@ -78,7 +79,8 @@ class McpServer:
             connection.has_new_tools = False
             try:
                 listed = await connection.request(_all_tools)
-            except ConnectionLost as error:
+            except (ConnectionLost, ToolFailed) as error:
+                connection.has_new_tools = True
                 raise ToolFailed(str(error)) from None
             found = [McpTool(self, wire) for wire in listed]
             self._tools = {tool.definition.name: tool for tool in reversed(found)}  # of two the first
@@ -101,7 +103,8 @@ class McpServer:
         raise AssertionError("the last try returns or raises")
 
     async def close(self) -> None:
-        """End the connection, and the server if it is a program."""
+        """End the connection, and the server if it is a program. It is not connected to again."""
+        self._is_closed = True
         async with self._lock:
             if self._connection is not None:
                 await self._connection.close()
@@ -109,6 +112,8 @@ class McpServer:
 
     async def _connected(self) -> Connection:
         async with self._lock:
+            if self._is_closed:
+                raise ToolFailed(f"MCP server '{self.name}': it was closed; look for the tool again")
             if self._connection is not None and not self._connection.is_open:
                 await self._connection.close()
                 self._connection = None
@@ -178,6 +183,7 @@ class McpServers:
         return (await server.tools(name)).get(name)
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all of them. Whoever looks for a tool afterwards has the file read and servers started anew."""
         running = [one for one in (self._servers or {}).values() if isinstance(one, McpServer)]
+        self._servers = None
         await asyncio.gather(*(server.close() for server in running))

@@ -1,19 +1,23 @@
 """Tools of real MCP servers, over pipes and over HTTP."""
 
 import asyncio
+import json
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
 
 from tests.command_line import is_gone
 from tests.mcp_servers import call, served, shop, toolbox_with
-from weft.evaluator.tools import ToolFailed
-from weft.tools import Toolbox
+from weft.evaluator.tools import ToolContext, ToolFailed
+from weft.model_settings import ToolsSettings
+from weft.tools import Toolbox, open_toolbox
 
 
 @pytest.fixture
@@ -126,7 +130,23 @@ async def test_one_task_may_connect_and_another_close(tmp_path: Path) -> None:
         assert found is not None
         await asyncio.create_task(toolbox.close())
 
+        with pytest.raises(ToolFailed, match="it was closed"):
+            await found.call({"a": 1, "b": 1}, ToolContext())
         assert await call(toolbox, "add", a=1, b=1) == {"result": 2}  # connected again
+
+
+def test_a_toolbox_that_was_closed_can_be_used_in_another_event_loop(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"shop": shop()}}))
+    toolbox = open_toolbox(ToolsSettings(), tmp_path, os.environ)
+
+    async def used() -> Any:
+        try:
+            return await asyncio.gather(*(call(toolbox, "add", a=1, b=number) for number in range(3)))
+        finally:
+            await toolbox.close()
+
+    for _ in range(2):
+        assert asyncio.run(used()) == [{"result": 1}, {"result": 2}, {"result": 3}]
 
 
 async def test_who_is_cancelled_lets_go_and_the_connection_stays(toolbox: Toolbox) -> None:

@@ -11,7 +11,7 @@ from importlib import resources
 
 PROMPTS = ("evaluate", "pick", "use_tools", "write_function")
 
-_CHOICES = '"CHOICES"'
+_ANY_NAME = '"choice": {"type": "string", "maxLength": 200}'
 
 
 def prompt(name: str, *, choices: Sequence[str] | None = None) -> str:
@@ -20,6 +20,7 @@ def prompt(name: str, *, choices: Sequence[str] | None = None) -> str:
         raise KeyError(f"there is no shipped template '{name}': there are {', '.join(PROMPTS)}")
     text = resources.files("weft.llm.prompts").joinpath(f"{name}.xml").read_text("utf-8")
     if choices is None:
-        return text.replace(f'"enum": {_CHOICES}', '"type": "string", "maxLength": 200')
-    # In a CDATA section: nothing in a name can end the element.
-    return text.replace(_CHOICES, json.dumps(list(choices)).replace("]]>", "]] >"))
+        return text
+    # Inside a CDATA section, which a name could end; JSON can write the same name without.
+    names = json.dumps(list(choices)).replace(">", "\\u003e")
+    return text.replace(_ANY_NAME, f'"choice": {{"enum": {names}}}')

@@ -201,6 +201,15 @@ def test_nesting_ends_in_an_error_and_not_in_the_stack() -> None:
         grammar_of(deep)
 
 
+def test_a_part_that_is_in_many_places_is_not_followed_for_ever() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(18):
+        schema = {"anyOf": [schema, {"type": "array", "items": schema}]}
+
+    with pytest.raises(ModelError, match="too large"):
+        grammar_of(schema)
+
+
 def test_alternatives_of_alternatives_do_not_multiply() -> None:
     definitions: dict[str, Any] = {"s0": {"type": "string"}}
     for number in range(1, 40):
