@@ -14,7 +14,7 @@ FORMAT = "format"
 
 Path = tuple[str | int, ...]
 
-_NESTED = frozenset({dict, list})
+_NESTED: frozenset[Any] = frozenset({dict, list})
 
 
 class SecretSettings(Struct, frozen=True, kw_only=True):
