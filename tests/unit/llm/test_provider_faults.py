@@ -202,7 +202,7 @@ async def test_a_long_complaint_is_cut_after_the_key_has_been_taken_out(model_se
 
     error = await failure(model_server, "openai", fails(400, complaint), is_streamed=False)
 
-    assert "[key]" in error.message
+    assert "[secret SERVER_KEY]" in error.message
     assert KEY[:8] not in error.message
 
 
