@@ -13,7 +13,11 @@ KEY = "sk-test/ab+cd=ef-0123456789"
 
 KINDS = ("openai", "anthropic", "google")
 
-MODEL_OF = {"openai": "here:gpt-4o-mini", "anthropic": "there:claude-next", "google": "far:gemini-2.5-flash"}
+MODEL_OF = {
+    "openai": "here:gpt-4o-mini",
+    "anthropic": "there:claude-sonnet-5-5",
+    "google": "far:gemini-2.5-flash",
+}
 """A model of each kind at the scripted server."""
 
 

@@ -1,6 +1,7 @@
 """`weft models`, and what commands pay for models they do not ask."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ HEAVY = (
 )
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL")
-NO_KEYS = dict.fromkeys(KEYS, "")
+NO_KEYS: dict[str, Any] = dict.fromkeys(KEYS, "")
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from weft.model_settings import (
     ProviderSettings,
     ToolsSettings,
 )
-from weft.project_tools import ToolNames
+from weft.project_tools import SYSTEM_TOOLS, ToolNames
 from weft.settings import InvalidSetting, Settings, load_settings
+from weft.tools import open_toolbox
 
 EVERYTHING = """
 [models]
@@ -205,3 +206,12 @@ SOME_TOOLS = (
     "mcp:others:read",
     "python:mine",
 )
+
+
+def test_the_names_of_system_tools_are_those_of_the_toolbox(tmp_path: Path) -> None:
+    async def run_script(*arguments: object) -> None:
+        """Nothing: no script is run."""
+
+    toolbox = open_toolbox(ToolsSettings(), tmp_path, {}, run_script=run_script)  # type: ignore[arg-type]
+
+    assert {name for name in toolbox.names() if name.startswith("system:")} == set(SYSTEM_TOOLS)

@@ -74,7 +74,9 @@ class Registry:
     def redact(self, text: str) -> str:
         """The text with `[secret NAME]` in the place of every secret."""
         forms = self._forms
-        if not forms:
+        if not forms or not isinstance(
+            text, str
+        ):  # an error of somebody else's may have anything as its words
             return text
         for form in forms:
             if form.text in text:

@@ -196,13 +196,23 @@ async def test_a_tool_that_nobody_offered_and_arguments_that_are_no_json_are_han
     assert reply.finish_reason == "tools"
 
 
+async def test_an_account_that_is_used_up_is_not_asked_again(model_server: ModelServer) -> None:
+    used_up = fails(429, "You exceeded your current quota", code="insufficient_quota")
+
+    error = await failure(model_server, "openai", used_up, is_streamed=False, retries=4)
+
+    assert (error.reason, error.is_transient) == ("llm_error", False)
+    assert "the account has nothing left (status 429)" in error.message
+    assert len(model_server.requests) == 1
+
+
 async def test_a_long_complaint_is_cut_after_the_key_has_been_taken_out(model_server: ModelServer) -> None:
     # The key would stand across the cut.
     complaint = "x" * 230 + KEY + "y" * 300
 
     error = await failure(model_server, "openai", fails(400, complaint), is_streamed=False)
 
-    assert "[key]" in error.message
+    assert "[secret SERVER_KEY]" in error.message
     assert KEY[:8] not in error.message
 
 
