@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.embedded_model import loaded
 from tests.model_server import ModelServer
 from tests.model_server import model_server as served_models
 from tests.postgresql_server import fresh_schema, postgresql_server
 from weft.app import open_store
 from weft.clock import ManualClock
+from weft.llm.local.models import EmbeddedModel
+from weft.secrets.registry import forget_all
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
 
@@ -52,3 +55,17 @@ def model_server() -> Iterator[ModelServer]:
     """A model provider on the loopback address, with an empty script."""
     with served_models() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Iterator[EmbeddedModel]:
+    """The small embedded model, in memory for the length of the session."""
+    with loaded("smollm2") as model:
+        yield model
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Every test has its own secrets: those of another would be found in its texts."""
+    yield
+    forget_all()

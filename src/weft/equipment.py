@@ -19,6 +19,7 @@ from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
 
 if TYPE_CHECKING:
+    from weft.llm.local.models import Fetch
     from weft.tools.roots import Roots
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Equipment:
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         say: Callable[[str], None] = log.info,
+        fetch: "Fetch | None" = None,
     ) -> None:
         self._given_models, self._given_tools = models, tools
         self._models = models
@@ -50,6 +52,8 @@ class Equipment:
         self._on_event = on_event
         self._say = say
         """Tells a person which model answers when nobody has chosen one."""
+        self._fetch = fetch
+        """Brings an embedded model that is needed and not here; None: that is an error."""
         self._project: ProjectSettings | None = None
 
     @property
@@ -102,7 +106,7 @@ class Equipment:
         return ConfiguredModels(
             settings,
             os.environ,
-            EmbeddedModels(),
+            EmbeddedModels(fetch=self._fetch),
             on_event=self._on_event,
             on_fallback=self._say,
         )

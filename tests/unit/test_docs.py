@@ -11,7 +11,8 @@ from scripts.generate_docs import cli_page, errors_page
 import weft
 from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
-from weft.model_settings import ToolsSettings
+from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
+from weft.settings import load_settings
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
 from weft.tools.mcp_file import read_servers
@@ -99,6 +100,24 @@ def test_the_servers_of_the_example_can_be_read(tmp_path: Path) -> None:
     servers = read_servers(tmp_path / ".mcp.json", {"FILES_TOKEN": "a", "SEARCH_KEY": "b"})
 
     assert [type(server).__name__ for server in servers.values()] == ["StdioServer", "HttpServer"]
+
+
+def test_every_setting_of_models_is_documented() -> None:
+    settings = (ROOT / "docs" / "settings.md").read_text()
+
+    for kind in (ProviderSettings, ModelParameters, HandlerSettings):
+        assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
+
+
+def test_the_example_of_model_settings_is_read(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    (example,) = [text for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[models]" in text]
+    (tmp_path / "weft.toml").write_text(example)
+
+    found = load_settings(environment={}, folder=tmp_path).models
+
+    assert found.default == "fast"
+    assert found.settings["ollama:qwen3:8b"].max_tokens == 2000
 
 
 def test_the_python_example_of_the_engine_runs(tmp_path: Path) -> None:

@@ -52,5 +52,5 @@ def shape_text(shape: Any, span: Span) -> str | None:
 
 
 def normal_schema(schema: Any) -> str:
-    """The one spelling of a JSON Schema."""
-    return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """The one spelling of a JSON Schema. The order stays: models write properties in it, reasons first."""
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

@@ -12,6 +12,7 @@ from greenlet import getcurrent
 from msgspec import Struct, structs
 
 from weft.cli.asking import person_to_ask
+from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.text import printable
 from weft.evaluator.budget import EvaluationLimits
@@ -54,6 +55,7 @@ class Evaluation:
             on_event=self.narrator.tell,
             is_streaming=options.is_streaming,
             ask_person=person_to_ask(),
+            fetch=fetch_model,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
 

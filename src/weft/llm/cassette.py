@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from weft.errors import RequestError
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Features
-from weft.secrets.registry import redact, redact_json
+from weft.secrets.registry import redact, redact_json, redact_struct
 
 VERSION = 1
 
@@ -106,7 +106,7 @@ class Cassette:
     def add(self, payload: HandlerPayload, reply: ModelReply, tokens: int) -> ModelReply:
         """Record an answer; as it will be given, without secrets."""
         request = request_of(payload)
-        kept = msgspec.convert(redact_json(msgspec.to_builtins(reply)), ModelReply)
+        kept = redact_struct(reply)
         exchange = Exchange(key=key_of(request), tokens=tokens, request=request, reply=kept)
         self._exchanges.setdefault(exchange.key, []).append(exchange)
         self._given[exchange.key] += 1

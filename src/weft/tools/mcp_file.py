@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from weft.errors import RequestError
+from weft.secrets.registry import is_secret_name, register, register_environment
 
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -120,7 +121,7 @@ def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, st
                 name=name,
                 command=filled(entry.command),
                 args=tuple(map(filled, entry.args)),
-                env={variable: filled(value) for variable, value in entry.env.items()},
+                env=_kept_secret({variable: filled(value) for variable, value in entry.env.items()}),
                 cwd=str(folder / filled(entry.cwd or ".")),
             )
         case "http" | "streamable-http" | "streamable_http" if entry.url:
@@ -140,7 +141,17 @@ def _http(name: str, url: str, headers: dict[str, str]) -> HttpServer:
         raise InvalidServer('"url" must begin with http:// or https://')  # not repeated: it may hold a key
     if any(not one.isprintable() for item in headers.items() for one in item):
         raise InvalidServer("a header has characters that no header may have")
+    for header, value in headers.items():
+        if header.lower() in ("authorization", "cookie") or is_secret_name(header.replace("-", "_")):
+            register(value, header)
+            register(value.rpartition(" ")[2], header)  # without `Bearer`
     return HttpServer(name=name, url=url, headers=headers)
+
+
+def _kept_secret(variables: dict[str, str]) -> dict[str, str]:
+    """The variables; those that are named like keys show nowhere from now on."""
+    register_environment(variables)
+    return variables
 
 
 def expanded(text: str, environment: Mapping[str, str]) -> str:
@@ -151,6 +162,8 @@ def expanded(text: str, environment: Mapping[str, str]) -> str:
         found = environment.get(name) or default
         if found is None:
             raise InvalidServer(f"the environment variable {name} is not set")
+        if is_secret_name(name):
+            register(found, name)
         return found
 
     return _VARIABLE.sub(value, text)

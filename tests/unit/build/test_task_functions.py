@@ -87,7 +87,7 @@ class Finding:
         (list[dict[str, Any]], "object[]"),
         (Any, None),
         (None, None),
-        (list[int], '{"items":{"type":"integer"},"type":"array"}'),
+        (list[int], '{"type":"array","items":{"type":"integer"}}'),
         (int | None, '{"anyOf":[{"type":"integer"},{"type":"null"}]}'),
     ],
 )

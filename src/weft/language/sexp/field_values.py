@@ -115,7 +115,7 @@ def a_list_of(item: Reader, what: str) -> Reader:
 
 
 def a_shape(what: str) -> Reader:
-    """Reads a schema: a name, a path, or a JSON Schema, whose JSON is brought to one spelling."""
+    """Reads a schema: a name, a path, or a JSON Schema, whose JSON gets one spelling and keeps its order."""
 
     def read(_: Former, datum: Data) -> str:
         written = string(datum, what)
@@ -123,7 +123,7 @@ def a_shape(what: str) -> Reader:
             return written
         try:
             schema = json.loads(written)
-            return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
         except (ValueError, RecursionError) as error:
             raise Refused(datum.span, "bad-value", f"{what} is no JSON: {error}") from error
 

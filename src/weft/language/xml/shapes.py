@@ -65,4 +65,4 @@ def _read_json_schema(element: Element, written: str, reading: Reading) -> str |
     except ValueError as error:
         reading.found.add(element.span, "bad-value", f"the schema is neither a name nor JSON: {error}")
         return None
-    return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

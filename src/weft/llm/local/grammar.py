@@ -15,6 +15,8 @@ from weft.llm.local.grammar_numbers import ANY_NUMBER, integer_expression, numbe
 MAX_DEPTH = 40
 MAX_RULES = 3_000
 MAX_CHARACTERS = 400_000
+MAX_PARTS = 20_000
+"""How many parts of a schema are looked at; the same part in many places counts each time."""
 MAX_WAYS = 600
 """How many ways a value may begin: the runtime follows all of them at the same time."""
 MAX_STRING = 1_500
@@ -63,6 +65,7 @@ class _Builder:
         self._ways: dict[str, int] = {}
         self._named: dict[str, str] = {}
         self._size = 0
+        self._parts = 0
         self._open: set[str] = set()
         """References that are being followed without any text between them."""
 
@@ -74,6 +77,9 @@ class _Builder:
         """The expression of what fits a schema: the name of a rule."""
         if depth > MAX_DEPTH:
             raise _unusable(f"it is nested more than {MAX_DEPTH} deep")
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise _unusable("it is too large")
         if schema is False:
             raise _unusable("a part of it is `false`, which nothing fits")
         if schema is True or not isinstance(schema, dict) or not schema:

@@ -16,6 +16,10 @@ from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
 
 PROVIDER = "local"
+
+Fetch = Callable[[Entry, threading.Event], object]
+"""Brings a model that is not here, in a thread; ends early once the event is set."""
+
 DEFAULT_MAX_TOKENS = 1_024
 """Small models do not always find an end."""
 
@@ -30,7 +34,7 @@ class EmbeddedModels:
         *,
         folder: Path | None = None,
         settings: RuntimeSettings | None = None,
-        fetch: Callable[[Entry], object] | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
         """`fetch` brings a model that is not here; without it that is an error which says how to get it."""
         self._folder = folder
@@ -44,7 +48,11 @@ class EmbeddedModels:
         if provider not in (None, PROVIDER):
             raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
         if self._fetch is not None and (missing := missing_entry(name, self._folder)):
-            await asyncio.to_thread(self._fetch, missing)
+            stop = threading.Event()
+            try:
+                await asyncio.to_thread(self._fetch, missing, stop)
+            finally:
+                stop.set()
         file = locate(name, self._folder)
         settings = self._settings or settings_from()
         path = file.path.resolve()

@@ -102,7 +102,7 @@ class Runtime:
         """Put a call in line. `on_chunk` and `on_end` are called in the runtime's thread."""
         with self._lock:
             if self._is_closed:
-                raise ModelError("llm_error", "the embedded model has been closed")
+                raise _closed()
             self._waiting.append(call)
             if self._thread is None:
                 # It ends when there is nothing to do, so it never holds up the end of the program.
@@ -147,6 +147,8 @@ class Runtime:
             self._server.handle_chat_completions(json.dumps(call.body), take)
         except Exception as error:
             problems.append(ModelError("llm_error", f"the embedded model failed: {error}"))
+        if call.is_called_off:  # whoever still waits has not called it off: the model was closed
+            return _closed()
         return problems[0] if problems else None
 
     def count_tokens(self, messages: list[dict[str, str]]) -> int:
@@ -168,7 +170,7 @@ class Runtime:
             if self._running is not None:
                 self._running.is_called_off = True
         for call in waiting:
-            call.on_end(ModelError("llm_error", "the embedded model has been closed"))
+            call.on_end(_closed())
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         del self._server
@@ -190,6 +192,10 @@ def import_runtime() -> Any:
 def _short_folder() -> str | None:
     """Where temporary folders go, unless a socket's path there would be longer than the system takes."""
     return None if len(tempfile.gettempdir()) < _MAX_FOLDER else "/tmp"  # noqa: S108
+
+
+def _closed() -> ModelError:
+    return ModelError("llm_error", "the embedded model has been closed")
 
 
 def _error_of(error: dict[str, Any]) -> ModelError:

@@ -9,6 +9,7 @@ from weft.llm.providers.limits import ProviderLimits
 from weft.llm.providers.redaction import Redactor
 from weft.llm.providers.timing import Timing
 from weft.model_settings import ModelParameters
+from weft.secrets.registry import register
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,6 +35,8 @@ class Connection:
         self.access = access
         self.limits = ProviderLimits(access.name, access.settings, timing)
         self.redactor = Redactor([access.key.reveal()] if access.key is not None else [])
+        if access.key is not None:
+            register(access.key.reveal(), access.key_variable or "key")
         self._base_url = access.base_url or _HOME[access.kind]
         self._client = _http_client(access, self._base_url)
         self._provider = self._made_provider()

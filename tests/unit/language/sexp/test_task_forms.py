@@ -53,7 +53,7 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
     (':output "text"', {"output_format": OutputFormat("text")}),
     (':output "json" :schema "string[]"', {"output_format": OutputFormat("json", "string[]")}),
     (':schema "object"', {"output_format": OutputFormat("json", "object")}),
-    (':schema "{\\"b\\": 1, \\"a\\": [ 2 ]}"', {"output_format": OutputFormat("json", '{"a":[2],"b":1}')}),
+    (':schema "{\\"b\\": 1, \\"a\\": [ 2 ]}"', {"output_format": OutputFormat("json", '{"b":1,"a":[2]}')}),
     (
         ':inputs ((code (a)) (note "t {{x}}") (passed))',
         {"inputs": (Input("code", A), Input("note", Literal(value="t {{x}}")), Input("passed"))},

