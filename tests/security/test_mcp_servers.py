@@ -18,7 +18,8 @@ from weft.model_settings import ToolsSettings
 from weft.tools import mcp_transport, open_toolbox
 from weft.tools.mcp_connection import Patience
 
-SHORT = Patience(connect_seconds=0.7, call_seconds=0.7)
+LONG = Patience(connect_seconds=60.0, call_seconds=60.0)
+"""For servers that fail by themselves: no test waits that long."""
 
 HELLO = """
 import json, sys
@@ -44,6 +45,8 @@ LIST = 'say(id=asked["id"], result={"tools": [{"name": "odd", "inputSchema": {"t
 
 NO_MESSAGE = "protocol_error: it writes what is no message of MCP"
 
+HELLO_AND_NOTHING = "import time; print('hello', flush=True); time.sleep(3600)"
+
 TOO_LONG = "protocol_error: it sent a message of more than"
 
 
@@ -65,9 +68,9 @@ def programs_of(text: str) -> list[int]:
     ("text", "words"),
     [
         ("import sys; sys.exit('no key is set')", "connection_error: it has ended; it said: no key is set"),
-        ("import time; time.sleep(3600)", "connection_error: it did not answer within 0.7 s"),
+        ("import time; time.sleep(3600)", "connection_error: it did not answer within 0.5 s"),
         ("import os, time; os.close(1); time.sleep(3600)", "connection_error: it has ended"),
-        ("import time; print('hello', flush=True); time.sleep(3600)", f"{NO_MESSAGE}: 'hello'"),
+        (HELLO_AND_NOTHING, f"{NO_MESSAGE}: 'hello'"),
         ("while True: print('hello')", f"{NO_MESSAGE}: 'hello'"),
         ("import sys; sys.stdout.buffer.write(bytes(range(256)) + b'\\n')", NO_MESSAGE),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", TOO_LONG),
@@ -80,7 +83,8 @@ async def test_a_server_that_is_none_is_said_to_be_none_and_ends(
 ) -> None:
     monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     marked = f"{text} # {tmp_path}"
-    patience = SHORT if "sleep" in text else Patience(connect_seconds=20)
+    seconds = {"import time; time.sleep(3600)": 0.5, HELLO_AND_NOTHING: 4.0}.get(text, 60.0)
+    patience = Patience(connect_seconds=seconds)
     async with toolbox_with(tmp_path, patience, shop=script(marked)) as toolbox:
         with pytest.raises(ToolFailed, match="MCP server 'shop'") as failed:
             await toolbox.find("mcp:shop:add")
@@ -103,8 +107,8 @@ async def test_a_program_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_never_comes_is_given_up(tmp_path: Path) -> None:
-    async with toolbox_with(tmp_path, Patience(call_seconds=0.5), shop=odd_server()) as toolbox:
-        with pytest.raises(ToolFailed, match=r"connection_error: it did not answer within 0\.5 s"):
+    async with toolbox_with(tmp_path, Patience(call_seconds=2.0), shop=odd_server()) as toolbox:
+        with pytest.raises(ToolFailed, match=r"connection_error: it did not answer within 2 s"):
             await call(toolbox, "odd")
 
 
@@ -113,7 +117,7 @@ async def test_an_answer_that_never_comes_is_given_up(tmp_path: Path) -> None:
     [
         ("sys.exit(3)", "connection_error: it has ended"),
         ('say(id=asked["id"], result={"content": "no list"})', "protocol_error"),
-        ('say(id=asked["id"], result=[])', "_error"),
+        ('say(id=asked["id"], result=[])', "protocol_error: its answer is no message of MCP"),
         ('say(id=asked["id"], error={"code": 1, "message": "not today"})', "not today"),
         ('say(id=asked["id"], result={"content": "x" * 2000000})', TOO_LONG),
         ('say(id=asked["id"], result={"content": [], "isError": True})', "did not say why"),
@@ -129,7 +133,8 @@ async def test_a_wrong_answer_fails_the_call_and_the_next_one_works(
     both = f'(lambda: {good})() if asked["params"].get("arguments") else ({answer})'
     if ";" in answer:
         both = f"exec({answer!r})"
-    async with toolbox_with(tmp_path, Patience(call_seconds=1.0), shop=odd_server(both)) as toolbox:
+    patience = Patience(call_seconds=2.0) if words == "did not answer" else LONG
+    async with toolbox_with(tmp_path, patience, shop=odd_server(both)) as toolbox:
         with pytest.raises(ToolFailed) as failed:
             await call(toolbox, "odd")
         assert words in str(failed.value)
@@ -146,7 +151,7 @@ async def test_a_wrong_answer_fails_the_call_and_the_next_one_works(
     ],
 )
 async def test_a_list_of_tools_that_is_none_fails(tmp_path: Path, tools: str, words: str) -> None:
-    async with toolbox_with(tmp_path, SHORT, shop=odd_server(tools=tools)) as toolbox:
+    async with toolbox_with(tmp_path, LONG, shop=odd_server(tools=tools)) as toolbox:
         with pytest.raises(ToolFailed) as failed:
             await toolbox.find("mcp:shop:odd")
         assert words in str(failed.value)

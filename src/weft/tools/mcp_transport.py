@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 import httpx2
+import msgspec
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from weft.tools.mcp_file import HttpServer
 from weft.tools.mcp_process import ServerProcess
@@ -110,9 +111,21 @@ class _Lines:
             shown = line[:80].decode("utf-8", "replace")
             log.info("no message of MCP: %s", shown, extra={"action": "mcp_bad_line"})
             self._on_fault(f"protocol_error: it writes what is no message of MCP: {shown!r}")
-            return None
+            return _as_error(line)
         self._good += 1
         return message
+
+
+def _as_error(line: bytes) -> SessionMessage | None:
+    """The error that a wrong answer stands for: who waits for it need not wait until time is up."""
+    try:
+        wrong = msgspec.json.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(wrong, dict) or "method" in wrong or not isinstance(wrong.get("id"), int | str):
+        return None
+    error = ErrorData(code=PARSE_ERROR, message="its answer is no message of MCP")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=wrong["id"], error=error))
 
 
 class _Limited(httpx2.AsyncByteStream):
