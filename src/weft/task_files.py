@@ -7,12 +7,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from weft.evaluator.data_context import DataContext, MatchItem
 from weft.evaluator.effects import Files, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import ToolFailed
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.llm.data_context import DataContext, MatchItem, file_item
+from weft.llm.data_context import file_item
 
 MAX_FILES = 1_000
 """Most files of one task: a command that lists a whole disk is a mistake."""

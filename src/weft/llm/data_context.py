@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
-
+from weft.evaluator.data_context import DataContext, MatchItem
 from weft.evaluator.effects import ModelCall
 from weft.evaluator.plain import as_text
 
@@ -14,27 +12,6 @@ FILE, BINDING, INPUT, OUTPUTS = "file_content", "inherited_binding", "input", "p
 
 MARK = "weft-data"
 """What begins and ends a piece. Where a piece contains it, a number is added until none does."""
-
-
-class MatchItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece: a file, a match of memory, a binding, what earlier steps gave."""
-
-    id: str
-    content: str
-    content_type: str
-    relevance_score: float = 1.0
-    source_path: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-
-class DataContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was found for a task, and when."""
-
-    retrieved_at: datetime | None = None
-    source_query: str | None = None
-    items: tuple[MatchItem, ...] = ()
-    overall_summary: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def file_item(path: str, text: str) -> MatchItem:

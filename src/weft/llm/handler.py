@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from weft.clock import Clock, SystemClock
+from weft.evaluator.data_context import DataContext
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.llm.data_context import DataContext
 from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded

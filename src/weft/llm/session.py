@@ -6,11 +6,12 @@ from datetime import datetime
 import msgspec
 
 from weft.clock import Clock
+from weft.evaluator.data_context import DataContext
 from weft.evaluator.effects import ModelCall, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion
 from weft.evaluator.tools import ToolDefinition
-from weft.llm.data_context import DataContext, context_text, with_inherited
+from weft.llm.data_context import context_text, with_inherited
 from weft.llm.events import OnEvent, ResourceWarned
 from weft.llm.output_words import output_schema, output_words, repair_words
 from weft.llm.payload import (

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model_calls import SETTINGS, a_call, a_step
+from weft.evaluator.data_context import DataContext, MatchItem
 from weft.evaluator.effects import ContextPayload
-from weft.llm.data_context import DataContext, MatchItem, context_text, file_item, with_inherited
+from weft.llm.data_context import context_text, file_item, with_inherited
 from weft.llm.handler import Handler
 from weft.llm.scripted import ScriptedModel
 

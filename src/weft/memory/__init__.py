@@ -1,0 +1,1 @@
+"""The files that matter for a task: an index of roots, and what finds the relevant ones."""
