@@ -1,0 +1,221 @@
+"""The index: files of roots in SQLite tables, kept up to date."""
+
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.memory.database import connect, drop_tables, prepare_tables, transaction
+from weft.memory.errors import NotIndexed
+from weft.memory.lease import Lease
+from weft.memory.preparing import text_lines
+from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
+from weft.memory.rows import delete_file
+from weft.memory.updating import Update
+
+MAX_FILE_BYTES = 1_000_000
+
+
+class IndexSettings(Struct, frozen=True, kw_only=True):
+    """What goes into an index."""
+
+    max_file_bytes: int = MAX_FILE_BYTES
+    ignore: tuple[str, ...] = ()
+    """More patterns, as in a `.gitignore` at the root."""
+
+
+class SqliteIndex:
+    """An index in a SQLite file: a store's own, or one for itself.
+
+    Several processes may use one file. One at a time updates a root; readers never wait.
+    """
+
+    def __init__(
+        self, path: Path, settings: IndexSettings | None = None, *, application_id: int | None = None
+    ) -> None:
+        self.path = path
+        self.settings = settings or IndexSettings()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = connect(path)
+        self._writing = threading.RLock()
+        self._readers: dict[int, sqlite3.Connection] = {}
+        try:
+            prepare_tables(self._writer, application_id)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def update(
+        self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
+    ) -> IndexReport:
+        """Take in what is new, changed or gone below the roots."""
+        report = IndexReport(files=0)
+        for root in dict.fromkeys(Path(root).resolve() for root in roots):
+            with self._lease(root) as lease:
+                update = Update(self._writer, lease, root, self.settings, on_progress)
+                report = _sum(report, update.sweep())
+        return self._sized(report)
+
+    def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
+        """The same for a few paths below a root, files or folders."""
+        root = Path(root).resolve()
+        with self._lease(root) as lease:
+            return self._sized(Update(self._writer, lease, root, self.settings, None).take(paths))
+
+    def facts(self, root: str, path: str) -> FileFacts | None:
+        """What is known of a file."""
+        row = self.reader.execute(
+            """SELECT size, lines, language, title, symbols, mtime_ns
+            FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
+            WHERE memory_roots.path = ? AND memory_files.path = ? AND skipped IS NULL""",
+            [root, path],
+        ).fetchone()
+        if row is None:
+            return None
+        size, lines, language, title, symbols, mtime_ns = row
+        return FileFacts(
+            root=root,
+            path=path,
+            size=size,
+            lines=lines,
+            language=language,
+            title=title,
+            symbols=tuple(Symbol(*each) for each in msgspec.json.decode(symbols or b"[]")),
+            changed_at=mtime_ns / 1e9,
+        )
+
+    def chunks(self, ids: Sequence[int]) -> list[Chunk]:
+        """The chunks with these ids, in this order; those that have gone are left out."""
+        rows: dict[int, tuple[Any, ...]] = {}
+        marks = ", ".join("?" * len(ids))
+        for row in self.reader.execute(
+            f"""SELECT memory_chunks.id, memory_roots.path, memory_files.path, first_line, last_line,
+                memory_chunks.symbols, file_id
+            FROM memory_chunks JOIN memory_files ON memory_files.id = file_id
+            JOIN memory_roots ON memory_roots.id = root_id
+            WHERE memory_chunks.id IN ({marks})""",  # noqa: S608 - question marks only
+            list(ids),
+        ):
+            rows[row[0]] = row[1:]
+        texts: dict[int, list[str]] = {}
+        found = []
+        for chunk_id in ids:
+            if chunk_id in rows:
+                root, path, first, last, symbols, file_id = rows[chunk_id]
+                if file_id not in texts:
+                    texts[file_id] = text_lines(self.text(file_id) or "")
+                text = "\n".join(texts[file_id][first - 1 : last])
+                found.append(
+                    Chunk(
+                        root=root,
+                        path=path,
+                        first_line=first,
+                        last_line=last,
+                        text=text,
+                        symbols=tuple(symbols.split()),
+                    )
+                )
+        return found
+
+    def text(self, file_id: int) -> str | None:
+        """The text of a file as it was indexed."""
+        row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
+        return None if row is None else zlib.decompress(row[0]).decode()
+
+    def status(self) -> dict[str, Any]:
+        """Roots, files, bytes, when each was updated."""
+        rows = self.reader.execute(
+            """SELECT path, updated_at,
+                (SELECT count(*) FROM memory_files WHERE root_id = memory_roots.id AND skipped IS NULL),
+                (SELECT coalesce(sum(size), 0) FROM memory_files WHERE root_id = memory_roots.id
+                    AND skipped IS NULL)
+            FROM memory_roots ORDER BY path"""
+        ).fetchall()
+        names = ("root", "updated_at", "files", "text_bytes")
+        roots = [dict(zip(names, row, strict=True)) for row in rows]
+        return {
+            "file": str(self.path),
+            "roots": roots,
+            "files": sum(root["files"] for root in roots),
+            "chunks": self.reader.execute("SELECT count(*) FROM memory_chunks").fetchone()[0],
+            "text_bytes": sum(root["text_bytes"] for root in roots),
+            "index_bytes": self._bytes(),
+        }
+
+    def drop(self, roots: Sequence[Path] | None = None) -> None:
+        """Forget roots, or everything."""
+        if roots is None:
+            with self._writing:
+                with transaction(self._writer):
+                    drop_tables(self._writer)
+                prepare_tables(self._writer, None)
+            return
+        for root in [Path(root).resolve() for root in roots]:
+            if not self._is_known(root):
+                raise NotIndexed(str(root))
+            with self._lease(root) as lease:
+                Update(self._writer, lease, root, self.settings, None).forget()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._writing:
+            for connection in (*self._readers.values(), self._writer):
+                connection.close()
+            self._readers.clear()
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection for reading: the tables of `schema.sql`. It never waits for a writer."""
+        thread = threading.get_ident()
+        if thread not in self._readers:
+            self._readers[thread] = connect(self.path, is_reader=True)
+        return self._readers[thread]
+
+    def _is_known(self, root: Path) -> bool:
+        found = self.reader.execute("SELECT 1 FROM memory_roots WHERE path = ?", [str(root)])
+        return found.fetchone() is not None
+
+    @contextmanager
+    def _lease(self, root: Path) -> Iterator[Lease]:
+        with self._writing:
+            lease = Lease.take(self._writer, str(root))
+            try:
+                yield lease
+            finally:
+                lease.give_back()
+
+    def _bytes(self) -> int:
+        """What the tables of the index take in the file."""
+        try:
+            row = self.reader.execute(
+                "SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE AND name LIKE 'memory\\_%' ESCAPE '\\'"
+            ).fetchone()
+            return int(row[0] or 0)
+        except sqlite3.OperationalError:  # a SQLite without that table
+            return self.path.stat().st_size
+
+    def _sized(self, report: IndexReport) -> IndexReport:
+        return report
+
+
+def _sum(one: IndexReport, other: IndexReport) -> IndexReport:
+    skipped = dict(one.skipped)
+    for reason, count in other.skipped.items():
+        skipped[reason] = skipped.get(reason, 0) + count
+    return IndexReport(
+        files=one.files + other.files,
+        added=one.added + other.added,
+        changed=one.changed + other.changed,
+        removed=one.removed + other.removed,
+        skipped=skipped,
+        text_bytes=one.text_bytes + other.text_bytes,
+        index_bytes=other.index_bytes,
+    )

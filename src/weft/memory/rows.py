@@ -1,0 +1,67 @@
+"""Rows of a file in the tables of the index: put in and taken out."""
+
+import sqlite3
+import zlib
+
+import msgspec
+
+from weft.memory.preparing import Prepared, text_lines
+from weft.memory.walking import Found
+from weft.memory.words import fields_of
+
+_INSERT_WORDS = """INSERT INTO memory_words (rowid, path, symbols, headings, content, parts)
+VALUES (?, ?, ?, ?, ?, ?)"""
+_DELETE_WORDS = """INSERT INTO memory_words (memory_words, rowid, path, symbols, headings, content, parts)
+VALUES ('delete', ?, ?, ?, ?, ?, ?)"""
+
+
+def insert_file(
+    connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
+) -> None:
+    """Put a file in; it must not be there."""
+    encode = msgspec.json.encode
+    file_id = connection.execute(
+        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash, lines,
+            language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [
+            root_id,
+            found.path,
+            found.size,
+            found.mtime_ns,
+            found.ctime_ns,
+            is_settled,
+            prepared.skipped,
+            prepared.hash,
+            prepared.lines,
+            prepared.language,
+            prepared.title,
+            encode(prepared.symbols) if prepared.symbols else None,
+        ],
+    ).lastrowid
+    if prepared.skipped:
+        return
+    connection.execute("INSERT INTO memory_texts VALUES (?, ?)", [file_id, prepared.text])
+    for chunk in prepared.chunks:
+        chunk_id = connection.execute(
+            """INSERT INTO memory_chunks (file_id, first_line, last_line, hash, symbols, headings)
+            VALUES (?, ?, ?, ?, ?, ?)""",
+            [file_id, chunk.first_line, chunk.last_line, chunk.hash, chunk.symbols, chunk.headings],
+        ).lastrowid
+        connection.execute(_INSERT_WORDS, [chunk_id, *chunk.fields])
+
+
+def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
+    """Take a file out, with its words: those it was put in with are made again from what is stored."""
+    path = connection.execute("SELECT path FROM memory_files WHERE id = ?", [file_id]).fetchone()[0]
+    text = connection.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
+    if text is not None:
+        lines = text_lines(zlib.decompress(text[0]).decode())
+        rows = connection.execute(
+            "SELECT id, first_line, last_line, symbols, headings FROM memory_chunks WHERE file_id = ?", [file_id]
+        ).fetchall()
+        for chunk_id, first, last, symbols, headings in rows:
+            content = "\n".join(lines[first - 1 : last])
+            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(path, symbols, headings, content)])
+    connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
+    connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])
+    connection.execute("DELETE FROM memory_files WHERE id = ?", [file_id])
