@@ -178,8 +178,11 @@ class LocalEffects:
         ranker = None if model is None else self._ranker(query, purse, model)
         with _task_span(step, "get_context", None):
             answer = await self._memory.answer(step, query, ranker)
+        items = [
+            {"relevance_score": item.relevance_score, **msgspec.to_builtins(item)} for item in answer.matches
+        ]
         found: dict[str, Any] = msgspec.to_builtins(answer)
-        return {"matches": [], **found}
+        return {**found, "matches": items}
 
     def _ranker(
         self, query: ContextQuery, purse: Purse, model: Model, timeout_seconds: float | None = None
