@@ -129,7 +129,10 @@ def _cost(candidate: Candidate, count: CountTokens) -> int:
 
 def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Each id once: two roots may have files of the same name, which then rank alike."""
-    return list({candidate.id: candidate for candidate in reversed(candidates)}.values())[::-1]
+    first: dict[str, Candidate] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.id, candidate)
+    return list(first.values())
 
 
 def _request(batch: tuple[Candidate, ...], task: str) -> RankRequest:
