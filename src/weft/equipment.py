@@ -121,7 +121,7 @@ class Equipment:
             from weft.project_memory import open_memory
 
             roots = self._memory_roots or self.project.tools.roots
-            self._memory = open_memory(self.project, roots, self._on_indexing)
+            self._memory = open_memory(roots, self._on_indexing)
         return self._memory
 
     def _configured(self) -> Models:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.given_tools import GivenTool, GivenTools
+from weft import testing
 from weft.evaluator.effects import (
     Composite,
     ContextPayload,
