@@ -97,7 +97,7 @@ def joined(matches: Iterable[Match]) -> list[tuple[int, int, list[str]]]:
     spans: list[tuple[int, int, list[str]]] = []
     for match in sorted(matches, key=lambda match: (match.chunk.first_line, -match.chunk.last_line)):
         chunk = match.chunk
-        lines = chunk.text.removesuffix("\n").split("\n")
+        lines = chunk.text.split("\n")[: chunk.last_line - chunk.first_line + 1]  # its last may be empty
         if not spans or chunk.first_line > spans[-1][1] + 1:
             spans.append((chunk.first_line, chunk.last_line, lines))
         elif chunk.last_line > spans[-1][1]:

@@ -28,6 +28,14 @@ def test_pieces_that_overlap_or_touch_are_one() -> None:
     assert spans[0][2] == LINES[:50]
 
 
+def test_empty_lines_at_the_end_of_a_piece_are_lines_of_it() -> None:
+    def piece(first: int, last: int, text: str) -> Match:
+        chunk = Chunk(root="/r", path="a.py", first_line=first, last_line=last, text=text)
+        return Match(chunk=chunk, score=0.5)
+
+    assert joined([piece(1, 2, "a\n"), piece(3, 4, "b\n\n")]) == [(1, 4, ["a", "", "b", ""])]
+
+
 def test_a_file_is_one_item_in_the_order_of_its_lines() -> None:
     matches = [a_match(61, 70, score=0.9), a_match(1, 10, path="b.py", score=0.8), a_match(1, 10, score=0.1)]
 
