@@ -53,7 +53,9 @@ def prepare_tables(connection: sqlite3.Connection, application_id: int | None) -
             drop_tables(connection)
         for statement in _statements():
             connection.execute(statement)
-        connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('automerge', ?)", [MERGE_PAGES])
+        connection.execute(
+            "INSERT INTO memory_words (memory_words, rank) VALUES ('automerge', ?)", [MERGE_PAGES]
+        )
         connection.execute("INSERT INTO memory_meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
         if is_new and application_id is not None:
             connection.execute(f"PRAGMA application_id = {application_id}")

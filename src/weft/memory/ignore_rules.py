@@ -52,7 +52,11 @@ class FolderRules:
     def _last_of_paths(self, path: bytes, is_folder: bool, best: int) -> int:
         for number in range(len(self._patterns) - 1, best, -1):
             pattern = self._patterns[number]
-            if not pattern.is_of_names and (is_folder or not pattern.is_for_folders) and pattern.matches(path):
+            if (
+                not pattern.is_of_names
+                and (is_folder or not pattern.is_for_folders)
+                and pattern.matches(path)
+            ):
                 return number
         return best
 

@@ -55,7 +55,11 @@ def _markdown(lines: Sequence[str]) -> Iterator[Symbol]:
             heading = _ATX.match(line)
             if heading and heading[1]:
                 yield Symbol(heading[1], "heading", number)
-            elif before.strip() and re.fullmatch(r"(=+|-{3,})[ \t]*", line) and not before.startswith((" ", "#", "|", "-", ">")):
+            elif (
+                before.strip()
+                and re.fullmatch(r"(=+|-{3,})[ \t]*", line)
+                and not before.startswith((" ", "#", "|", "-", ">"))
+            ):
                 yield Symbol(before.strip(), "heading", number - 1)
         before = "" if fence else line
 
@@ -63,7 +67,13 @@ def _markdown(lines: Sequence[str]) -> Iterator[Symbol]:
 def _rest(lines: Sequence[str]) -> Iterator[Symbol]:
     for number in range(1, len(lines)):
         title, line = lines[number - 1].rstrip(), lines[number]
-        if title and _UNDERLINE.match(line) and len(line.rstrip()) >= len(title) and not _UNDERLINE.match(title) and title[0] != " ":
+        if (
+            title
+            and _UNDERLINE.match(line)
+            and len(line.rstrip()) >= len(title)
+            and not _UNDERLINE.match(title)
+            and title[0] != " "
+        ):
             yield Symbol(title, "heading", number)
 
 
@@ -73,19 +83,38 @@ def _lines(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
 
 _JAVASCRIPT = (
     _lines(r"^[ \t]*(?:export\s+)?(?:default\s+)?(?:abstract\s+)?class\s+([A-Za-z_$][\w$]*)", "class"),
-    _lines(r"^[ \t]*(?:export\s+)?(?:default\s+)?(?:async\s+)?function\s*\*?\s*([A-Za-z_$][\w$]*)", "function"),
-    _lines(r"^(?:export\s+)?(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*(?:async\s*)?(?:\([^)\n]*\)|[A-Za-z_$][\w$]*)\s*=>", "function"),
+    _lines(
+        r"^[ \t]*(?:export\s+)?(?:default\s+)?(?:async\s+)?function\s*\*?\s*([A-Za-z_$][\w$]*)", "function"
+    ),
+    _lines(
+        r"^(?:export\s+)?(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*(?:async\s*)?(?:\([^)\n]*\)|[A-Za-z_$][\w$]*)\s*=>",
+        "function",
+    ),
     _lines(r"^(?:export\s+)?(?:interface|type|enum|namespace)\s+([A-Za-z_$][\w$]*)", "type"),
-    _lines(r"^[ \t]+(?:(?:public|private|protected|static|async|get|set|readonly)\s+)*(?!if\b|for\b|while\b|switch\b|catch\b|return\b|function\b)([A-Za-z_$][\w$]*)\s*\([^)\n]*\)\s*(?::[^{\n]+)?\{", "method"),
+    _lines(
+        r"^[ \t]+(?:(?:public|private|protected|static|async|get|set|readonly)\s+)*(?!if\b|for\b|while\b|switch\b|catch\b|return\b|function\b)([A-Za-z_$][\w$]*)\s*\([^)\n]*\)\s*(?::[^{\n]+)?\{",
+        "method",
+    ),
 )
 _C = (
-    _lines(r"^(?:typedef\s+)?(?:struct|union|enum|class|namespace)\s+([A-Za-z_]\w*)\s*(?:[:{][^;]*)?$", "type"),
-    _lines(r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_][\w:<>,*&\s]*?[\s*&]([A-Za-z_~]\w*(?:::~?\w+)*)\s*\([^;{]*\)\s*(?:const\s*)?\{?$", "function"),
+    _lines(
+        r"^(?:typedef\s+)?(?:struct|union|enum|class|namespace)\s+([A-Za-z_]\w*)\s*(?:[:{][^;]*)?$", "type"
+    ),
+    _lines(
+        r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_][\w:<>,*&\s]*?[\s*&]([A-Za-z_~]\w*(?:::~?\w+)*)\s*\([^;{]*\)\s*(?:const\s*)?\{?$",
+        "function",
+    ),
     _lines(r"^#\s*define\s+([A-Za-z_]\w*)", "constant"),
 )
 _JAVA = (
-    _lines(r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|sealed|data|open|internal|case|partial)\s+)*(?:class|interface|enum|record|object|trait|struct)\s+([A-Za-z_]\w*)", "class"),
-    _lines(r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|override|suspend|synchronized|virtual|async|internal|open|inline)\s+)+(?:fun\s+|def\s+)?(?:[\w<>\[\],.?]+\s+)?([A-Za-z_]\w*)\s*\(", "method"),
+    _lines(
+        r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|sealed|data|open|internal|case|partial)\s+)*(?:class|interface|enum|record|object|trait|struct)\s+([A-Za-z_]\w*)",
+        "class",
+    ),
+    _lines(
+        r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|override|suspend|synchronized|virtual|async|internal|open|inline)\s+)+(?:fun\s+|def\s+)?(?:[\w<>\[\],.?]+\s+)?([A-Za-z_]\w*)\s*\(",
+        "method",
+    ),
     _lines(r"^[ \t]*(?:fun|def)\s+([A-Za-z_]\w*)", "function"),
 )
 _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {

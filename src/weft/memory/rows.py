@@ -60,7 +60,8 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
     if text is not None:
         lines = text_lines(zlib.decompress(text[0]).decode())
         rows = connection.execute(
-            "SELECT id, first_line, last_line, symbols, headings FROM memory_chunks WHERE file_id = ?", [file_id]
+            "SELECT id, first_line, last_line, symbols, headings FROM memory_chunks WHERE file_id = ?",
+            [file_id],
         ).fetchall()
         words = path_words(path)
         for chunk_id, first, last, symbols, headings in rows:

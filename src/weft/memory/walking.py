@@ -143,9 +143,7 @@ def open_below(root: Path, path: str) -> int:
         for folder in folders:
             if folder in ("", ".", ".."):
                 raise NotADirectoryError(path)
-            below = os.open(
-                folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here
-            )
+            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
             os.close(here)
             here = below
         if name in ("", ".", ".."):

@@ -1,0 +1,28 @@
+"""What a file is for, as its path tells: a task is more often about the program than about its tests or texts."""
+
+import re
+from collections.abc import Set
+
+_TEST = re.compile(
+    r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.|conftest\.py$"
+)
+_TEXT = re.compile(
+    r"\.(md|rst|txt|adoc|json|jsonl|lock|toml|cfg|ini|ya?ml|csv|po)$|(^|/)docs?/|(^|/)(change|licen[cs]e|history|news)",
+    re.IGNORECASE,
+)
+_MARKUP = re.compile(r"\.(html?|css|scss|svg|xml|xsd|min\.js)$", re.IGNORECASE)
+
+_KINDS = (
+    (_TEST, 0.5, frozenset(("test", "fixtur", "benchmark", "exampl", "spec", "conftest"))),
+    (_TEXT, 0.5, frozenset(("doc", "document", "readm", "changelog", "licens", "config", "configur"))),
+    (_MARKUP, 0.6, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
+)
+"""How files of a kind are found, what they count, and the stems of words that ask for them."""
+
+
+def kind_factor(path: str, stems: Set[str]) -> float:
+    """What the score of a file is multiplied by; 1 unless it is of a kind that the query does not ask for."""
+    for pattern, factor, words in _KINDS:
+        if pattern.search(path):
+            return 1.0 if words & stems or path.rsplit(".", 1)[-1].lower() in stems else factor
+    return 1.0

@@ -1,0 +1,145 @@
+"""The files of an index that fit a query, by the words in them."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from weft.memory.lookup import Lookup
+from weft.memory.protocol import Chunk, Match, Query
+from weft.memory.query_words import QueryWords, words_of
+from weft.memory.ranking import FoundFile, Ranked, Tally, name_words, rank
+from weft.memory.stems import Stemmer
+from weft.memory.words import with_parts
+
+MAX_FILES = 300
+"""How many files are weighed with all that is known of them; the best by their words alone."""
+
+MAX_NAMED = 5
+"""A path that is the end of more files than these (`__init__.py`) names none of them."""
+
+FIELDS = ("path", "symbols", "headings", "content")
+
+
+class Readable(Protocol):
+    """An index in SQLite, as far as it is read here."""
+
+    @property
+    def reader(self) -> sqlite3.Connection: ...
+
+    def chunks(self, ids: Sequence[int]) -> list[Chunk]: ...
+
+
+class LexicalMatcher:
+    """Finds by words: BM25 of chunks, gathered to files. Threads may share it."""
+
+    def __init__(self, index: Readable) -> None:
+        self._index = index
+        self._stemmer = Stemmer()
+
+    def match(self, query: Query) -> list[Match]:
+        """The best chunks, the best first; the same query on the same index has the same answer."""
+        sought = words_of(query.parts, self._stemmer)
+        with _snapshot(self._index.reader):
+            ranked = self._ranked(query, sought)[: max(0, query.limit)]
+            return self._matches(ranked, sought)
+
+    def close(self) -> None:
+        """Let go of the table of stems; the index is the caller's."""
+        self._stemmer.close()
+
+    def _ranked(self, query: Query, sought: QueryWords) -> list[Ranked]:
+        lookup = Lookup(self._index.reader, query.strategy, query.roots)
+        words = lookup.words(sought.words)
+        pairs = lookup.pairs(sought.pairs, words)
+        found = {hits.word.stem for hits in words}
+        missing = sum(lookup.value(word, 0) for word in sought.words if word.stem not in found)
+        tally = Tally(words, pairs, missing + sum(hits.value for hits in words))
+        named = _named(self._index.reader, sought.paths, lookup.root_ids)
+        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named)
+        wordless = [file.id for file in files if file.id not in tally.chunks]
+        first_chunks = _first_chunks(self._index.reader, wordless)
+        known = [file for file in files if file.id in tally.chunks or file.id in first_chunks]
+        return rank(known, tally, sought.stems, first_chunks)
+
+    def _files(self, ids: Iterable[int], named: dict[int, int]) -> list[FoundFile]:
+        rows = _rows(
+            self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
+        )
+        names = [name_words(path) for _, path, _ in rows]
+        self._stemmer.stem([word for words in names for word in words])
+        return [
+            FoundFile(number, path, lines, frozenset(self._stemmer.stem(words)), named.get(number, 0))
+            for (number, path, lines), words in zip(rows, names, strict=True)
+        ]
+
+    def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
+        ids = [each.chunk_id for each in ranked]
+        headings = dict(
+            _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
+        )
+        chunks = list(zip(ranked, self._index.chunks(ids), strict=True))
+        texts = [
+            (
+                with_parts(chunk.path),
+                with_parts(" ".join(chunk.symbols)),
+                headings[each.chunk_id],
+                with_parts(chunk.text),
+            )
+            for each, chunk in chunks
+        ]
+        return [
+            Match(chunk=chunk, score=each.score, why=_why(fields, sought))
+            for (each, chunk), fields in zip(chunks, self._stemmer.fields(texts), strict=True)
+        ]
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """One state of the index for several statements, whatever is written meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:
+    """The words of the query that each field has, those that count most first."""
+    found = {
+        name: tuple(word.text for word in sought.words if word.stem in stems)
+        for name, stems in zip(FIELDS, fields, strict=True)
+    }
+    return {name: words for name, words in found.items() if words}
+
+
+def _named(
+    connection: sqlite3.Connection, paths: Sequence[str], root_ids: list[int] | None
+) -> dict[int, int]:
+    """The files whose path is one of these (2), or ends with one of them (1)."""
+    found: dict[int, int] = {}
+    for path in paths:
+        ending = "/" + path
+        rows = connection.execute(
+            "SELECT id, path, root_id FROM memory_files WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)",
+            [path, -len(ending), ending],
+        ).fetchall()
+        rows = [row for row in rows if root_ids is None or row[2] in root_ids]
+        for number, known, _ in rows:
+            if known == path:
+                found[number] = 2
+            elif len(rows) <= MAX_NAMED:
+                found.setdefault(number, 1)
+    return found
+
+
+def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[int, int]:
+    rows = _rows(
+        connection, "SELECT file_id, id FROM memory_chunks WHERE first_line = 1 AND file_id IN ({})", files
+    )
+    return dict(rows)
+
+
+def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+    """What the statement gives for these numbers; they are ours, and some hundreds."""
+    return connection.execute(statement.format(", ".join(map(str, numbers)))).fetchall()
