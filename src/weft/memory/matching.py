@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from weft.memory.lookup import Lookup
 from weft.memory.protocol import Chunk, Match, Query
@@ -12,7 +12,7 @@ from weft.memory.ranking import FoundFile, Ranked, Tally, name_words, rank
 from weft.memory.stems import Stemmer
 from weft.memory.words import with_parts
 
-MAX_FILES = 300
+MAX_FILES = 100
 """How many files are weighed with all that is known of them; the best by their words alone."""
 
 MAX_NAMED = 5
@@ -90,7 +90,7 @@ class LexicalMatcher:
         ]
         return [
             Match(chunk=chunk, score=each.score, why=_why(fields, sought))
-            for (each, chunk), fields in zip(chunks, self._stemmer.fields(texts), strict=True)
+            for (each, chunk), fields in zip(chunks, self._stemmer.fields(texts, sought.stems), strict=True)
         ]
 
 
@@ -121,7 +121,8 @@ def _named(
     for path in paths:
         ending = "/" + path
         rows = connection.execute(
-            "SELECT id, path, root_id FROM memory_files WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)",
+            """SELECT id, path, root_id FROM memory_files
+            WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)""",
             [path, -len(ending), ending],
         ).fetchall()
         rows = [row for row in rows if root_ids is None or row[2] in root_ids]
@@ -140,6 +141,6 @@ def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[
     return dict(rows)
 
 
-def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[Any]:
     """What the statement gives for these numbers; they are ours, and some hundreds."""
     return connection.execute(statement.format(", ".join(map(str, numbers)))).fetchall()
