@@ -17,10 +17,10 @@ FIELD_WEIGHTS = "4.0, 2.0, 1.0, 1.0, 1.0"
 """Of path, symbols, headings, content, parts: how many times a word there counts. Half and double of each
 moved recall@5 by less than 0.01 on the repositories tried."""
 
-MAX_ROWS = 10_000
+MAX_ROWS = 6_000
 """How many rows the words of one query may have together, the rarest first. A row takes a microsecond."""
 
-BEST_ROWS = 400
+BEST_ROWS = 300
 """How many chunks of one word are looked at, the best first."""
 
 _LEAST_IDF = 1e-6
