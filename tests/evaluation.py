@@ -27,7 +27,7 @@ class MemoryOnly:
         self.cancelled: list[str] = []
         self.messages: list[str] = []
 
-    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
         self.began.append(step.key)
         word, _, turns = (query.query or "").partition(" ")
         try:
@@ -50,7 +50,7 @@ class MemoryOnly:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         return ScriptOutcome(stdout="", stderr="", exit_code=0)
 
-    async def call_tool(self, step: Step, call: ToolCall) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         return list(call.positional)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:

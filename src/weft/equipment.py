@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -12,6 +13,8 @@ from weft.evaluator.tools import ToolFailed, Tools
 from weft.executor_settings import CommandSettings
 from weft.llm.events import OnEvent
 from weft.llm.protocol import Models
+from weft.memory.protocol import IndexProgress
+from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
 from weft.project_file import ProjectSettings, find_project_file, read_project
 from weft.settings import working_folder
@@ -20,7 +23,11 @@ from weft.threads import run_blocking
 
 if TYPE_CHECKING:
     from weft.llm.local.models import Fetch
+    from weft.memory.memory import Memory
     from weft.tools.roots import Roots
+
+OnIndexing = Callable[[IndexProgress], None]
+"""Told how far an index is. Called in a thread."""
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +49,16 @@ class Equipment:
         on_event: OnEvent | None = None,
         say: Callable[[str], None] = log.info,
         fetch: "Fetch | None" = None,
+        memory: "Memory | None" = None,
+        memory_settings: MemorySettings | None = None,
+        memory_roots: Sequence[Path | str] | None = None,
+        on_indexing: OnIndexing | None = None,
     ) -> None:
-        self._given_models, self._given_tools = models, tools
+        self._given_models, self._given_tools, self._given_memory = models, tools, memory
+        self._memory = memory
+        self._memory_settings = memory_settings
+        self._memory_roots = memory_roots
+        self._on_indexing = on_indexing
         self._models = models
         self._tools = tools
         self._files = files
@@ -94,6 +109,21 @@ class Equipment:
             self._files = RootFiles(Roots(self.project.tools.roots))
         return self._files
 
+    @property
+    def memory_settings(self) -> MemorySettings:
+        """What memory may give to a task."""
+        return self._memory_settings if self._memory_settings is not None else self.project.memory
+
+    def memory(self) -> "Memory":
+        """What knows the files of the project."""
+        if self._memory is None:
+            # Imported here: programs that ask for no context need not pay for it.
+            from weft.project_memory import open_memory
+
+            roots = self._memory_roots or self.project.tools.roots
+            self._memory = open_memory(roots, self._on_indexing)
+        return self._memory
+
     def _configured(self) -> Models:
         # Imported here: a program that asks no model need not pay for it.
         from weft.llm.local.models import EmbeddedModels
@@ -121,9 +151,12 @@ class Equipment:
 
     async def close(self) -> None:
         """Let go of servers, connections and models in memory; what is needed again is made again."""
-        models, tools = self._models, self._tools
+        models, tools, memory = self._models, self._tools, self._memory
         self._models, self._tools = self._given_models, self._given_tools
+        self._memory = self._given_memory
         try:
+            if memory is not None and memory is not self._given_memory:
+                await run_blocking(memory.close, name="weft-memory")
             if tools is not None:
                 await tools.close()
         finally:

@@ -1,7 +1,7 @@
 """Effects for programs that run here and now, without a store: models, scripts and tools; nothing is kept."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,15 +32,21 @@ from weft.llm.events import ModelEvent, OnEvent, TurnEnded
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model, Models
 from weft.llm.request_spans import tool_span
+from weft.llm.room import context_room
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
+from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
+from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
 from weft.task_files import ReadsFiles, files_of
+from weft.task_ranking import Ranker
 from weft.tasks.record import Status, Task
 from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
+    from weft.equipment import OnIndexing
     from weft.llm.local.models import Fetch
+    from weft.memory.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +55,7 @@ class LocalEffects:
     """Asks models through the handler, runs scripts as the `command` executor does, and calls tools.
 
     What is not given is made when it is first needed, as the project's `weft.toml` says: a program without
-    effects pays for nothing. There is no memory yet: asking for it fails the task.
+    effects pays for nothing.
     """
 
     def __init__(
@@ -67,8 +73,16 @@ class LocalEffects:
         ask_person: Callable[[str], Awaitable[str]] | None = None,
         clock: Clock | None = None,
         fetch: "Fetch | None" = None,
+        memory: "Memory | None" = None,
+        memory_settings: MemorySettings | None = None,
+        memory_roots: Sequence[Path | str] | None = None,
+        on_indexing: "OnIndexing | None" = None,
     ) -> None:
-        """`fetch` brings an embedded model that is needed and not here; without it that is an error."""
+        """`fetch` brings an embedded model that is needed and not here; without it that is an error.
+
+        `memory_roots` are indexed and looked in instead of the project's; `on_indexing` is told how far the
+        index is, in a thread.
+        """
         self._equipment = Equipment(
             models=models,
             tools=tools,
@@ -78,7 +92,13 @@ class LocalEffects:
             on_event=on_event,
             say=log_message,
             fetch=fetch,
+            memory=memory,
+            memory_settings=memory_settings,
+            memory_roots=memory_roots,
+            on_indexing=on_indexing,
         )
+        equipment = self._equipment
+        self._memory = TaskMemory(equipment.memory, lambda: equipment.memory_settings, equipment.files)
         self._log_message = log_message
         self._model = model
         """The model of tasks that name none."""
@@ -95,17 +115,28 @@ class LocalEffects:
             return await self._call_model(step, call, purse)
 
     async def _call_model(self, step: Step, call: ModelCall, purse: Purse) -> TaskResult:
-        files = await files_of(call.files, step, self.run_script, self._equipment.files)
         handler = Handler(
-            await self._find_model(call),
+            await self._find_model(call.model, call.provider),
             self._equipment.tools() if call.tools else None,
             self._equipment.handler,
             on_event=self._events(call),
             clock=self._clock,
             is_streaming=self._is_streaming,
         )
-        result = await handler.run(step, call, purse, files.context(self._clock.now()), self._tool_context)
-        return result.with_notes(warnings=list(files.warnings)) if files.warnings else result
+        context = await self._context(step, call, purse, handler)
+        tool_context = self._tool_context_of(step, purse, handler.model)
+        result = await handler.run(step, call, purse, context.data, tool_context)
+        return result.with_notes(**context.notes())
+
+    async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
+        """The files that a task names, and what memory finds for it if it asks memory."""
+        files = await files_of(call.files, step, self.run_script, self._equipment.files)
+        is_described = call.files is not None and call.files.source in DESCRIBED
+        if not is_described and not call.context.wants_fresh:
+            return TaskContext(data=files.context(self._clock.now()), warnings=files.warnings)
+        room = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
+        ranker = self._ranker(query_of(call), purse, handler.model, call.timeout_seconds)
+        return await self._memory.for_task(step, call, files, room, ranker, self._clock.now())
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
@@ -129,15 +160,52 @@ class LocalEffects:
             is_timed_out=exit_code is None,
         )
 
-    async def call_tool(self, step: Step, call: ToolCall) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
-        context = msgspec.structs.replace(self._tool_context, step_key=step.key)
+        context = self._tool_context_of(step, purse, None)
         with tool_span(call.tool):
             return await call_by_name(self._equipment.tools(), call, context)
 
-    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
-        """Fails."""
-        _refuse("configuration_error", "no memory is configured: memory comes with a later version")
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+        """What memory finds; fails when there is no index and none can be made."""
+        return await self._answer(step, query, purse, None)
+
+    async def _answer(
+        self, step: Step, query: ContextQuery, purse: Purse, model: Model | None
+    ) -> dict[str, Any]:
+        if self._memory.wants_ranking(query):
+            model = model or await self._find_model(None)
+        ranker = None if model is None else self._ranker(query, purse, model)
+        with _task_span(step, "get_context", None):
+            answer = await self._memory.answer(step, query, ranker)
+        items = [
+            {"relevance_score": item.relevance_score, **msgspec.to_builtins(item)} for item in answer.matches
+        ]
+        found: dict[str, Any] = msgspec.to_builtins(answer)
+        return {**found, "matches": items}
+
+    def _ranker(
+        self, query: ContextQuery, purse: Purse, model: Model, timeout_seconds: float | None = None
+    ) -> Ranker | None:
+        """What ranks the answer to a query again; None: nobody is to."""
+        if not self._memory.wants_ranking(query):
+            return None
+        return Ranker(
+            model=model,
+            settings=self._equipment.handler,
+            purse=purse,
+            events=self._events,
+            clock=self._clock,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def _tool_context_of(self, step: Step, purse: Purse, model: Model | None) -> ToolContext:
+        """How the tools of a step reach a person, and memory, which pays as the step does."""
+
+        async def get_context(text: str) -> dict[str, Any]:
+            return await self._answer(step, ContextQuery(query=text), purse, model)
+
+        return msgspec.structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """The result of the body."""
@@ -163,9 +231,9 @@ class LocalEffects:
         """Let go of connections, servers and models in memory."""
         await self._equipment.close()
 
-    async def _find_model(self, call: ModelCall) -> Model:
+    async def _find_model(self, name: str | None, provider: str | None = None) -> Model:
         try:
-            return await self._equipment.models().find(call.model or self._model, call.provider)
+            return await self._equipment.models().find(name or self._model, provider)
         except ModelError as error:
             raise TaskFailed(TaskFailure(error.reason, error.message)) from error
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
+from weft.memory_settings import MemorySettings
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
@@ -26,6 +27,7 @@ class ProjectSettings(Struct, frozen=True, kw_only=True):
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
     tools: ToolsSettings = field(default_factory=ToolsSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     secrets: SecretSettings = field(default_factory=SecretSettings)
 
 
@@ -48,6 +50,7 @@ def read_project(folder: Path) -> ProjectSettings:
         executors=_executors(tables_of(document, "executors", path), path),
         models=read_models(tables_of(document, "models", path), path),
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
+        memory=table(MemorySettings, document, "memory", where=f"{path}: [memory]"),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 

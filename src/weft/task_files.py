@@ -53,9 +53,7 @@ async def files_of(
     if files is None:
         return NOTHING
     if files.source in ("description", "context_description"):
-        return TaskFiles(
-            warnings=("file_paths by a description need memory, which comes with a later version",)
-        )
+        return NOTHING  # memory finds those
     paths = files.paths
     warnings: list[str] = []
     if files.source == "command":

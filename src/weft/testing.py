@@ -21,6 +21,8 @@ from weft.llm.recording import (
 )
 from weft.llm.scripted import Answers, ScriptedModel, tool_use
 from weft.local_effects import LocalEffects
+from weft.memory.memory import Memory
+from weft.memory.simple_index import SimpleIndex
 
 __all__ = [
     "Features",
@@ -32,9 +34,11 @@ __all__ = [
     "RecordingModel",
     "ReplayingModel",
     "ScriptedModel",
+    "SimpleIndex",
     "ToolUse",
     "Usage",
     "effects",
+    "memory",
     "models",
     "recorded",
     "recorded_effects",
@@ -54,6 +58,12 @@ def models(answers: Model | Mapping[str, Model] | Answers) -> GivenModels:
     if _is_model(answers):
         return GivenModels(cast(Model, answers))
     return GivenModels(ScriptedModel(cast(Answers, answers)))
+
+
+def memory(*roots: Path | str) -> Memory:
+    """Memory of the files of these folders for `LocalEffects(memory=...)`; nothing is written anywhere."""
+    index = SimpleIndex()
+    return Memory(index, index, roots)
 
 
 def recorded_effects(path: Path | str, mode: Mode = "auto", **options: Any) -> LocalEffects:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.given_tools import GivenTool, GivenTools
+from weft import testing
 from weft.evaluator.effects import (
     Composite,
     ContextPayload,
@@ -73,7 +74,12 @@ def local(
         return ModelReply(text=said.content, usage=usage, model="test:scripted")
 
     given = GivenTools(*(GivenTool(name, act) for name, act in tools.items()))
-    return LocalEffects(models=GivenModels(ScriptedModel(reply)), tools=given, commands=CommandSettings())
+    return LocalEffects(
+        models=GivenModels(ScriptedModel(reply)),
+        tools=given,
+        commands=CommandSettings(),
+        memory=testing.memory(Path(__file__).parent),
+    )
 
 
 EFFECTS: list[Factory] = [in_memory, local]
@@ -152,8 +158,6 @@ async def test_the_names_of_tools_are_known(effects: Effects) -> None:
 
 
 async def test_context_is_an_associative_match_result(effects: Effects) -> None:
-    if isinstance(effects, LocalEffects):
-        pytest.skip("they have no memory")
     query = ContextQuery(query="cats")
     found = await effects.get_context(Step("1", query), query)
 

@@ -12,7 +12,7 @@ import weft
 from tests.given_tools import GivenTools
 from tests.model_calls import a_call, a_step
 from weft.errors import WeftError
-from weft.evaluator.effects import ContextQuery, Files, ScriptRun, Step
+from weft.evaluator.effects import Files, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.executor_settings import CommandSettings
@@ -151,23 +151,6 @@ async def test_a_command_that_ends_badly_is_a_warning_and_one_that_may_not_run_f
         with pytest.raises(TaskFailed) as caught:
             await ask(effects, files=Files("command", text=command))
         assert caught.value.result().notes["error"]["reason"] == "configuration_error"
-
-
-async def test_files_by_a_description_are_for_a_later_version() -> None:
-    effects, _ = with_model()
-
-    result = await ask(effects, files=Files("description", text="the tests"))
-
-    assert "memory" in result.notes["warnings"][0]
-
-
-async def test_there_is_no_memory() -> None:
-    query = ContextQuery(query="x")
-
-    with pytest.raises(TaskFailed, match="no memory is configured") as caught:
-        await LocalEffects().get_context(Step("1", query), query)
-
-    assert caught.value.result().notes["error"]["reason"] == "configuration_error"
 
 
 async def test_the_ledger_knows_who_spent_what() -> None:

@@ -236,7 +236,7 @@ def with_budget(*body: Any, **limits: Any) -> WithBudget:
 
 
 def get_context(**keywords: Any) -> GetContext:
-    """`(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s)`."""
+    """`(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b)`."""
     return GetContext(span=here(), keywords=as_keywords(keywords))
 
 

@@ -12,6 +12,7 @@ from greenlet import getcurrent
 from msgspec import Struct, structs
 
 from weft.cli.asking import person_to_ask
+from weft.cli.indexing import IndexingLine
 from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.text import printable
@@ -49,6 +50,7 @@ class Evaluation:
     def __init__(self, options: EvaluationOptions) -> None:
         self._options = options
         self.narrator = Narrator()
+        self._indexing = IndexingLine()
         self.effects = LocalEffects(
             log_message=_print_message,
             model=options.model,
@@ -56,6 +58,7 @@ class Evaluation:
             is_streaming=options.is_streaming,
             ask_person=person_to_ask(),
             fetch=fetch_model,
+            on_indexing=self._indexing.tell,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
 
@@ -67,6 +70,7 @@ class Evaluation:
 
     async def close(self) -> None:
         """Let go of models and tools."""
+        self._indexing.end()
         await self.effects.close()
 
 

@@ -120,6 +120,10 @@ class ContextQuery(Struct, frozen=True, kw_only=True):
     inherited_context: str | None = None
     previous_outputs: str | None = None
     matching_strategy: str = "content"
+    limit: int | None = None
+    """How many pieces are looked for; None: as many as the settings of memory say."""
+    rerank: bool | None = None
+    """Whether a model puts what was found into order; None: as the settings of memory say."""
 
 
 class Composite(Struct, frozen=True, kw_only=True):
@@ -163,12 +167,12 @@ class Effects(Protocol):
         """How the program ended, whatever its exit code."""
         ...
 
-    async def call_tool(self, step: Step, call: ToolCall) -> Any:
-        """What the tool returns, as JSON."""
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+        """What the tool returns, as JSON. A tool that asks a model pays out of the purse."""
         ...
 
-    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
-        """The AssociativeMatchResult, as JSON."""
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+        """The AssociativeMatchResult, as JSON. Where a model ranks what was found, the purse pays for it."""
         ...
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:

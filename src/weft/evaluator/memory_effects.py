@@ -88,7 +88,7 @@ class InMemoryEffects:
         outcome = await self._perform(step, lambda: self._scripts.next(run, run.template, command))
         return outcome if isinstance(outcome, ScriptOutcome) else ScriptOutcome(as_text(outcome), "", 0)
 
-    async def call_tool(self, step: Step, call: ToolCall) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         """What the function of that name returns."""
 
         def act() -> Any:
@@ -105,7 +105,7 @@ class InMemoryEffects:
 
         return await self._perform(step, act)
 
-    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
         """The scripted match; an empty one when none is scripted."""
         nothing = {"context_summary": "", "matches": []}
         scripted = self._contexts

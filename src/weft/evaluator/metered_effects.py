@@ -39,13 +39,15 @@ class MeteredEffects:
         _counted()
         return self._effects.run_script(step, run)
 
-    def call_tool(self, step: Step, call: ToolCall) -> Coroutine[Any, Any, Any]:
-        _counted()
-        return _json(f"tool '{call.tool}'", self._effects.call_tool(step, call))
+    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Coroutine[Any, Any, Any]:
+        own = ScopePurse(_counted(), call.tool)
+        return _json(f"tool '{call.tool}'", self._effects.call_tool(step, call, own))
 
-    def get_context(self, step: Step, query: ContextQuery) -> Coroutine[Any, Any, dict[str, Any]]:
-        _counted()
-        return _json("memory", self._effects.get_context(step, query))
+    def get_context(
+        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        own = ScopePurse(_counted(), "get-context")
+        return _json("memory", self._effects.get_context(step, query, own))
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]

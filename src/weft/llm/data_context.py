@@ -22,12 +22,10 @@ def file_item(path: str, text: str) -> MatchItem:
 def with_inherited(context: DataContext, call: ModelCall) -> DataContext:
     """The context with what the task inherits, and the inputs that its prompt does not show.
 
-    What changes least comes first, so that prompts can be cached: files, what memory found, bindings and
-    inputs by name, then what earlier steps gave.
+    What changes least comes first, so that prompts can be cached: files that the task names and what memory
+    found, as they stand in the context; bindings and inputs by name, then what earlier steps gave.
     """
     payload = call.context
-    files = [item for item in context.items if item.content_type == FILE]
-    found = [item for item in context.items if item.content_type != FILE]
     inputs = {name: call.inputs[name] for name in call.unmentioned if name not in payload.inherited}
     outputs = []
     if payload.previous_outputs is not None:
@@ -36,8 +34,7 @@ def with_inherited(context: DataContext, call: ModelCall) -> DataContext:
         retrieved_at=context.retrieved_at,
         source_query=context.source_query,
         items=(
-            *files,
-            *found,
+            *context.items,
             *_values(payload.inherited, BINDING),
             *_values(inputs, INPUT),
             *outputs,

@@ -72,6 +72,11 @@ class Session:
         """What the model has said last, of the answer so far."""
 
     @property
+    def tokens(self) -> int:
+        """What the next payload takes, with all of the history."""
+        return self._count()
+
+    @property
     def metrics(self) -> ResourceMetrics:
         """What is used of what may be used."""
         return ResourceMetrics(

@@ -13,6 +13,7 @@ from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.purse import UNLIMITED, Purse
 from weft.language.sexp import read_program
 from weft.language.spans import Source
 
@@ -43,7 +44,9 @@ async def test_at_most_so_many_wait_at_the_same_time() -> None:
     under_way, most = 0, 0
 
     class Counting(MemoryOnly):
-        async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+        async def get_context(
+            self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+        ) -> dict[str, Any]:
             nonlocal under_way, most
             under_way += 1
             most = max(most, under_way)
@@ -152,7 +155,7 @@ class SlowToEnd(MemoryOnly):
         self.cleaned: list[str] = []
         self.let_go = asyncio.Event()
 
-    async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
         self.began.append(step.key)
         try:
             await asyncio.Event().wait()

@@ -20,7 +20,7 @@ async def test_data_is_apart_from_the_conversation_and_stable_text_comes_first()
         settings=SETTINGS, inherited={"b": [1], "a": "A"}, previous_outputs="1. plan: ok"
     )
     found = MatchItem(id="m", content="match", content_type="file_summary", relevance_score=0.5)
-    context = DataContext(items=(found, file_item("src/x.py", "print(1)\n")))
+    context = DataContext(items=(file_item("src/x.py", "print(1)\n"), found))
     model = ScriptedModel(["ok"])
     inputs = {"b": [1], "shown": 1, "code": "x = 1"}
     call = a_call("do it", context=payload, inputs=inputs, unmentioned=("b", "code"))

@@ -179,6 +179,8 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "strategy": ("matching_strategy", to_text),
     "inherited": ("inherited_context", to_text),
     "previous": ("previous_outputs", to_text),
+    "limit": ("limit", to_json),
+    "rerank": ("rerank", bool),
 }
 
 
@@ -196,6 +198,8 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
         try:
             if not isinstance(fields.get("inputs", {}), dict):
                 raise program_error("wrong-type", f":inputs is a dict; this is {kind_of(fields['inputs'])}")
+            if fields.get("limit") is not None and not _whole(fields["limit"], ":limit"):
+                raise program_error("wrong-type", ":limit is a whole number from 1")
             query = ContextQuery(**fields)
             step = Step(machine.next_key(), query, node.span)
             return machine.wait(machine.effects.get_context(step, query))

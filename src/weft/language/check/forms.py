@@ -36,7 +36,7 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
+QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous", "limit", "rerank")
 
 
 MAX_LET_FRAMES = 100

@@ -33,7 +33,7 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-CONTEXT_QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous")
+CONTEXT_QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous", "limit", "rerank")
 _LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
 
 
@@ -304,7 +304,8 @@ PLAIN_FORMS = {
     "with-timeout": SpecialForm("(with-timeout seconds e...)", _with_timeout),
     "with-budget": SpecialForm("(with-budget (:steps n :calls n :tokens n :cost x) e...)", _with_budget),
     "get-context": SpecialForm(
-        '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s)', _get_context
+        '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b)',
+        _get_context,
     ),
     "condition": SpecialForm('(condition "output.errors > 0")', _condition),
     "fill": SpecialForm('(fill "text with {{placeholders}}")', _fill),

@@ -1,0 +1,122 @@
+"""`weft context`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weft.cli.options import TEXT, json_option
+from weft.errors import EXIT_FAILED
+
+if TYPE_CHECKING:
+    from weft.evaluator.effects import ContextQuery
+
+MAX_SHOWN_WORDS = 6
+"""How many of the words that matched stand in a row; --explain shows all."""
+
+
+@click.command("context")
+@click.argument("query", type=TEXT)
+@click.option("--explain", "is_explained", is_flag=True, help="Show all words that matched, and where.")
+@click.option("--limit", metavar="N", type=click.IntRange(1, 1000), help="How many pieces to look for.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["content", "metadata"]),
+    default="content",
+    show_default=True,
+    help="Look in the text of files, or only in their paths, titles, names and headings.",
+)
+@click.option("--rerank", "is_ranked", is_flag=True, help="Let a model put what was found into order.")
+@click.option("--model", metavar="MODEL", type=TEXT, help="The model of --rerank. Also WEFT_MODEL.")
+@click.option(
+    "--path",
+    "roots",
+    metavar="ROOT",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Look in this folder instead of the project's roots. Several may be given.",
+)
+@json_option
+def context(
+    query: str,
+    is_explained: bool,
+    limit: int | None,
+    strategy: str,
+    is_ranked: bool,
+    model: str | None,
+    roots: tuple[Path, ...],
+    is_json: bool,
+) -> int:
+    """Find the files that matter for QUERY, as a task with fresh context is given them.
+
+    What is new or changed is indexed first. A row is a file with the lines that matched, a score between 0
+    and 1 (to compare within one answer) and the words that matched. --json prints the
+    AssociativeMatchResult, with the text of the pieces.
+    """
+    # Imported here: `weft context --help` must not pay for it.
+    from weft.cli.evaluating import run
+    from weft.evaluator.effects import ContextQuery
+
+    asked = ContextQuery(
+        query=query, matching_strategy=strategy, limit=limit, rerank=True if is_ranked else None
+    )
+    result = run(lambda: _found(asked, model, roots))
+    if is_json:
+        from weft.cli.output import print_json
+
+        print_json(result)
+    else:
+        _print(result, is_explained=is_explained)
+    return EXIT_FAILED if result.get("error") and not result["matches"] else 0
+
+
+async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ...]) -> dict[str, Any]:
+    from weft.cli.indexing import IndexingLine
+    from weft.cli.models_fetch import fetch_model
+    from weft.cli.narrating import Narrator
+    from weft.evaluator.effects import Step
+    from weft.local_effects import LocalEffects
+
+    line = IndexingLine()
+    effects = LocalEffects(
+        model=model,
+        on_event=Narrator().tell,
+        fetch=fetch_model,
+        memory_roots=roots or None,
+        on_indexing=line.tell,
+    )
+    try:
+        return await effects.get_context(Step("1", query), query)
+    finally:
+        line.end()
+        await effects.close()
+
+
+def _print(result: dict[str, Any], *, is_explained: bool) -> None:
+    from weft.cli.output import print_table
+    from weft.cli.saying import say
+    from weft.cli.text import printable
+
+    if result.get("error"):
+        say(f"warning: {printable(result['error'])}")
+    rows = [_row(item, is_explained=is_explained) for item in result["matches"]]
+    if rows:
+        print_table(["FILE", "SCORE", "WHY"], rows)
+    else:
+        click.echo("nothing matches")
+
+
+def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
+    from weft.cli.text import printable
+
+    score = f"{item.get('relevance_score', 1.0):.2f}"
+    return printable(item["id"]), score, printable(_why(item, is_explained=is_explained))
+
+
+def _why(item: dict[str, Any], *, is_explained: bool) -> str:
+    why: dict[str, list[str]] = item.get("metadata", {}).get("why", {})
+    if is_explained:
+        return "; ".join(f"{place}: {', '.join(words)}" for place, words in why.items())
+    words = list(dict.fromkeys(word for found in why.values() for word in found))
+    more = f" +{len(words) - MAX_SHOWN_WORDS}" if len(words) > MAX_SHOWN_WORDS else ""
+    return f"{', '.join(words[:MAX_SHOWN_WORDS])}{more}"

@@ -1,0 +1,180 @@
+"""Memory: what of the files of some roots is relevant to a question."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft.clock import Clock, SystemClock
+from weft.errors import TransientError
+from weft.evaluator.data_context import AssociativeMatchResult, MatchItem
+from weft.evaluator.effects import ContextQuery
+from weft.language.task_fields import ContextAssembly
+from weft.memory.assembly import in_order, meant, without
+from weft.memory.elements import elements_of, is_pattern
+from weft.memory.pieces import items_of, ranges_text, summaries_of
+from weft.memory.protocol import (
+    FileFacts,
+    Index,
+    IndexProgress,
+    IndexReport,
+    Match,
+    Matcher,
+    Query,
+    QueryPart,
+)
+from weft.memory.questions import question_of, title_of
+
+REFRESH_SECONDS = 60.0
+"""How old the last look at the files may be before a question makes memory look again."""
+
+MAX_SUMMARISED = 8
+"""How many files the summary of an answer names."""
+
+
+class IndexUnavailable(TransientError):
+    """The index of files cannot be read or brought up to date."""
+
+    code = "memory-unavailable"
+
+
+class MatchingFailed(TransientError):
+    """The index is there, and what is looked for in it cannot be found out."""
+
+    code = "memory-matching-failed"
+
+
+class Found(Struct, frozen=True):
+    """The pieces that are relevant, the most important first, and how many an element excluded."""
+
+    matches: tuple[Match, ...] = ()
+    excluded: int = 0
+
+
+class Memory:
+    """Answers questions on the files of its roots. Calls block: use a thread.
+
+    The first question, and one that comes long after the last look, brings the index up to date.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        matcher: Matcher,
+        roots: Sequence[Path | str],
+        *,
+        on_progress: Callable[[IndexProgress], None] | None = None,
+        on_updated: Callable[[IndexReport], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.index = index
+        self.matcher = matcher
+        self.roots = tuple(Path(root).resolve() for root in roots)
+        if not self.roots:
+            raise ValueError("memory has at least one root")
+        self._on_progress = on_progress
+        self._on_updated = on_updated
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        """One question at a time, for many tasks may ask at once and the first of them makes the index."""
+        self._looked_at: float | None = None
+
+    def get_relevant_context_for(
+        self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None
+    ) -> AssociativeMatchResult:
+        """The files that matter, with the pieces that do. What fails is told in `error`, not raised."""
+        try:
+            found = self.find(query, limit=limit, assembly=assembly)
+        except (IndexUnavailable, MatchingFailed) as error:
+            return AssociativeMatchResult(context_summary="", error=error.message)
+        return self.result_of(query, found.matches)
+
+    def find(self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None) -> Found:
+        """The pieces that matter. Raises IndexUnavailable or MatchingFailed."""
+        with self._lock:
+            self._bring_up_to_date()
+            try:
+                return self._find(query, limit, assembly or ContextAssembly())
+            except Exception as error:  # whatever an index or a matcher raises, the question has no answer
+                raise MatchingFailed(f"memory cannot answer: {error}") from error
+
+    def result_of(self, query: ContextQuery, matches: Sequence[Match]) -> AssociativeMatchResult:
+        """What was found, as the answer to the query: one item for each file."""
+        items = self.items_of(matches, is_summary=query.matching_strategy == "metadata")
+        return AssociativeMatchResult(context_summary=summary_of(query, items), matches=items)
+
+    def items_of(self, matches: Sequence[Match], *, is_summary: bool = False) -> tuple[MatchItem, ...]:
+        """One item for each file, of all of its matches."""
+        form = summaries_of if is_summary else items_of
+        return form(matches, self.facts, str(self.roots[0]))
+
+    def facts(self, root: str, path: str) -> FileFacts | None:
+        """What is known of a file."""
+        return self.index.facts(root, path)
+
+    def close(self) -> None:
+        """Let go of the index."""
+        with self._lock:
+            self.index.close()
+
+    def _bring_up_to_date(self) -> None:
+        now = self._clock.now().timestamp()
+        if self._looked_at is not None and now - self._looked_at < REFRESH_SECONDS:
+            return
+        missing = [root for root in self.roots if not root.is_dir()]
+        if missing:
+            raise IndexUnavailable(f"'{missing[0]}' is no folder that can be indexed")
+        try:
+            report = self.index.update(self.roots, self._on_progress)
+        except (
+            Exception
+        ) as error:  # a broken file, a full disk, a lock that does not end: no index, no answer
+            raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
+        self._looked_at = now
+        if self._on_updated is not None:
+            self._on_updated(report)
+
+    def _find(self, query: ContextQuery, limit: int, assembly: ContextAssembly) -> Found:
+        question = question_of(query, limit=limit, roots=tuple(map(str, self.roots)))
+        elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
+        primary, secondary = (self._meant(question, texts) for texts in elements)
+        every = in_order(self._match(question), primary, secondary, elements)
+        kept = without(every, elements_of(assembly.excluded_elements), self.facts)
+        return Found(tuple(kept[:limit]), len(every) - len(kept))
+
+    def _meant(self, question: Query, elements: tuple[str, ...]) -> list[Match]:
+        """What the elements of the author mean; a path is looked for as the words it is made of."""
+        found: list[Match] = []
+        for element in elements:
+            text = element.replace("*", " ") if is_pattern(element) else element
+            part = Query(
+                parts=(QueryPart(text),),
+                strategy=question.strategy,
+                limit=question.limit,
+                roots=question.roots,
+            )
+            found += meant(self._match(part))
+        return found
+
+    def _match(self, question: Query) -> list[Match]:
+        return self.matcher.match(question) if any(part.text.strip() for part in question.parts) else []
+
+
+def summary_of(query: ContextQuery, items: Sequence[MatchItem]) -> str:
+    """What was found, in a line or two."""
+    title = title_of(query)
+    about = f" for '{title}'" if title else ""
+    if not items:
+        return f"No file matches{about}."
+    named = ", ".join(_named(item) for item in items[:MAX_SUMMARISED])
+    more = f" and {len(items) - MAX_SUMMARISED} more" if len(items) > MAX_SUMMARISED else ""
+    files = "1 file matches" if len(items) == 1 else f"{len(items)} files match"
+    return f"{files}{about}: {named}{more}."
+
+
+def _named(item: MatchItem) -> str:
+    lines = item.metadata.get("lines")
+    if not lines or item.content_type != "code_chunk":
+        return item.source_path or item.id
+    return f"{item.source_path} (lines {ranges_text(tuple(span) for span in lines)})"

@@ -1,0 +1,122 @@
+"""What a matcher found, as items of a `DataContext`: one for each file, its pieces in the order of lines."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from weft.evaluator.data_context import MatchItem
+from weft.memory.protocol import FileFacts, Match
+
+CHUNK, WHOLE, SUMMARY = "code_chunk", "file_content", "file_summary"
+
+MAX_LISTED_SYMBOLS = 60
+"""How many names the summary of a file lists."""
+
+FactsOf = Callable[[str, str], FileFacts | None]
+
+
+def by_file(matches: Iterable[Match]) -> dict[tuple[str, str], list[Match]]:
+    """The matches by root and path; files in the order in which the first match of each comes."""
+    found: dict[tuple[str, str], list[Match]] = {}
+    for match in matches:
+        found.setdefault((match.chunk.root, match.chunk.path), []).append(match)
+    return found
+
+
+def shown_path(root: str, path: str, first_root: str) -> str:
+    """The path as tools take it: relative to the first root, else absolute."""
+    return path if root == first_root else str(PurePosixPath(root) / path)
+
+
+def items_of(matches: Iterable[Match], facts_of: FactsOf, first_root: str) -> tuple[MatchItem, ...]:
+    """An item for each file, of all its matches; files in the order of their first match."""
+    return tuple(
+        _item(found, facts_of(root, path), shown_path(root, path, first_root))
+        for (root, path), found in by_file(matches).items()
+    )
+
+
+def summaries_of(matches: Iterable[Match], facts_of: FactsOf, first_root: str) -> tuple[MatchItem, ...]:
+    """What is known of each file, instead of its text: the strategy `metadata`."""
+    return tuple(
+        _summary(found, facts_of(root, path), shown_path(root, path, first_root))
+        for (root, path), found in by_file(matches).items()
+    )
+
+
+def _item(matches: Sequence[Match], facts: FileFacts | None, path: str) -> MatchItem:
+    spans = joined(matches)
+    lines = [(first, last) for first, last, _ in spans]
+    is_whole = facts is not None and lines == [(1, max(1, facts.lines))]
+    return MatchItem(
+        id=path if is_whole else f"{path}:{ranges_text(lines)}",
+        content=_content(spans),
+        content_type=WHOLE if is_whole else CHUNK,
+        relevance_score=max(match.score for match in matches),
+        source_path=path,
+        metadata=_metadata(matches, facts) | {"lines": [list(span) for span in lines]},
+    )
+
+
+def _summary(matches: Sequence[Match], facts: FileFacts | None, path: str) -> MatchItem:
+    parts = [path]
+    if facts is not None:
+        names = [symbol.name for symbol in facts.symbols]
+        more = f" and {len(names) - MAX_LISTED_SYMBOLS} more" if len(names) > MAX_LISTED_SYMBOLS else ""
+        parts += [f"language: {facts.language}"] if facts.language else []
+        parts += [f"title: {facts.title}"] if facts.title else []
+        parts += [f"defines: {', '.join(names[:MAX_LISTED_SYMBOLS])}{more}"] if names else []
+    return MatchItem(
+        id=path,
+        content="\n".join(parts),
+        content_type=SUMMARY,
+        relevance_score=max(match.score for match in matches),
+        source_path=path,
+        metadata=_metadata(matches, facts),
+    )
+
+
+def _metadata(matches: Sequence[Match], facts: FileFacts | None) -> dict[str, Any]:
+    why: dict[str, dict[str, None]] = {}
+    for match in matches:
+        for place, words in match.why.items():
+            why.setdefault(place, {}).update(dict.fromkeys(words))
+    found: dict[str, Any] = {
+        "root": matches[0].chunk.root,
+        "why": {place: list(words) for place, words in why.items()},
+    }
+    if facts is not None:
+        found["changed_at"] = facts.changed_at
+        if facts.language is not None:
+            found["language"] = facts.language
+    return found
+
+
+def joined(matches: Iterable[Match]) -> list[tuple[int, int, list[str]]]:
+    """First line, last line and lines of each stretch; pieces that overlap or touch are one."""
+    spans: list[tuple[int, int, list[str]]] = []
+    for match in sorted(matches, key=lambda match: (match.chunk.first_line, -match.chunk.last_line)):
+        chunk = match.chunk
+        lines = chunk.text.split("\n")[: chunk.last_line - chunk.first_line + 1]  # its last may be empty
+        if not spans or chunk.first_line > spans[-1][1] + 1:
+            spans.append((chunk.first_line, chunk.last_line, lines))
+        elif chunk.last_line > spans[-1][1]:
+            first, last, before = spans[-1]
+            spans[-1] = (first, chunk.last_line, before + lines[last + 1 - chunk.first_line :])
+    return spans
+
+
+def ranges_text(lines: Iterable[tuple[int, int]]) -> str:
+    """Ranges of lines in words: `1-30,60-90`."""
+    return ",".join(f"{first}-{last}" for first, last in lines)
+
+
+def _content(spans: Sequence[tuple[int, int, list[str]]]) -> str:
+    parts: list[str] = []
+    before = 0
+    for first, last, lines in spans:
+        if before:
+            parts.append(f"[lines {before + 1} to {first - 1} are left out]")
+        parts += lines
+        before = last
+    return "\n".join(parts) + "\n"

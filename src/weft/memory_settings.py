@@ -1,0 +1,18 @@
+"""What memory may give to a task, and how: the table `[memory]` of `weft.toml`."""
+
+from msgspec import Struct
+
+from weft.model_settings import Positive
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """`[memory]`."""
+
+    max_tokens: Positive = 8_000
+    """How many tokens memory gives to one task; less where the model's window has less room."""
+    max_pieces: Positive = 20
+    """How many pieces of files are looked for."""
+    max_files: Positive = 5
+    """How many files `file_paths` with a description gives."""
+    rerank: bool = False
+    """Whether the task's model is asked to put what was found into order."""

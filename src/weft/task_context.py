@@ -1,0 +1,239 @@
+"""What a task is given to work on besides its prompt: the files it names, and what memory finds for it."""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from weft.evaluator.data_context import AssociativeMatchResult, DataContext, MatchItem
+from weft.evaluator.effects import ContextQuery, Files, ModelCall, Step
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.plain import as_text
+from weft.evaluator.results import TaskFailure, TaskFailureReason
+from weft.evaluator.tools import ToolFailed
+from weft.language.task_fields import ContextAssembly
+from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.data_context import file_item
+from weft.llm.room import ContextRoom
+from weft.memory.assembly import PER_FILE, fitting
+from weft.memory.memory import Found, IndexUnavailable, MatchingFailed, Memory, summary_of
+from weft.memory.pieces import by_file
+from weft.memory_settings import MemorySettings
+from weft.task_files import ReadsFiles, TaskFiles
+from weft.task_ranking import Ranker
+from weft.threads import run_blocking
+
+T = TypeVar("T")
+
+DESCRIBED = ("description", "context_description")
+"""The sources of `file_paths` that memory answers."""
+
+
+class TaskContext(Struct, frozen=True, kw_only=True):
+    """The data of a task, and what the notes of its result say of it."""
+
+    data: DataContext
+    warnings: tuple[str, ...] = ()
+    given: tuple[dict[str, Any], ...] = ()
+    facts: dict[str, Any] = {}
+
+    def notes(self) -> dict[str, Any]:
+        """`warnings` and `context` of the notes; nothing where there is nothing to say."""
+        notes: dict[str, Any] = {"warnings": list(self.warnings)} if self.warnings else {}
+        if self.given or self.facts:
+            notes["context"] = {"given": list(self.given), **self.facts}
+        return notes
+
+
+class TaskMemory:
+    """Asks memory, for tasks and for programs. What is not needed is not made."""
+
+    def __init__(
+        self,
+        memory: Callable[[], Memory],
+        settings: Callable[[], MemorySettings],
+        reader: Callable[[], ReadsFiles],
+    ) -> None:
+        self._memory = memory
+        self._settings = settings
+        self._reader = reader
+        self._lock = threading.Lock()
+        """Memory is opened in a thread, and once."""
+
+    async def answer(self, step: Step, query: ContextQuery, ranker: Ranker | None) -> AssociativeMatchResult:
+        """The answer to a query. A matching that fails is told in its `error`; without an index it fails."""
+        try:
+            found, _, warnings = await self._find(step, query, ranker)
+        except MatchingFailed as error:
+            return AssociativeMatchResult(context_summary="", error=error.message)
+        except IndexUnavailable as error:
+            raise _failed("context_retrieval_failure", error.message) from error
+        result = await _in_thread(lambda: self._opened().result_of(query, found.matches))
+        return structs.replace(result, error="; ".join(warnings) or None)
+
+    def wants_ranking(self, query: ContextQuery) -> bool:
+        """Whether a model is to rank what is found for a query."""
+        return self._settings().rerank if query.rerank is None else query.rerank
+
+    async def for_task(
+        self,
+        step: Step,
+        call: ModelCall,
+        files: TaskFiles,
+        room: ContextRoom,
+        ranker: Ranker | None,
+        now: datetime,
+    ) -> TaskContext:
+        """The files that the task names, then what memory finds: as much as there is room for."""
+        named = tuple(
+            {"id": item.id, "path": item.source_path, "source": "file_paths"} for item in files.items
+        )
+        query = query_of(call)
+        try:
+            found, facts, warnings = await self._find(step, query, ranker, call.context.assembly)
+            items, more = await self._items(call.files, found, room, files, facts)
+        except IndexUnavailable as error:
+            raise _failed("context_retrieval_failure", error.message) from error
+        except MatchingFailed as error:
+            raise _failed("context_matching_failure", error.message) from error
+        data = DataContext(
+            retrieved_at=now,
+            source_query=query.query or query.template_description,
+            items=(*files.items, *items),
+            overall_summary=summary_of(query, items),
+        )
+        data = _fitted(data, room, len(files.items), facts)
+        given = named + tuple(map(_note, data.items[len(files.items) :]))
+        return TaskContext(data=data, warnings=(*files.warnings, *warnings, *more), given=given, facts=facts)
+
+    async def _find(
+        self,
+        step: Step,
+        query: ContextQuery,
+        ranker: Ranker | None,
+        assembly: ContextAssembly | None = None,
+    ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
+        """What was found, what the notes say of it, and warnings."""
+        limit = query.limit or self._settings().max_pieces
+        found = await _in_thread(lambda: self._opened().find(query, limit=limit, assembly=assembly))
+        facts: dict[str, Any] = {"excluded": found.excluded} if found.excluded else {}
+        if ranker is None:
+            return found, facts, ()
+        text = query.query or query.template_description or ""
+        ranked = await ranker.ranked(step, found.matches, text)
+        facts["rerank"] = {"model": ranker.model.id, "calls": ranked.calls, "failed": bool(ranked.warnings)}
+        return Found(ranked.matches, found.excluded), facts, ranked.warnings
+
+    async def _items(
+        self,
+        described: Files | None,
+        found: Found,
+        room: ContextRoom,
+        files: TaskFiles,
+        facts: dict[str, Any],
+    ) -> tuple[tuple[MatchItem, ...], list[str]]:
+        """What was found, as much as there is room for beside the files that are named."""
+        taken = sum(_tokens(item, room) for item in files.items)
+        left = self._settings().max_tokens
+        if room.tokens is not None:
+            left = max(0, min(left, room.tokens - taken))
+        if described is not None and described.source in DESCRIBED:
+            return await self._described_files(described, found, room, left)
+        chosen = fitting(found.matches, room.count, left)
+        if chosen.left_out:
+            facts["left_out"] = chosen.left_out
+        return await _in_thread(lambda: self._opened().items_of(chosen.matches)), []
+
+    async def _described_files(
+        self, described: Files, found: Found, room: ContextRoom, left: int
+    ) -> tuple[tuple[MatchItem, ...], list[str]]:
+        """The files that a description means: whole while there is room, else the pieces that match."""
+        files = list(by_file(found.matches).values())[: self._settings().max_files]
+        pieces = await _in_thread(lambda: self._opened().items_of([one for file in files for one in file]))
+        warnings: list[str] = []
+        items: list[MatchItem] = []
+        for piece in pieces:
+            try:
+                forms = (await self._whole(piece), piece)
+            except ToolFailed as error:
+                warnings.append(f"file '{piece.source_path}' is left out: {error}")
+                continue
+            item = next((one for one in forms if _tokens(one, room) <= left), None)
+            if item is None:
+                warnings.append(f"file '{piece.source_path}' is left out: there is no room for it")
+            else:
+                items.append(item)
+                left -= _tokens(item, room)
+        if not files:
+            shown = (described.text or "")[:MAX_SHOWN_CHARACTERS]
+            warnings.append(f"no file fits the description of file_paths: {shown}")
+        return tuple(items), warnings
+
+    async def _whole(self, piece: MatchItem) -> MatchItem:
+        """The whole file of a piece, read as it is now; raises ToolFailed."""
+        path = piece.source_path or piece.id
+        item = file_item(path, await self._reader().read(path))
+        metadata = {name: piece.metadata[name] for name in ("root", "why")}
+        return structs.replace(item, relevance_score=piece.relevance_score, metadata=metadata)
+
+    def _opened(self) -> Memory:
+        try:
+            with self._lock:
+                return self._memory()
+        except (IndexUnavailable, MatchingFailed):
+            raise
+        except (OSError, ImportError) as error:
+            raise IndexUnavailable(f"there is no index: {error}") from error
+
+
+def query_of(call: ModelCall) -> ContextQuery:
+    """What a task asks memory: its text, the inputs that count, what it inherits, what came before."""
+    payload = call.context
+    description, query = call.description, call.prompt
+    if call.files is not None and call.files.source in DESCRIBED:
+        query = call.files.text or call.description or call.prompt
+        # `context_description` is matched instead of the task's own description.
+        description = None if call.files.source == "context_description" else call.description
+    inherited = "\n".join(f"{name}: {as_text(value)}" for name, value in sorted(payload.inherited.items()))
+    return ContextQuery(
+        query=query,
+        template_description=None if description == query else description,
+        template_type="atomic",
+        template_subtype=call.subtype,
+        inputs={name: call.inputs[name] for name in payload.relevant_inputs if name in call.inputs},
+        inherited_context=inherited or None,
+        previous_outputs=payload.previous_outputs,
+    )
+
+
+def _tokens(item: MatchItem, room: ContextRoom) -> int:
+    return room.count(item.content) + PER_FILE
+
+
+def _fitted(data: DataContext, room: ContextRoom, named: int, facts: dict[str, Any]) -> DataContext:
+    """The context without the last of what memory found, until the task fits its window.
+
+    Pieces were counted one by one; together with what is written around them they may take a little more.
+    """
+    while len(data.items) > named and not room.fits(data):
+        data = structs.replace(data, items=data.items[:-1])
+        facts["left_out"] = facts.get("left_out", 0) + 1
+    return data
+
+
+def _note(item: MatchItem) -> dict[str, Any]:
+    """Which file, which lines, how well it matched and why; never what is in it."""
+    note: dict[str, Any] = {"id": item.id, "path": item.source_path, "source": "memory"}
+    if "lines" in item.metadata:
+        note["lines"] = item.metadata["lines"]
+    return note | {"score": round(item.relevance_score, 4), "why": item.metadata.get("why", {})}
+
+
+async def _in_thread(act: Callable[[], T]) -> T:
+    return await run_blocking(act, name="weft-memory")
+
+
+def _failed(reason: TaskFailureReason, message: str) -> TaskFailed:
+    return TaskFailed(TaskFailure(reason, message))
