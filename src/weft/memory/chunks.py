@@ -1,6 +1,6 @@
 """A file cut into pieces of some thirty lines, where the text has its own cuts."""
 
-import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 WANTED_LINES = 30
@@ -10,42 +10,55 @@ SHORTEST_LINES = 20
 MAX_CHUNK_CHARACTERS = 20_000
 """A line of a minified file may be longer; then it is a chunk of its own."""
 
-_BLANK = re.compile(r"\s*$")
+_BY_NEARNESS = sorted(range(SHORTEST_LINES, LONGEST_LINES + 1), key=lambda length: abs(length - WANTED_LINES))
+
+_LEADING = ("@", "#", "//", "/*", "*")
+"""What stands above a definition and belongs to it: decorators and comments."""
 
 
-def cut(lines: Sequence[str], strong: frozenset[int] | set[int]) -> list[tuple[int, int]]:
-    """The first and last line of each chunk, from 1. `strong`: lines that begin a definition or a section."""
-    if len(lines) <= LONGEST_LINES and sum(map(len, lines)) <= MAX_CHUNK_CHARACTERS:
-        return [(1, len(lines))] if lines else []
+def cut(lines: Sequence[str], starts: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last line of each chunk, from 1.
+
+    `starts`: the lines that begin a definition or a section, in order. A chunk ends before one of them if one
+    is near, else at a blank line, else when it is long enough.
+    """
     chunks = []
     first = 1
     while first <= len(lines):
-        last = _last_line(lines, strong, first)
+        last = _last_line(lines, starts, first)
         chunks.append((first, last))
         first = last + 1
     return chunks
 
 
-def _last_line(lines: Sequence[str], strong: frozenset[int] | set[int], first: int) -> int:
-    """Where the chunk that begins here ends: before a definition if one is near, else at a blank line."""
-    limit = _within_size(lines, first)
-    if limit == len(lines):
-        return limit
-    nearest = range(first + SHORTEST_LINES, limit + 2)  # lines that could begin the next chunk
-    wanted = first + WANTED_LINES
-    for is_good in (
-        lambda line: line in strong,
-        lambda line: _BLANK.match(lines[line - 2]) is not None,
-    ):
-        found = [line for line in nearest if line <= len(lines) and is_good(line)]
-        if found:
-            return min(found, key=lambda line: abs(line - wanted)) - 1
-    return min(limit, wanted - 1)
-
-
-def _within_size(lines: Sequence[str], first: int) -> int:
-    """The last line that the chunk may have."""
+def _last_line(lines: Sequence[str], starts: Sequence[int], first: int) -> int:
     last = min(first + LONGEST_LINES - 1, len(lines))
+    if sum(map(len, lines[first - 1 : last])) > MAX_CHUNK_CHARACTERS:
+        return _within_size(lines, first, last)
+    if last == len(lines):
+        return last
+    near = starts[bisect_left(starts, first + SHORTEST_LINES) : bisect_left(starts, last + 2)]
+    if near:
+        wanted = first + WANTED_LINES
+        return _above(lines, first, min(near, key=lambda line: abs(line - wanted))) - 1
+    for length in _BY_NEARNESS:
+        line = lines[first + length - 2]
+        if not line or line.isspace():
+            return first + length - 1
+    return first + WANTED_LINES - 1
+
+
+def _above(lines: Sequence[str], first: int, start: int) -> int:
+    """The line that the definition begins with when what belongs to it is counted."""
+    line = start
+    while line > first + 1 and lines[line - 2].lstrip().startswith(_LEADING):
+        line -= 1
+    # A long comment is no part of it, or everything above is one.
+    return line if start - line < SHORTEST_LINES else start
+
+
+def _within_size(lines: Sequence[str], first: int, last: int) -> int:
+    """The last line of a chunk whose lines are very long."""
     size = 0
     for line in range(first, last + 1):
         size += len(lines[line - 1])

@@ -1,4 +1,4 @@
-"""What a file is for, as its path tells: a task is more often about the program than about its tests or texts."""
+"""What a file is for, as its path tells: a task is more often about a program than about its tests."""
 
 import re
 from collections.abc import Set

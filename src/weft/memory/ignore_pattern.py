@@ -6,10 +6,12 @@ from collections.abc import Callable
 _SPECIAL = re.compile(rb"[*?\[\\]")
 
 _CLASSES = {
-    b"alnum": rb"0-9A-Za-z", b"alpha": rb"A-Za-z", b"blank": rb" \t", b"cntrl": rb"\x00-\x1f\x7f",
-    b"digit": rb"0-9", b"graph": rb"\x21-\x7e", b"lower": rb"a-z", b"print": rb"\x20-\x7e",
-    b"punct": rb"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e", b"space": rb" \t-\r", b"upper": rb"A-Z",
-    b"xdigit": rb"0-9A-Fa-f",
+    name: frozenset(byte for byte in range(128) if re.fullmatch(members, bytes([byte])))
+    for name, members in {
+        b"alnum": rb"[0-9A-Za-z]", b"alpha": rb"[A-Za-z]", b"blank": rb"[ \t]", b"cntrl": rb"[\x00-\x1f\x7f]",
+        b"digit": rb"[0-9]", b"graph": rb"[!-~]", b"lower": rb"[a-z]", b"print": rb"[ -~]",
+        b"punct": rb"[!-/:-@\[-`{-~]", b"space": rb"[ \t-\r]", b"upper": rb"[A-Z]", b"xdigit": rb"[0-9A-Fa-f]",
+    }.items()
 }  # fmt: skip
 
 _MANY_STARS = 3
@@ -19,7 +21,7 @@ _MANY_STARS = 3
 class Pattern:
     """A rule: which paths below its folder it is about, and whether it ignores them or takes them in."""
 
-    __slots__ = ("is_for_folders", "is_ignoring", "is_of_names", "literal", "matches", "suffix")
+    __slots__ = ("is_for_folders", "is_ignoring", "is_of_names", "matches")
 
     def __init__(self, line: bytes, *, ignore_case: bool = False) -> None:
         self.is_ignoring = not line.startswith(b"!")
@@ -30,12 +32,6 @@ class Pattern:
             line = line[:-1]
         self.is_of_names = b"/" not in line
         """Whether it is matched with the last part of a path only."""
-        special = _SPECIAL.search(line)
-        self.literal = line if special is None and self.is_of_names and not ignore_case else None
-        """The one name that it matches, for a look-up instead of a comparison."""
-        rest = line[1:]
-        is_suffix = self.is_of_names and line.startswith(b"*") and _SPECIAL.search(rest) is None
-        self.suffix = rest if is_suffix and not ignore_case else None
         self.matches = _matcher(line, is_of_names=self.is_of_names, ignore_case=ignore_case)
 
 
@@ -86,7 +82,7 @@ def _compiled(expression: bytes, ignore_case: bool, stars: int) -> Callable[[byt
     options.encoding = re2.Options.Encoding.LATIN1
     options.case_sensitive = not ignore_case
     options.log_errors = False
-    return re2.compile(expression.replace(rb"(?s:", rb"(?s:").replace(rb"\Z", rb"\z"), options).match  # type: ignore[no-any-return]
+    return re2.compile(expression.replace(rb"\Z", rb"\z"), options).match  # type: ignore[no-any-return]
 
 
 def _translated(pattern: bytes, *, crosses: bool) -> bytes | None:
@@ -129,63 +125,57 @@ def _stars(pattern: bytes, place: int, crosses: bool) -> tuple[int, bytes]:
 
 
 def _bracket(pattern: bytes, place: int, crosses: bool) -> tuple[int, bytes | None]:
-    """The set that begins here, and where it ends; None when it does not end."""
+    """The set that begins here, and where it ends; None when it does not end, or names no class there is."""
     is_negated = pattern[place : place + 1] in (b"!", b"^")
     place += is_negated
-    members: list[bytes] = []
-    before = b""  # what a range could begin with
+    members: set[int] = set()
+    before: int | None = None  # what a range could begin with
     is_first = True
     while is_first or pattern[place : place + 1] != b"]":
         is_first = False
-        char = pattern[place : place + 1]
-        if char == b"":
-            return place, None
-        if char == b"\\":
-            place += 1
-            char = pattern[place : place + 1]
-            if char == b"":
+        char = _at(pattern, place)
+        if char == ord("-") and before is not None and _at(pattern, place + 1) not in (None, ord("]")):
+            place, last = _escaped(pattern, place + 1)
+            if last is None:
                 return place, None
-            members.append(_member(char))
-            before = char
-        elif char == b"-" and before and pattern[place + 1 : place + 2] not in (b"", b"]"):
-            place += 1
-            last = pattern[place : place + 1]
-            if last == b"\\":
-                place += 1
-                last = pattern[place : place + 1]
-                if last == b"":
-                    return place, None
-            if before <= last:
-                members.append(b"%s-%s" % (_member(before), _member(last)))
-            before = b""
-        elif char == b"[" and pattern[place + 1 : place + 2] == b":":
+            members.update(range(before, last + 1))
+            before = None
+        elif char == ord("[") and _at(pattern, place + 1) == ord(":"):
             end = pattern.find(b"]", place + 2)
             if end < 0:
                 return place, None
-            if end - place < 3 or pattern[end - 1 : end] != b":":
-                members.append(_member(char))
+            if end - place < 3 or _at(pattern, end - 1) != ord(":"):
+                members.add(char)
                 before = char
             else:
                 found = _CLASSES.get(pattern[place + 2 : end - 1])
                 if found is None:
                     return place, None
-                members.append(found)
-                before, place = b"", end
+                members |= found
+                before, place = None, end
         else:
-            members.append(_member(char))
-            before = char
+            place, before = _escaped(pattern, place)
+            if before is None:
+                return place, None
+            members.add(before)
         place += 1
     return place + 1, _set(members, is_negated, crosses)
 
 
-def _member(char: bytes) -> bytes:
-    return b"\\x%02x" % char[0]
+def _at(pattern: bytes, place: int) -> int | None:
+    return pattern[place] if place < len(pattern) else None
 
 
-def _set(members: list[bytes], is_negated: bool, crosses: bool) -> bytes:
-    inside = b"".join(members)
-    if is_negated:
-        return b"[^%s%s]" % (inside, b"" if crosses else b"/")
-    if not inside:
-        return b"[^\\x00-\\xff]"
-    return b"[%s]" % inside if crosses else b"(?:(?!/)[%s])" % inside
+def _escaped(pattern: bytes, place: int) -> tuple[int, int | None]:
+    """The character that stands here, perhaps behind a backslash, and its place."""
+    if _at(pattern, place) == ord("\\"):
+        place += 1
+    return place, _at(pattern, place)
+
+
+def _set(members: set[int], is_negated: bool, crosses: bool) -> bytes:
+    """The set as a regular expression; a slash is in no set unless `*` matches it too."""
+    chosen = set(range(256)) - members if is_negated else set(members)
+    if not crosses:
+        chosen.discard(ord("/"))
+    return b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"

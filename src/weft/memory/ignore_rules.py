@@ -65,10 +65,17 @@ class Rules:
     """The rules in force in a folder: its own, then those above it, then those of the repository."""
 
     def __init__(
-        self, above: Sequence[FolderRules], *, always: Sequence[FolderRules] = (), ignore_case: bool = False
+        self,
+        lists: Sequence[FolderRules],
+        *,
+        prefix: bytes = b"",
+        always: Sequence[FolderRules] = (),
+        ignore_case: bool = False,
     ) -> None:
-        self._lists = tuple(above)
+        self._lists = tuple(lists)
         """The strongest last."""
+        self._prefix = prefix
+        """What comes before a path that is told from the root, for rules that know it from further above."""
         self._always = tuple(always)
         """What settings say: stronger than any file, in every repository below the root."""
         self._ignore_case = ignore_case
@@ -78,22 +85,48 @@ class Rules:
         name = path.rpartition(b"/")[2]
         if name in ALWAYS:
             return True
-        for rules in (*reversed(self._always), *reversed(self._lists)):
+        for rules in reversed(self._always):
+            verdict = rules.verdict(path, name, is_folder)
+            if verdict is not None:
+                return verdict
+        if self._prefix:
+            path = self._prefix + path
+        for rules in reversed(self._lists):
             verdict = rules.verdict(path, name, is_folder)
             if verdict is not None:
                 return verdict
         return False
 
+    def is_ignored_by_us(self, path: bytes) -> bool:
+        """Whether a file is ignored whatever git says of it: by the settings, or because of its folder."""
+        parts = path.split(b"/")
+        for end in range(1, len(parts) + 1):
+            here = b"/".join(parts[:end])
+            is_folder = end < len(parts)
+            if parts[end - 1] in ALWAYS:
+                return True
+            verdicts = [rules.verdict(here, parts[end - 1], is_folder) for rules in reversed(self._always)]
+            if next((verdict for verdict in verdicts if verdict is not None), False):
+                return True
+        return False
+
+    def seen_from(self, prefix: bytes, always: Sequence[FolderRules]) -> "Rules":
+        """The same rules for paths that are told from a folder below."""
+        return Rules(self._lists, prefix=prefix, always=always, ignore_case=self._ignore_case)
+
     def inside(self, folder: Path, path: bytes, names: Sequence[str]) -> "Rules":
         """The rules in a folder below, whose entries have these names."""
-        if ".git" in names and path:
+        if ".git" in names:
             # A repository of its own: git does not look into it from outside, it has its own rules.
             return repository_rules(folder, path, self._always)
-        own = [_read(folder, path, name, self._ignore_case) for name in IGNORE_FILES if name in names]
+        base = self._prefix + path
+        own = [_read(folder / name, base, self._ignore_case) for name in IGNORE_FILES if name in names]
         found = [rules for rules in own if rules is not None]
         if not found:
             return self
-        return Rules((*self._lists, *found), always=self._always, ignore_case=self._ignore_case)
+        return Rules(
+            (*self._lists, *found), prefix=self._prefix, always=self._always, ignore_case=self._ignore_case
+        )
 
 
 def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
@@ -102,54 +135,14 @@ def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
     always = [FolderRules(b"", patterns)] if patterns else []
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if top is None:
-        return Rules((), always=always).inside(root, b"", os.listdir(root))
-    rules = repository_rules(top, b"", always)
-    return _Below(rules, top, root).rules()
-
-
-class _Below:
-    """The rules of a repository, told for paths that are relative to a folder inside it."""
-
-    def __init__(self, rules: Rules, top: Path, root: Path) -> None:
-        self._rules, self._top, self._root = rules, top, root
-
-    def rules(self) -> Rules:
-        rules = self._rules
-        relative = self._root.relative_to(self._top)
-        path = Path()
-        for part in relative.parts:
-            path /= part
-            folder = self._top / path
-            rules = rules.inside(folder, os.fsencode(str(path)), os.listdir(folder))
-        if not relative.parts:
-            return rules
-        return _Shifted(rules, os.fsencode(relative.as_posix()) + b"/")
-
-
-class _Shifted(Rules):
-    """Rules that know paths from further above."""
-
-    def __init__(self, rules: Rules, prefix: bytes) -> None:
-        super().__init__(rules._lists, ignore_case=rules._ignore_case)  # noqa: SLF001 - its own class
-        self._of_root = rules._always  # noqa: SLF001
-        self._prefix = prefix
-
-    def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
-        for rules in reversed(self._of_root):
-            verdict = rules.verdict(path, path.rpartition(b"/")[2], is_folder)
-            if verdict is not None:
-                return verdict
-        return super().is_ignored(self._prefix + path, is_folder=is_folder)
-
-    def inside(self, folder: Path, path: bytes, names: Sequence[str]) -> Rules:
-        if ".git" in names:
-            return repository_rules(folder, path, self._of_root)
-        found = super().inside(folder, self._prefix + path, names)
-        if found is self:
-            return self
-        shifted = _Shifted(found, self._prefix)
-        shifted._of_root = self._of_root
-        return shifted
+        return Rules((), always=always).inside(root, b"", IGNORE_FILES)
+    rules = repository_rules(top, b"", ())
+    relative = root.relative_to(top)
+    for depth in range(1, len(relative.parts) + 1):
+        path = Path(*relative.parts[:depth])
+        rules = rules.inside(top / path, os.fsencode(path), IGNORE_FILES)
+    prefix = os.fsencode(relative) + b"/" if relative.parts else b""
+    return rules.seen_from(prefix, always)
 
 
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
@@ -161,17 +154,17 @@ def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> R
         if content is not None:
             lists.append(FolderRules(path, read_patterns(content, ignore_case=ignore_case)))
     for name in IGNORE_FILES:
-        rules = _read(top, path, name, ignore_case)
+        rules = _read(top / name, path, ignore_case)
         if rules is not None:
             lists.append(rules)
     return Rules(lists, always=always, ignore_case=ignore_case)
 
 
-def _read(folder: Path, path: bytes, name: str, ignore_case: bool) -> FolderRules | None:
-    content = _content(folder / name, follow=False)
+def _read(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
+    content = _content(file, follow=False)
     if content is None:
         return None
-    return FolderRules(path, read_patterns(content, ignore_case=ignore_case))
+    return FolderRules(base, read_patterns(content, ignore_case=ignore_case))
 
 
 def _content(file: Path, *, follow: bool) -> bytes | None:

@@ -1,12 +1,12 @@
 """The names that a file defines, its headings and its title."""
 
-import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from weft.memory.protocol import Symbol
+from weft.memory.python_outline import python_outline
 
 
 class Outline(Struct, frozen=True):
@@ -19,21 +19,15 @@ class Outline(Struct, frozen=True):
 MAX_SYMBOLS = 5000
 """Generated files may define more; nobody looks for the last of them by name."""
 
-_PYTHON = re.compile(
-    r"^([ \t]*)(?:(?:async[ \t]+)?(def)|(class))[ \t]+([^\W\d]\w*)|^([A-Z][A-Z0-9_]+)[ \t]*(?::[^=\n]*)?=(?!=)",
-    re.MULTILINE,
-)
-_TRIPLE = re.compile(r"\"\"\"|'''")
-
-
-def outline_of(language: str | None, text: str) -> Outline:
-    """The outline of a file, by its language; of one we know nothing about, the first line may be a title."""
+def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
+    """The outline of a file, by its language; empty for one we know nothing about."""
     if language == "python":
-        return _python(text)
+        names, title = python_outline(text, lines)
+        return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
-        return _headings(_markdown(text))
+        return _headings(_markdown(lines))
     if language in ("rest", "text"):
-        return _headings(_rest(text))
+        return _headings(_rest(lines))
     patterns = _BY_LANGUAGE.get(language or "")
     if patterns is None:
         return Outline()
@@ -45,58 +39,15 @@ def _headings(found: Iterator[Symbol]) -> Outline:
     return Outline(symbols, symbols[0].name if symbols else None)
 
 
-def _python(text: str) -> Outline:
-    """By `ast`; a file that this Python cannot parse by the shape of its lines."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Outline(tuple(_python_lines(text))[:MAX_SYMBOLS], None)
-    docstring = ast.get_docstring(tree)
-    title = docstring.strip().splitlines()[0].strip() if docstring and docstring.strip() else None
-    return Outline(tuple(_python_tree(tree))[:MAX_SYMBOLS], title)
-
-
-def _python_tree(tree: ast.Module) -> Iterator[Symbol]:
-    stack: list[tuple[ast.stmt, str]] = [(node, "module") for node in reversed(tree.body)]
-    while stack:
-        node, inside = stack.pop()
-        kind = ""
-        if isinstance(node, ast.ClassDef):
-            yield Symbol(node.name, "class", node.lineno)
-            kind = "class"
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Symbol(node.name, "method" if inside == "class" else "function", node.lineno)
-            kind = "function"
-        elif inside == "module" and isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                if isinstance(target, ast.Name) and target.id.isupper():
-                    yield Symbol(target.id, "constant", node.lineno)
-        children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-        stack.extend((child, kind or inside) for child in reversed(children))
-
-
-def _python_lines(text: str) -> Iterator[Symbol]:
-    for found in _PYTHON.finditer(text):
-        indent, is_def, is_class, name, constant = found.groups()
-        line = text.count("\n", 0, found.start()) + 1
-        if constant:
-            yield Symbol(constant, "constant", line)
-        elif is_class:
-            yield Symbol(name, "class", line)
-        elif is_def:
-            yield Symbol(name, "method" if indent else "function", line)
-
-
 _ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 
 
-def _markdown(text: str) -> Iterator[Symbol]:
+def _markdown(lines: Sequence[str]) -> Iterator[Symbol]:
     fence = ""
     before = ""
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         found = _FENCE.match(line)
         if found and (not fence or (line.strip()[0] == fence[0] and len(found[1]) >= len(fence))):
             fence = "" if fence else found[1]
@@ -113,8 +64,7 @@ def _markdown(text: str) -> Iterator[Symbol]:
         before = "" if fence else line
 
 
-def _rest(text: str) -> Iterator[Symbol]:
-    lines = text.split("\n")
+def _rest(lines: Sequence[str]) -> Iterator[Symbol]:
     for number in range(1, len(lines)):
         title, line = lines[number - 1].rstrip(), lines[number]
         if (

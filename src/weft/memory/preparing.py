@@ -11,7 +11,7 @@ from weft.memory.decoding import decode
 from weft.memory.languages import language_of
 from weft.memory.outline import Outline, outline_of
 from weft.memory.protocol import Symbol
-from weft.memory.words import fields_of
+from weft.memory.words import fields_of, path_words
 
 MAX_TITLE_CHARACTERS = 200
 
@@ -55,8 +55,8 @@ def prepare(path: str, content: bytes) -> Prepared:
     encoded = text.encode("utf-8", "replace")
     text = encoded.decode()
     language = language_of(path, text)
-    outline = outline_of(language, text)
     lines = text_lines(text)
+    outline = outline_of(language, text, lines)
     return Prepared(
         hash=digest,
         lines=len(lines),
@@ -65,7 +65,7 @@ def prepare(path: str, content: bytes) -> Prepared:
         symbols=tuple((symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols),
         text=zlib.compress(encoded, 3),
         text_bytes=len(encoded),
-        chunks=tuple(_chunks(path, lines, outline)),
+        chunks=tuple(_chunks(path_words(path), lines, outline)),
     )
 
 
@@ -82,7 +82,7 @@ def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk
     places = [symbol.line for symbol in symbols]
     return [
         _chunk(path, lines, first, last, _within(symbols, places, first, last), outline.title)
-        for first, last in cut(lines, set(places))
+        for first, last in cut(lines, places)
     ]
 
 
@@ -96,12 +96,12 @@ def _within(symbols: tuple[Symbol, ...], places: list[int], first: int, last: in
 def _chunk(
     path: str, lines: list[str], first: int, last: int, symbols: tuple[Symbol, ...], title: str | None
 ) -> PreparedChunk:
-    content = "\n".join(lines[first - 1 : last])
+    content = "\n".join(lines[first - 1 : last]).encode()
     names = " ".join(dict.fromkeys(symbol.name for symbol in symbols if symbol.kind != "heading"))
     headings = "\n".join(symbol.name for symbol in symbols if symbol.kind == "heading")
     if first == 1 and title and not headings:
         headings = title[:MAX_TITLE_CHARACTERS]
-    digest = hashlib.blake2b(content.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(content, digest_size=8).digest()
     return PreparedChunk(
         first, last, int.from_bytes(digest, "big", signed=True), names, headings,
         fields_of(path, names, headings, content),

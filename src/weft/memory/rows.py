@@ -7,7 +7,7 @@ import msgspec
 
 from weft.memory.preparing import Prepared, text_lines
 from weft.memory.walking import Found
-from weft.memory.words import fields_of
+from weft.memory.words import fields_of, path_words
 
 _INSERT_WORDS = """INSERT INTO memory_words (rowid, path, symbols, headings, content, parts)
 VALUES (?, ?, ?, ?, ?, ?)"""
@@ -41,13 +41,16 @@ def insert_file(
     if prepared.skipped:
         return
     connection.execute("INSERT INTO memory_texts VALUES (?, ?)", [file_id, prepared.text])
-    for chunk in prepared.chunks:
-        chunk_id = connection.execute(
-            """INSERT INTO memory_chunks (file_id, first_line, last_line, hash, symbols, headings)
-            VALUES (?, ?, ?, ?, ?, ?)""",
-            [file_id, chunk.first_line, chunk.last_line, chunk.hash, chunk.symbols, chunk.headings],
-        ).lastrowid
-        connection.execute(_INSERT_WORDS, [chunk_id, *chunk.fields])
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM memory_chunks").fetchone()
+    numbered = list(enumerate(prepared.chunks, last + 1))
+    connection.executemany(
+        "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (number, file_id, chunk.first_line, chunk.last_line, chunk.hash, chunk.symbols, chunk.headings)
+            for number, chunk in numbered
+        ],
+    )
+    connection.executemany(_INSERT_WORDS, [(number, *chunk.fields) for number, chunk in numbered])
 
 
 def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
@@ -60,9 +63,10 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
             "SELECT id, first_line, last_line, symbols, headings FROM memory_chunks WHERE file_id = ?",
             [file_id],
         ).fetchall()
+        words = path_words(path)
         for chunk_id, first, last, symbols, headings in rows:
-            content = "\n".join(lines[first - 1 : last])
-            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(path, symbols, headings, content)])
+            content = "\n".join(lines[first - 1 : last]).encode()
+            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, content)])
     connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_files WHERE id = ?", [file_id])

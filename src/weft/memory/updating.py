@@ -2,20 +2,27 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.memory.database import transaction
 from weft.memory.errors import RootUnavailable
+from weft.memory.ignore_rules import IGNORE_FILES
 from weft.memory.lease import Lease
-from weft.memory.preparing import Prepared, prepare
+from weft.memory.prepare_pool import prepare_files
+from weft.memory.prepare_worker import Done
+from weft.memory.preparing import Prepared
 from weft.memory.protocol import IndexProgress, IndexReport
 from weft.memory.rows import delete_file, insert_file
-from weft.memory.walking import Found, read_below, walk
+from weft.memory.walking import Found, Walk
 
 if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
+
+BYTES_AT_ONCE = 1_000_000
+"""How much text is gathered for a transaction; it takes about as long as one should."""
 
 WRITE_SECONDS = 0.08
 """How long a transaction may take: whoever shares the file waits so long for its own writes."""
@@ -49,26 +56,45 @@ class Update:
         """The whole root."""
         if not self._root.is_dir():
             raise RootUnavailable(str(self._root), "it is no folder")
-        found = {each.path: each for each in walk(self._root, self._settings.ignore)}
-        self._total = len(found)
-        self._remove([path for path in self._known if path not in found])
-        self._write(self._fresh(found.values()))
-        with transaction(self._connection):
-            self._lease.renew()
+        found = {each.path: each for each in Walk(self._root, self._settings.ignore).all()}
+        self._compare(found, list(self._known))
+        with self._writing():
             self._connection.execute(
                 "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
             )
         return self._report()
 
     def take(self, paths: Sequence[str]) -> IndexReport:
-        """A few paths, files or folders."""
-        return self.sweep()
+        """A few paths, files or folders; everything when one of them says what is ignored."""
+        if any(path.rpartition("/")[2] in IGNORE_FILES or not path for path in paths):
+            return self.sweep()
+        walk = Walk(self._root, self._settings.ignore)
+        found: dict[str, Found] = {}
+        known: dict[str, None] = {}
+        for path in paths:
+            found |= {each.path: each for each in walk.below(path)}
+            known |= dict.fromkeys(self._known_below(path))
+        self._compare(found, list(known))
+        return self._report()
+
+    def _known_below(self, path: str) -> list[str]:
+        """The path if it is indexed, and every indexed path below it."""
+        inside = [other for other in self._known if other.startswith(f"{path}/")]
+        return [path, *inside] if path in self._known else inside
+
+    def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
+        """Write the difference between what was found and what is known there."""
+        self._total = len(found)
+        self._remove([path for path in known if path not in found])
+        fresh = [each for each in found.values() if not self._is_unchanged(each)]
+        self._seen = len(found) - len(fresh)
+        self._tell()
+        self._write(fresh)
 
     def forget(self) -> None:
         """Everything of the root, and the root itself."""
         self._remove(list(self._known))
-        with transaction(self._connection):
-            self._lease.renew()
+        with self._writing():
             self._connection.execute("DELETE FROM memory_roots WHERE id = ?", [self._lease.root_id])
 
     def _read_known(self) -> dict[str, tuple[int, int, int, int, int, bytes | None, str | None]]:
@@ -79,58 +105,62 @@ class Update:
         )
         return {row[0]: row[1:] for row in rows}
 
-    def _fresh(self, found: Iterable[Found]) -> Iterator[tuple[Found, Prepared, bool]]:
-        """The files that must be written, as they are to be written."""
-        for each in found:
-            self._seen += 1
-            known = self._known.get(each.path)
-            if known is not None and known[1:5] == (each.size, each.mtime_ns, each.ctime_ns, 1):
-                if known[6]:
-                    self._skip(known[6])
-                continue
-            prepared = self._prepare(each)
-            if prepared is not None:
-                yield prepared
+    def _is_unchanged(self, found: Found) -> bool:
+        known = self._known.get(found.path)
+        if known is None or known[1:5] != (found.size, found.mtime_ns, found.ctime_ns, 1):
+            return False
+        if known[6] == "too_large" and found.size <= self._settings.max_file_bytes:
+            return False  # the limit was raised
+        if known[6] is None and found.size > self._settings.max_file_bytes:
+            return False  # or lowered
+        if known[6] is not None:
+            self._skip(known[6])
+        return True
 
-    def _prepare(self, found: Found) -> tuple[Found, Prepared, bool] | None:
-        if found.size > self._settings.max_file_bytes:
-            return found, Prepared(b"", "too_large"), True
-        now = time.time_ns()
-        try:
-            read = read_below(self._root, found.path, self._settings.max_file_bytes)
-        except OSError:
+    def _write(self, fresh: Sequence[Found]) -> None:
+        limit = self._settings.max_file_bytes
+        large = [each for each in fresh if each.size > limit]
+        self._write_some([Done(each, Prepared(b"", "too_large")) for each in large])
+        begun_ns = time.time_ns()
+        small = [each for each in fresh if each.size <= limit and _is_nameable(each.path)]
+        for _ in range(len(fresh) - len(large) - len(small)):
             self._skip("unreadable")
-            return None
-        if read is None:
-            return found, Prepared(b"", "too_large"), False
-        content, stat = read
-        found = Found(found.path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        is_settled = max(stat.st_mtime_ns, stat.st_ctime_ns) < now - SETTLED_NS
-        return found, prepare(found.path, content), is_settled
+        waiting: list[Done] = []
+        for done in prepare_files(self._root, small, limit):
+            waiting += done
+            if sum(each.prepared.text_bytes for each in waiting if each.prepared) >= BYTES_AT_ONCE:
+                self._write_some(waiting, begun_ns)
+                waiting = []
+        self._write_some(waiting, begun_ns)
 
-    def _write(self, fresh: Iterator[tuple[Found, Prepared, bool]]) -> None:
-        batch: list[tuple[Found, Prepared, bool]] = []
-        size = 0
-        for each in fresh:
-            batch.append(each)
-            size += each[1].text_bytes
-            if size > 1_000_000 or len(batch) >= 500:
-                self._write_batch(batch)
-                batch, size = [], 0
-        self._write_batch(batch)
-
-    def _write_batch(self, batch: list[tuple[Found, Prepared, bool]]) -> None:
-        if not batch:
-            return
-        with transaction(self._connection):
-            self._lease.renew()
-            for found, prepared, is_settled in batch:
-                self._write_file(found, prepared, is_settled)
+    def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
+        """Write prepared files, in as many short transactions as it takes."""
+        place = 0
+        while place < len(files):
+            with self._writing() as deadline:
+                while place < len(files) and time.monotonic() < deadline:
+                    self._write_file(files[place], read_ns)
+                    place += 1
+        self._seen += len(files)
         self._tell()
 
-    def _write_file(self, found: Found, prepared: Prepared, is_settled: bool) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[float]:
+        """A transaction that is kept only if the lease is still ours; gives when it should end."""
+        with transaction(self._connection):
+            self._lease.renew()
+            yield time.monotonic() + WRITE_SECONDS
+
+    def _write_file(self, done: Done, read_ns: int) -> None:
+        found, prepared = done.found, done.prepared
         known = self._known.get(found.path)
-        if known is not None and known[5] == prepared.hash and prepared.hash:
+        if prepared is None:
+            # Kept as it was if we had it: who may not read it now may again.
+            self._skip("unreadable")
+            return
+        # What changed while we were reading, or just before, may have changed again with the same time.
+        is_settled = max(found.mtime_ns, found.ctime_ns) < read_ns - SETTLED_NS or not read_ns
+        if known is not None and known[5] and known[5] == prepared.hash and known[6] == prepared.skipped:
             self._connection.execute(
                 "UPDATE memory_files SET size = ?, mtime_ns = ?, ctime_ns = ?, is_settled = ? WHERE id = ?",
                 [found.size, found.mtime_ns, found.ctime_ns, is_settled, known[0]],
@@ -141,19 +171,22 @@ class Update:
         insert_file(self._connection, self._lease.root_id, found, prepared, is_settled=is_settled)
         if prepared.skipped:
             self._skip(prepared.skipped)
-        elif known is None:
+        if not prepared.skipped and (known is None or known[6]):
             self._added += 1
-        else:
+        elif not prepared.skipped:
             self._changed += 1
+        elif known is not None and not known[6]:
+            self._removed += 1
 
     def _remove(self, paths: Sequence[str]) -> None:
-        for start in range(0, len(paths), 50):
-            with transaction(self._connection):
-                self._lease.renew()
-                for path in paths[start : start + 50]:
-                    known = self._known.pop(path)
+        place = 0
+        while place < len(paths):
+            with self._writing() as deadline:
+                while place < len(paths) and time.monotonic() < deadline:
+                    known = self._known.pop(paths[place])
                     delete_file(self._connection, known[0])
                     self._removed += known[6] is None
+                    place += 1
             self._tell()
 
     def _skip(self, reason: str) -> None:
@@ -179,3 +212,12 @@ class Update:
             skipped=self._skipped,
             text_bytes=size,
         )
+
+
+def _is_nameable(path: str) -> bool:
+    """Whether the name of a file is text: others cannot be stored, nor named by anybody."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

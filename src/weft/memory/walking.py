@@ -20,54 +20,96 @@ class Found(Struct, frozen=True, array_like=True):
     ctime_ns: int
 
 
-def walk(root: Path, extra: Sequence[str] = ()) -> Iterator[Found]:
-    """Every file of a root that git, `.weftignore` and the extra patterns leave in."""
-    seen_ignored: list[tuple[Path, bytes]] = []
-    stack: list[tuple[Path, bytes, Rules | None]] = [(root, b"", None)]
-    start = rules_of(root, extra)
-    tops = [(root, b"")] if _repository(root) else []
-    while stack:
-        folder, path, rules = stack.pop()
-        try:
-            with os.scandir(folder) as opened:
-                entries = sorted(opened, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        if rules is None:
-            own = start
-        else:
-            own = rules.inside(folder, path, [entry.name for entry in entries])
-            if any(entry.name == ".git" for entry in entries):
-                tops.append((folder, path))
-        folders = []
-        for entry in entries:
-            below = (path + b"/" if path else b"") + os.fsencode(entry.name)
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if own.is_ignored(below, is_folder=is_folder):
-                if not is_folder:
-                    seen_ignored.append((folder, below))
+class Walk:
+    """The files below a root that git, `.weftignore` files and extra patterns leave in."""
+
+    def __init__(self, root: Path, extra: Sequence[str] = ()) -> None:
+        self._root = root
+        self._start = rules_of(root, extra)
+        self._tops: list[bytes] = [b""] if is_in_repository(root) else []
+        """Where repositories begin, as far as the walk has come."""
+
+    def all(self) -> Iterator[Found]:
+        """Every file."""
+        yield from self._folder(b"", self._start, is_root=True)
+        yield from self._tracked(b"")
+
+    def below(self, path: str) -> Iterator[Found]:
+        """A file, or every file of a folder; nothing when it is not there or ignored."""
+        whole = os.fsencode(path)
+        rules = self._start
+        done = b""
+        for part in whole.split(b"/"):
+            done = done + b"/" + part if done else part
+            try:
+                is_folder = stat.S_ISDIR((self._root / os.fsdecode(done)).lstat().st_mode)
+            except OSError:
+                return
+            if rules.is_ignored(done, is_folder=is_folder):
+                break
+            if done == whole:
+                yield from self._folder(done, rules) if is_folder else self._file(done)
             elif is_folder:
-                folders.append((folder / entry.name, below, own))
-            elif entry.is_file(follow_symlinks=False):
-                found = _found(below, entry)
-                if found is not None:
+                rules = self._inside(done, rules, _names(self._root / os.fsdecode(done)))
+            else:
+                return
+        yield from self._tracked(whole)
+
+    def _folder(self, path: bytes, rules: Rules, *, is_root: bool = False) -> Iterator[Found]:
+        stack = [(path, rules)]
+        while stack:
+            path, rules = stack.pop()
+            try:
+                with os.scandir(self._root / os.fsdecode(path)) as opened:
+                    entries = sorted(opened, key=lambda entry: entry.name)
+            except OSError:
+                continue  # it went, or we may not
+            if not is_root:
+                rules = self._inside(path, rules, [entry.name for entry in entries])
+            is_root = False
+            folders = []
+            prefix = path + b"/" if path else b""
+            for entry in entries:
+                below = prefix + os.fsencode(entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if rules.is_ignored(below, is_folder=is_folder):
+                    continue
+                if is_folder:
+                    folders.append((below, rules))
+                elif entry.is_file(follow_symlinks=False) and (found := _found(below, entry)) is not None:
                     yield found
-        stack.extend(reversed(folders))
-    for top, path in tops:
-        yield from _tracked(top, path)
+            stack.extend(reversed(folders))
+
+    def _inside(self, path: bytes, rules: Rules, names: Sequence[str]) -> Rules:
+        if ".git" in names:
+            self._tops.append(path)
+        return rules.inside(self._root / os.fsdecode(path), path, names)
+
+    def _file(self, path: bytes) -> Iterator[Found]:
+        known = stat_file(self._root, os.fsdecode(path))
+        if known is not None:
+            yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+
+    def _tracked(self, path: bytes) -> Iterator[Found]:
+        """Files here that a rule of git's matches and that are in its index: git does not ignore those."""
+        for top in self._tops:
+            for name in tracked_though_ignored(self._root / os.fsdecode(top)):
+                whole = top + b"/" + name if top else name
+                is_here = not path or whole == path or whole.startswith(path + b"/")
+                if is_here and not self._start.is_ignored_by_us(whole):
+                    yield from self._file(whole)
 
 
-def _repository(root: Path) -> bool:
+def is_in_repository(root: Path) -> bool:
+    """Whether a folder belongs to a git repository."""
     return any((folder / ".git").exists() for folder in (root, *root.parents))
 
 
-def _tracked(top: Path, path: bytes) -> Iterator[Found]:
-    """Files that a rule matches and git has in its index: they count."""
-    for name in tracked_though_ignored(top):
-        found = stat_file(top, os.fsdecode(name))
-        if found is not None and not any(part in (b".git", b".weft") for part in name.split(b"/")):
-            whole = os.fsdecode((path + b"/" if path else b"") + name)
-            yield Found(whole, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def stat_file(root: Path, path: str) -> os.stat_result | None:
@@ -116,9 +158,8 @@ def open_below(root: Path, path: str) -> int:
     return file
 
 
-def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result] | None:
-    """The bytes of a file and what was known of it before they were read; None when there are more."""
+def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a file, one too many if it has more, and what was known of it before they were read."""
     with os.fdopen(open_below(root, path), "rb") as file:
         known = os.fstat(file.fileno())
-        content = file.read(max_bytes + 1)
-    return None if len(content) > max_bytes else (content, known)
+        return file.read(max_bytes + 1), known

@@ -1,38 +1,68 @@
 """What the full-text index is given for a chunk: its words by field, and the parts of its camelCase names."""
 
 import re
+from functools import lru_cache
 
-_CAMEL = re.compile(r"[A-Za-z0-9]*?(?:[a-z][A-Z]|[A-Z][A-Z][a-z])[A-Za-z0-9]*")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ONLY_NAMES = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
+"""Makes spaces of all that is no ASCII letter or digit."""
+
+_PART = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 MAX_PART_SOURCE = 64
 """Longer runs of letters are data (base64, minified code), not names."""
 
 
-def camel_parts(text: str) -> list[str]:
-    """The parts of the camelCase names in the text, in lower case, each once, in order.
+_plain: set[bytes] = set()
+"""Words that were seen and are no camelCase names: nearly all of a text, left out at one stroke."""
+
+_MAX_PLAIN = 300_000
+
+
+def camel_parts(text: bytes) -> str:
+    """The parts of the camelCase names in the text, in lower case, each once, by spaces.
 
     Names with underscores and dots are split by the full-text index itself.
     """
-    found: dict[str, None] = {}
-    for name in dict.fromkeys(_CAMEL.findall(text)):
-        if len(name) <= MAX_PART_SOURCE:
-            for part in _PART.findall(name):
-                if len(part) > 1:
-                    found[part.lower()] = None
-    return list(found)
+    names = set(text.translate(_ONLY_NAMES).split())
+    names -= _plain
+    if not names:
+        return ""
+    found: set[bytes] = set()
+    for name in names:
+        parts = _parts(name)
+        if parts:
+            found.update(parts)
+        else:
+            _plain.add(name)
+    if len(_plain) > _MAX_PLAIN:
+        _plain.clear()
+    return b" ".join(sorted(found)).decode()
+
+
+@lru_cache(maxsize=100_000)
+def _parts(name: bytes) -> list[bytes]:
+    """The parts of a name in lower case; none when it has but one."""
+    if name.islower() or name.isupper() or name.istitle() or len(name) > MAX_PART_SOURCE:
+        return []
+    parts = [part.lower() for part in _PART.findall(name)]
+    return [part for part in parts if len(part) > 1] if len(parts) > 1 else []
 
 
 def with_parts(text: str) -> str:
     """The text with the parts of its camelCase names behind it."""
-    parts = camel_parts(text)
-    return f"{text} {' '.join(parts)}" if parts else text
+    parts = camel_parts(text.encode("utf-8", "surrogateescape"))
+    return f"{text} {parts}" if parts else text
 
 
-def fields_of(path: str, symbols: str, headings: str, content: str) -> tuple[str, str, str, str, str]:
-    """The columns of `memory_words` for a chunk.
+def path_words(path: str) -> str:
+    """A path as the index reads it."""
+    return with_parts(path.encode("utf-8", "replace").decode())
+
+
+def fields_of(path: str, symbols: str, headings: str, content: bytes) -> tuple[str, str, str, str, str]:
+    """The columns of `memory_words` for a chunk; `path` is what `path_words` made.
 
     The same arguments always give the same words: that is how a row is taken out again. Change it only
     together with SCHEMA_VERSION.
     """
-    return with_parts(path), with_parts(symbols), headings, content, " ".join(camel_parts(content))
+    return path, with_parts(symbols) if symbols else "", headings, content.decode(), camel_parts(content)

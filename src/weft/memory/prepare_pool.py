@@ -1,0 +1,128 @@
+"""Files prepared by several processes, for a first run: more than one core reads, cuts and compresses."""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from weft.memory.prepare_worker import Batch, Done, prepare_file, receive, send
+from weft.memory.walking import Found
+
+FILES_A_BATCH = 40
+BYTES_A_BATCH = 400_000
+
+WORTH_BYTES = 6_000_000
+"""With less to do, starting processes takes longer than they save."""
+
+MAX_PROCESSES = 4
+"""One connection writes; more would wait for it."""
+
+_START = "import sys; sys.path[:] = {path!r}; from weft.memory.prepare_worker import main; main()"
+
+_decoder = msgspec.msgpack.Decoder(list[Done])
+
+
+def prepare_files(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[list[Done]]:
+    """The files prepared, some at a time, in no order."""
+    processes = min(os.cpu_count() or 1, MAX_PROCESSES)
+    if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
+        for file in files:
+            yield [prepare_file(root, file.path, max_bytes)]
+        return
+    yield from _Pool(root, files, max_bytes).run(processes)
+
+
+class _Pool:
+    """Threads that each talk to a process, and a queue that they fill."""
+
+    def __init__(self, root: Path, files: Sequence[Found], max_bytes: int) -> None:
+        self._root = root
+        self._max_bytes = max_bytes
+        self._batches = _batches(root, files, max_bytes)
+        self._taking = threading.Lock()
+        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=8)
+        self._is_over = threading.Event()
+
+    def run(self, processes: int) -> Iterator[list[Done]]:
+        """What the processes give until all is done."""
+        threads = [threading.Thread(target=self._talk, name="weft-prepare") for _ in range(processes)]
+        for thread in threads:
+            thread.start()
+        try:
+            running = processes
+            while running:
+                done = self._done.get()
+                if done is None:
+                    running -= 1
+                else:
+                    yield done
+        finally:
+            self._is_over.set()
+            while any(thread.is_alive() for thread in threads):
+                with suppress(queue.Empty):  # one of them may wait to be heard
+                    self._done.get(timeout=0.05)
+            for thread in threads:
+                thread.join()
+
+    def _talk(self) -> None:
+        process = _start_process()
+        try:
+            while not self._is_over.is_set() and (batch := self._next()) is not None:
+                self._done.put(self._ask(process, batch))
+        finally:
+            if process is not None:
+                _end(process)
+            self._done.put(None)
+
+    def _next(self) -> Batch | None:
+        with self._taking:
+            return next(self._batches, None)
+
+    def _ask(self, process: subprocess.Popen[bytes] | None, batch: Batch) -> list[Done]:
+        """The batch prepared; here, when the process cannot: it may have run out of memory."""
+        if process is not None and process.stdin is not None and process.stdout is not None:
+            try:
+                send(process.stdin, batch)
+                answer = receive(process.stdout)
+                if answer is not None:
+                    return _decoder.decode(answer)
+            except OSError:
+                pass
+        return [prepare_file(self._root, path, self._max_bytes) for path in batch.paths]
+
+
+def _batches(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[Batch]:
+    paths: list[str] = []
+    size = 0
+    for file in files:
+        paths.append(file.path)
+        size += file.size
+        if len(paths) >= FILES_A_BATCH or size >= BYTES_A_BATCH:
+            yield Batch(os.fsencode(root), max_bytes, paths)
+            paths, size = [], 0
+    if paths:
+        yield Batch(os.fsencode(root), max_bytes, paths)
+
+
+def _start_process() -> subprocess.Popen[bytes] | None:
+    """A process with our own module path; never the working folder, where strange code may lie."""
+    path = [part for part in sys.path if part]
+    command = [sys.executable, "-P", "-c", _START.format(path=path)]
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.wait()
