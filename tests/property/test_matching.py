@@ -1,7 +1,6 @@
 """Whatever is asked, an answer is sorted, bounded, the same again, and never an error."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings

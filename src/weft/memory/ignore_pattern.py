@@ -178,6 +178,4 @@ def _set(members: set[int], is_negated: bool, crosses: bool) -> bytes:
     chosen = set(range(256)) - members if is_negated else set(members)
     if not crosses:
         chosen.discard(ord("/"))
-    return (
-        b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"
-    )
+    return b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"

@@ -78,7 +78,8 @@ class Lookup:
 
     def value(self, word: Word, count: int) -> float:
         """How much a word counts that so many chunks hold."""
-        return word.weight * math.log(1 + (self.chunks - count + 0.5) / (count + 0.5)) ** RARITY_POWER
+        rarity = math.log(1 + (self.chunks - count + 0.5) / (count + 0.5))
+        return word.weight * math.pow(rarity, RARITY_POWER)
 
     def _count(self, word: Word) -> int:
         query = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"

@@ -51,17 +51,17 @@ class OnnxEmbedder:
 
     def _batch(self, texts: list[str]) -> list[list[float]]:
         """The mean of the words' vectors, as the model is meant to be used."""
-        import numpy
+        import numpy as np
 
         encoded = self._tokenizer.encode_batch(texts)
         given = {
-            "input_ids": numpy.array([each.ids for each in encoded], numpy.int64),
-            "attention_mask": numpy.array([each.attention_mask for each in encoded], numpy.int64),
-            "token_type_ids": numpy.array([each.type_ids for each in encoded], numpy.int64),
+            "input_ids": np.array([each.ids for each in encoded], np.int64),
+            "attention_mask": np.array([each.attention_mask for each in encoded], np.int64),
+            "token_type_ids": np.array([each.type_ids for each in encoded], np.int64),
         }
         words = self._session.run(None, {name: given[name] for name in self._inputs})[0]
         mask = given["attention_mask"][:, :, None]
-        means = (words * mask).sum(axis=1) / numpy.maximum(mask.sum(axis=1), 1)
-        lengths = numpy.maximum(numpy.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+        means = (words * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
+        lengths = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
         found: list[list[float]] = (means / lengths).tolist()
         return found
