@@ -120,7 +120,7 @@ class Equipment:
             # Imported here: programs that ask for no context need not pay for it.
             from weft.project_memory import open_memory
 
-            roots = self._memory_roots or self.project.tools.roots
+            roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
             self._memory = open_memory(roots, self._on_indexing)
         return self._memory
 

@@ -8,6 +8,12 @@ from weft.model_settings import Positive
 class MemorySettings(Struct, frozen=True, kw_only=True):
     """`[memory]`."""
 
+    roots: tuple[str, ...] = ()
+    """Folders whose files are indexed; in `weft.toml` relative to that file. None: the roots of `[tools]`."""
+    max_file_bytes: Positive = 1_000_000
+    """Larger files are left out."""
+    ignore: tuple[str, ...] = ()
+    """More of what is left out: patterns as in a `.gitignore` at each root."""
     max_tokens: Positive = 8_000
     """How many tokens memory gives to one task; less where the model's window has less room."""
     max_pieces: Positive = 20

@@ -50,7 +50,7 @@ def read_project(folder: Path) -> ProjectSettings:
         executors=_executors(tables_of(document, "executors", path), path),
         models=read_models(tables_of(document, "models", path), path),
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
-        memory=table(MemorySettings, document, "memory", where=f"{path}: [memory]"),
+        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path.parent),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 
@@ -101,6 +101,11 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
         module_name(module, where="[tools] modules")
     (mcp,) = _absolute((settings.mcp,), folder)
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+
+
+def _memory(settings: MemorySettings, folder: Path) -> MemorySettings:
+    """The settings with the roots made absolute."""
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder))
 
 
 def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:

@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from weft.memory.index import SqliteIndex
+from weft.memory.index import IndexSettings, SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import IndexUnavailable, Memory
 from weft.memory.protocol import IndexProgress, IndexReport
+from weft.project_file import read_project
 from weft.settings import default_store, is_postgresql, load_settings, working_folder
 from weft.store.sqlite.connection import APPLICATION_ID
 
@@ -21,17 +22,38 @@ def open_memory(
     roots: Sequence[Path | str], on_progress: Callable[[IndexProgress], None] | None = None
 ) -> Memory:
     """What knows the files of the roots. Nothing is indexed before the first question."""
-    file = index_file()
-    try:
-        index = SqliteIndex(file, application_id=APPLICATION_ID if file.name != INDEX_FILE else None)
-    except (sqlite3.Error, OSError) as error:
-        raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
+    index = open_index()
     return Memory(index, LexicalMatcher(index), roots, on_progress=on_progress, on_updated=_log_update)
 
 
-def index_file() -> Path:
+def open_index(db: str | None = None) -> SqliteIndex:
+    """The project's index, which is made if it is not there."""
+    settings = load_settings(db=db)
+    file = index_file(settings.db)
+    memory = read_project(working_folder()).memory
+    try:
+        return SqliteIndex(
+            file,
+            IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
+            application_id=APPLICATION_ID if file.name != INDEX_FILE else None,
+        )
+    except (sqlite3.Error, OSError) as error:
+        raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
+
+
+def find_index(db: str | None = None) -> SqliteIndex | None:
+    """The project's index; None when there is no file that could hold it."""
+    return open_index(db) if index_file(load_settings(db=db).db).exists() else None
+
+
+def index_roots() -> list[Path]:
+    """The folders that are indexed when nobody says which: those of `[memory]`, else of `[tools]`."""
+    project = read_project(working_folder())
+    return [Path(root) for root in project.memory.roots or project.tools.roots]
+
+
+def index_file(db: str) -> Path:
     """The store's own file if it is SQLite; beside where it would be if the store is PostgreSQL."""
-    db = load_settings().db
     if is_postgresql(db):
         return default_store(working_folder()).with_name(INDEX_FILE)
     return Path(db)

@@ -1,9 +1,7 @@
 """The index: files of roots in SQLite tables, kept up to date."""
 
-import os
 import sqlite3
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,6 @@ from weft.memory.errors import NotIndexed
 from weft.memory.lease import Lease
 from weft.memory.preparing import text_lines
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
-from weft.memory.rows import delete_file
 from weft.memory.updating import Update
 
 MAX_FILE_BYTES = 1_000_000
@@ -62,13 +59,13 @@ class SqliteIndex:
             with self._lease(root) as lease:
                 update = Update(self._writer, lease, root, self.settings, on_progress)
                 report = _sum(report, update.sweep())
-        return self._sized(report)
+        return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
         """The same for a few paths below a root, files or folders."""
         root = Path(root).resolve()
         with self._lease(root) as lease:
-            return self._sized(Update(self._writer, lease, root, self.settings, None).take(paths))
+            return Update(self._writer, lease, root, self.settings, None).take(paths)
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         """What is known of a file."""
@@ -201,9 +198,6 @@ class SqliteIndex:
             return int(row[0] or 0)
         except sqlite3.OperationalError:  # a SQLite without that table
             return self.path.stat().st_size
-
-    def _sized(self, report: IndexReport) -> IndexReport:
-        return report
 
 
 def _sum(one: IndexReport, other: IndexReport) -> IndexReport:
