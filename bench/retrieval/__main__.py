@@ -14,7 +14,10 @@ from bench.measure import machine
 from bench.retrieval.figures import Figures
 from bench.retrieval.rankers import Ranker, by_matcher, keywords, lexical, plain_full_text, texts_of
 from bench.retrieval.tasks import Tree, repository_trees, wheel_trees
+from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import SqliteIndex
+from weft.memory.matching import LexicalMatcher
+from weft.memory.vectors import Vectors
 
 Made = dict[str, Ranker]
 Results = dict[str, Figures]
@@ -66,10 +69,8 @@ def _maker(embedder: Path | None) -> Callable[[Tree, SqliteIndex], Made]:
             "lexical": lexical(index),
         }
         if model is not None:
-            from weft.memory.hybrid import HybridMatcher
-            from weft.memory.matching import LexicalMatcher
-
-            made["hybrid"] = by_matcher(HybridMatcher(LexicalMatcher(index), model))
+            vectors = Vectors(index.path, model)
+            made["hybrid"] = by_matcher(HybridMatcher(LexicalMatcher(index), model, vectors))
         return made
 
     return make

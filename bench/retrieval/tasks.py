@@ -70,7 +70,7 @@ def _commits(repository: Path, limit: int) -> list[tuple[int, str, str, frozense
     """Time, parent, subject and answers of commits, chosen by chance that is the same every time."""
     log = _git(repository, "log", "--no-merges", "--format=%H%x00%P%x00%ct%x00%s").splitlines()
     random.Random(1).shuffle(log)
-    found = []
+    found: list[tuple[int, str, str, frozenset[str]]] = []
     for line in log:
         commit, parent, time, subject = line.split("\0")
         if parent and len(found) < limit:

@@ -11,7 +11,24 @@ from hypothesis import strategies as st
 
 from weft.memory.walking import Walk
 
-NAMES = ["a", "b", "ab", "A", "a.py", "b.py", "x.txt", "[a]", "a b", "a ", "!a", "#a", "é", "**", "a\\b", "build"]
+NAMES = [
+    "a",
+    "b",
+    "ab",
+    "A",
+    "a.py",
+    "b.py",
+    "x.txt",
+    "[a]",
+    "a b",
+    "a ",
+    "!a",
+    "#a",
+    "é",
+    "**",
+    "a\\b",
+    "build",
+]
 FOLDERS = ["a", "b", "ab", "A", "build", "x.txt", "é", "a b"]
 
 names = st.sampled_from(NAMES)
@@ -21,9 +38,9 @@ files = st.builds(
     names,
 )
 pieces = st.sampled_from(
-    ["a", "b", "ab", "A", "é", ".py", ".txt", "x", "build", "*", "**", "?", "/", "/", "**/", "/**", "\\", "[ab]",
-     "[!a]", "[^b]", "[a-b]", "[]a]", "[[:alpha:]]", "[[:foo:]]", "[", "]", "!", "#", " ", "\\ ", "-", "\t", "[b-a]",
-     "[a-", "[\\]]", "[[:alpha]", "***", "\\*", "\\/", "[/]", "[!/]"]
+    ["a", "b", "ab", "A", "é", ".py", ".txt", "x", "build", "*", "**", "?", "/", "/", "**/", "/**", "\\",
+     "[ab]", "[!a]", "[^b]", "[a-b]", "[]a]", "[[:alpha:]]", "[[:foo:]]", "[", "]", "!", "#", " ", "\\ ", "-",
+     "\t", "[b-a]", "[a-", "[\\]]", "[[:alpha]", "***", "\\*", "\\/", "[/]", "[!/]"]
 )  # fmt: skip
 lines = st.builds(
     lambda negation, anchor, parts, end: negation + anchor + "".join(parts) + end,

@@ -22,7 +22,9 @@ def chosen_roots(paths: Sequence[str]) -> list[Path]:
     roots = [Path(path) for path in paths] or index_roots()
     for root in roots:
         if not root.is_dir():
-            raise RootUnavailable(str(root), "it is a file, no folder" if root.exists() else "there is no such folder")
+            raise RootUnavailable(
+                str(root), "it is a file, no folder" if root.exists() else "there is no such folder"
+            )
     return roots
 
 
@@ -53,7 +55,9 @@ def report_line(report: "IndexReport") -> str:
         if count
     ]
     line = f"{plural(report.files, 'file')} indexed: {', '.join(changes) or 'nothing has changed'}"
-    left_out = [f"{count:,} {REASONS.get(reason, reason)}" for reason, count in report.skipped.items() if count]
+    left_out = [
+        f"{count:,} {REASONS.get(reason, reason)}" for reason, count in report.skipped.items() if count
+    ]
     return f"{line}; left out: {', '.join(left_out)}" if left_out else line
 
 

@@ -20,7 +20,9 @@ def status(db: str | None, is_json: bool) -> None:
     index = find_index(db)
     if index is None:
         if is_json:
-            print_json({"file": None, "roots": [], "files": 0, "chunks": 0, "text_bytes": 0, "index_bytes": 0})
+            print_json(
+                {"file": None, "roots": [], "files": 0, "chunks": 0, "text_bytes": 0, "index_bytes": 0}
+            )
         else:
             click.echo("nothing is indexed")
         return

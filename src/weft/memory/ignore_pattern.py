@@ -76,7 +76,7 @@ def _compiled(expression: bytes, ignore_case: bool, stars: int) -> Callable[[byt
     if stars <= _MANY_STARS:
         return re.compile(expression, re.IGNORECASE if ignore_case else 0).match
     # Imported here: few patterns need it.
-    import re2
+    import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
@@ -91,6 +91,7 @@ def _translated(pattern: bytes, *, crosses: bool) -> bytes | None:
     place = 0
     while place < len(pattern):
         char = pattern[place : place + 1]
+        part: bytes | None
         if char == b"*":
             place, part = _stars(pattern, place, crosses)
         elif char == b"?":
@@ -178,4 +179,6 @@ def _set(members: set[int], is_negated: bool, crosses: bool) -> bytes:
     chosen = set(range(256)) - members if is_negated else set(members)
     if not crosses:
         chosen.discard(ord("/"))
-    return b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"
+    return (
+        b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"
+    )

@@ -23,6 +23,9 @@ MAX_ROWS = 6_000
 BEST_ROWS = 300
 """How many chunks of one word are looked at, the best first."""
 
+RARITY_POWER = 0.85
+"""How much rare words count above common ones; 1 would be BM25's own, which lets one rare word decide."""
+
 _LEAST_IDF = 1e-6
 """What SQLite's bm25() takes for a word of more than half of the rows."""
 
@@ -75,7 +78,8 @@ class Lookup:
 
     def value(self, word: Word, count: int) -> float:
         """How much a word counts that so many chunks hold."""
-        return word.weight * math.log(1 + (self.chunks - count + 0.5) / (count + 0.5))
+        rarity = math.log(1 + (self.chunks - count + 0.5) / (count + 0.5))
+        return word.weight * math.pow(rarity, RARITY_POWER)
 
     def _count(self, word: Word) -> int:
         query = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"

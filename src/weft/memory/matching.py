@@ -18,6 +18,9 @@ MAX_FILES = 100
 MAX_NAMED = 5
 """A path that is the end of more files than these (`__init__.py`) names none of them."""
 
+MAX_EXPLAINED = 4_000
+"""How many characters of a chunk are looked at to say why it matched: enough but for minified files."""
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 FIELDS = ("path", "symbols", "headings", "content")
@@ -83,7 +86,7 @@ class LexicalMatcher:
         chunks = list(zip(ranked, self._index.chunks(ids), strict=True))
         texts = [
             [
-                _opened(each)
+                _opened(each[:MAX_EXPLAINED])
                 for each in (chunk.path, " ".join(chunk.symbols), headings[place.chunk_id], chunk.text)
             ]
             for place, chunk in chunks

@@ -19,6 +19,7 @@ class Outline(Struct, frozen=True):
 MAX_SYMBOLS = 5000
 """Generated files may define more; nobody looks for the last of them by name."""
 
+
 def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
     """The outline of a file, by its language; empty for one we know nothing about."""
     if language == "python":

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -42,14 +42,14 @@ def prepare_file(root: Path, path: str, max_bytes: int) -> Done:
     return Done(found, prepare(path, content))
 
 
-def send(pipe: BinaryIO, message: Batch | list[Done]) -> None:
+def send(pipe: IO[bytes], message: Batch | list[Done]) -> None:
     """Write a message with its length before it."""
     content = msgspec.msgpack.encode(message)
     pipe.write(len(content).to_bytes(4, "big") + content)
     pipe.flush()
 
 
-def receive(pipe: BinaryIO) -> bytes | None:
+def receive(pipe: IO[bytes]) -> bytes | None:
     """Read a message; None at the end."""
     head = pipe.read(4)
     if len(head) < 4:

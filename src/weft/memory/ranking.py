@@ -13,10 +13,10 @@ CHUNK_SHARES = (1.0, 0.6, 0.5, 0.4, 0.3, 0.3)
 """What the best chunks of a file add to its score, the best first: a file that speaks of the matter in
 several places is better than one that names it once; further places say no more."""
 
-COVERAGE_SHARE = 0.2
+COVERAGE_SHARE = 0.35
 """How much of a file's score hangs on how many of the query's words it has."""
 
-SIZE_SHARE = 0.3
+SIZE_SHARE = 0.15
 """A longer file is more likely the one that matters, by the logarithm of its lines."""
 
 NAME_FACTOR = 1.3

@@ -21,8 +21,8 @@ def insert_file(
     """Put a file in; it must not be there."""
     encode = msgspec.json.encode
     file_id = connection.execute(
-        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash, lines,
-            language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
+            lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         [
             root_id,
             found.path,

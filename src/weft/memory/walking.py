@@ -107,7 +107,7 @@ def is_in_repository(root: Path) -> bool:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [entry.name for entry in folder.iterdir()]
     except OSError:
         return []
 

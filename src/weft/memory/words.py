@@ -18,7 +18,12 @@ _plain: set[bytes] = set()
 _MAX_PLAIN = 300_000
 
 
-def camel_parts(text: bytes) -> str:
+def camel_parts(text: str) -> list[str]:
+    """The parts of the camelCase names in the text, in lower case, each once."""
+    return camel_words(text.encode("utf-8", "replace")).split()
+
+
+def camel_words(text: bytes) -> str:
     """The parts of the camelCase names in the text, in lower case, each once, by spaces.
 
     Names with underscores and dots are split by the full-text index itself.
@@ -50,7 +55,7 @@ def _parts(name: bytes) -> list[bytes]:
 
 def with_parts(text: str) -> str:
     """The text with the parts of its camelCase names behind it."""
-    parts = camel_parts(text.encode("utf-8", "surrogateescape"))
+    parts = camel_words(text.encode("utf-8", "replace"))
     return f"{text} {parts}" if parts else text
 
 
@@ -65,4 +70,4 @@ def fields_of(path: str, symbols: str, headings: str, content: bytes) -> tuple[s
     The same arguments always give the same words: that is how a row is taken out again. Change it only
     together with SCHEMA_VERSION.
     """
-    return path, with_parts(symbols) if symbols else "", headings, content.decode(), camel_parts(content)
+    return path, with_parts(symbols) if symbols else "", headings, content.decode(), camel_words(content)
