@@ -1,4 +1,4 @@
-"""What a file is for, as its path tells: a task is more often about the program than about its tests or texts."""
+"""What a file is for, as its path tells: a task is more often about a program than about its tests."""
 
 import re
 from collections.abc import Set
@@ -15,7 +15,7 @@ _MARKUP = re.compile(r"\.(html?|css|scss|svg|xml|xsd|min\.js)$", re.IGNORECASE)
 _KINDS = (
     (_TEST, 0.5, frozenset(("test", "fixtur", "benchmark", "exampl", "spec", "conftest"))),
     (_TEXT, 0.5, frozenset(("doc", "document", "readm", "changelog", "licens", "config", "configur"))),
-    (_MARKUP, 0.6, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
+    (_MARKUP, 0.5, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
 )
 """How files of a kind are found, what they count, and the stems of words that ask for them."""
 

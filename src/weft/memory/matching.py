@@ -1,22 +1,27 @@
 """The files of an index that fit a query, by the words in them."""
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from weft.memory.lookup import Lookup
 from weft.memory.protocol import Chunk, Match, Query
 from weft.memory.query_words import QueryWords, words_of
 from weft.memory.ranking import FoundFile, Ranked, Tally, name_words, rank
 from weft.memory.stems import Stemmer
-from weft.memory.words import with_parts
 
-MAX_FILES = 300
+MAX_FILES = 100
 """How many files are weighed with all that is known of them; the best by their words alone."""
 
 MAX_NAMED = 5
 """A path that is the end of more files than these (`__init__.py`) names none of them."""
+
+MAX_EXPLAINED = 4_000
+"""How many characters of a chunk are looked at to say why it matched: enough but for minified files."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 FIELDS = ("path", "symbols", "headings", "content")
 
@@ -80,17 +85,15 @@ class LexicalMatcher:
         )
         chunks = list(zip(ranked, self._index.chunks(ids), strict=True))
         texts = [
-            (
-                with_parts(chunk.path),
-                with_parts(" ".join(chunk.symbols)),
-                headings[each.chunk_id],
-                with_parts(chunk.text),
-            )
-            for each, chunk in chunks
+            [
+                _opened(each[:MAX_EXPLAINED])
+                for each in (chunk.path, " ".join(chunk.symbols), headings[place.chunk_id], chunk.text)
+            ]
+            for place, chunk in chunks
         ]
         return [
-            Match(chunk=chunk, score=each.score, why=_why(fields, sought))
-            for (each, chunk), fields in zip(chunks, self._stemmer.fields(texts), strict=True)
+            Match(chunk=chunk, score=place.score, why=_why(fields, sought))
+            for (place, chunk), fields in zip(chunks, self._stemmer.fields(texts, sought.stems), strict=True)
         ]
 
 
@@ -102,6 +105,12 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.execute("COMMIT")
+
+
+def _opened(text: str) -> str:
+    """The text, and once more with its camelCase names in parts."""
+    opened = _HUMP.sub(" ", text)
+    return text if opened == text else f"{text} {opened}"
 
 
 def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:
@@ -121,7 +130,8 @@ def _named(
     for path in paths:
         ending = "/" + path
         rows = connection.execute(
-            "SELECT id, path, root_id FROM memory_files WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)",
+            """SELECT id, path, root_id FROM memory_files
+            WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)""",
             [path, -len(ending), ending],
         ).fetchall()
         rows = [row for row in rows if root_ids is None or row[2] in root_ids]
@@ -140,6 +150,6 @@ def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[
     return dict(rows)
 
 
-def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[Any]:
     """What the statement gives for these numbers; they are ours, and some hundreds."""
     return connection.execute(statement.format(", ".join(map(str, numbers)))).fetchall()

@@ -1,4 +1,4 @@
-"""What a query looks for: its words with their weights, pairs of words that stand together, paths it names."""
+"""What a query looks for: its words with their weights, pairs that stand together, paths it names."""
 
 import math
 import re
@@ -25,21 +25,25 @@ FEW_WORDS = 12
 PAIR_WEIGHT = 0.3
 """Two words together over each alone. Between 0.2 and 0.6 it made no difference on any repository tried."""
 
-DOING_WEIGHT = 0.4
+DOING_WEIGHT = 0.2
 """Of a word that says what is done, not to what."""
 
 STOP_WORDS = frozenset(
-    """a about above after again against all also am an and any are as at be because been before being below between
-    both but by can could did do does doing down during each few for from further had has have having he her here
-    hers him his how i if in into is it its itself just may me might more most must my no nor not of off on once only
-    or other our ours out over own please same shall she should so some such than that the their them then there
-    these they this those through to too under until up very was we were what when where which while who whom why
-    will with would you your""".split()
+    """
+    a about above after again against all also am an and any are as at be because been before being below
+    between both but by can could did do does doing down during each few for from further had has have
+    having he her here hers him his how i if in into is it its itself just may me might more most must my no
+    nor not of off on once only or other our ours out over own please same shall she should so some such
+    than that the their them then there these they this those through to too under until up very was we were
+    what when where which while who whom why will with would you your
+    """.split()  # noqa: SIM905 - a list of so many words would fill pages
 )
 DOING_WORDS = frozenset(
-    """add added adding adds allow allowed allows change changed changes fix fixed fixes fixing improve improved improves
-    improving instead make made makes making new now remove removed removes support supported supports update updated
-    updates updating use used uses using""".split()
+    """
+    add added adding adds allow allowed allows change changed changes fix fixed fixes fixing improve
+    improved improves improving instead made make makes making new now remove removed removes support
+    supported supports update updated updates updating use used uses using
+    """.split()  # noqa: SIM905 - a list of so many words would fill pages
 )
 
 _WORD = re.compile(r"[^\W_]+")
@@ -94,7 +98,7 @@ def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word
     for words, part_weight in cut:
         counts: dict[str, int] = {}
         for word in words:
-            for each in (word.lower(), *(camel_parts(word) if not word.islower() else ())):
+            for each in (word.lower(), *camel_parts(word)):
                 counts[each] = counts.get(each, 0) + 1
         kept = [word for word in counts if word not in stop]
         share = part_weight * math.sqrt(min(1.0, FEW_WORDS / max(1, len(kept))))
@@ -111,7 +115,7 @@ def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word
 
 
 def _pairs(cut: Cut, stemmer: Stemmer, kept: dict[str, Word]) -> tuple[Word, ...]:
-    """Words that stand together in the query and are both looked for: `event loop`, the two of `event_loop`."""
+    """Words that stand together in the query and are both looked for: `event loop`, `event_loop`."""
     found: dict[str, Word] = {}
     for words, _ in cut:
         lower = [word.lower() for word in words]

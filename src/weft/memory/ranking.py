@@ -10,13 +10,13 @@ from weft.memory.file_kinds import kind_factor
 from weft.memory.lookup import Hits
 
 CHUNK_SHARES = (1.0, 0.6, 0.5, 0.4, 0.3, 0.3)
-"""What the best chunks of a file add to its score, the best first: a file that speaks of the matter in several
-places is better than one that names it once; further places say no more."""
+"""What the best chunks of a file add to its score, the best first: a file that speaks of the matter in
+several places is better than one that names it once; further places say no more."""
 
-COVERAGE_SHARE = 0.2
+COVERAGE_SHARE = 0.35
 """How much of a file's score hangs on how many of the query's words it has."""
 
-SIZE_SHARE = 0.3
+SIZE_SHARE = 0.15
 """A longer file is more likely the one that matters, by the logarithm of its lines."""
 
 NAME_FACTOR = 1.3
@@ -26,7 +26,7 @@ HALF = 4.0
 """A file's score is a half when its sum is this many times what all words of the query count together."""
 
 NAMED_SHARE = 0.06
-"""The uppermost part of 0..1 is for files whose path stands in the query; the upper half of it for whole paths."""
+"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole paths."""
 
 FURTHER_CHUNKS = 2
 """How many chunks of a file may follow its best one in an answer."""
@@ -107,8 +107,10 @@ def with_naming(score: float, naming: int) -> float:
 def rank(
     files: Sequence[FoundFile], tally: Tally, stems: Set[str], first_chunks: Mapping[int, int]
 ) -> list[Ranked]:
-    """The chunks of the files, the best first. Within one answer scores are comparable: a file's best chunk has
-    the score of the file, its others have their part of it.
+    """The chunks of the files, the best first.
+
+    Within one answer scores are comparable: a file's best chunk has the score of the file, its others have
+    their part of it.
 
     `first_chunks` are for files that are named but hold no word of the query.
     """

@@ -2,9 +2,12 @@
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Row = Sequence[str]
+
+MAX_KNOWN = 50_000
+"""Stems that are remembered."""
 
 
 class Stemmer:
@@ -32,10 +35,10 @@ class Stemmer:
         # One that another thread has just let go of is simply cut again.
         return [self._known[word] if word in self._known else self.stem([word])[0] for word in words]
 
-    def fields(self, rows: Sequence[Row]) -> list[list[set[str]]]:
-        """The stems in each text (at most four to a row) of each row."""
+    def fields(self, rows: Sequence[Row], stems: Iterable[str]) -> list[list[set[str]]]:
+        """Which of the stems are in each text (at most four to a row) of each row."""
         found: list[list[set[str]]] = [[set() for _ in row] for row in rows]
-        for row, column, stem in self._cut(rows):
+        for row, column, stem in self._cut(rows, stems):
             found[row][column].add(stem)
         return found
 
@@ -43,8 +46,8 @@ class Stemmer:
         """Let go of the table."""
         self._database.close()
 
-    def _cut(self, rows: Sequence[Row]) -> list[tuple[int, int, str]]:
-        """Row, column and stem of every word."""
+    def _cut(self, rows: Sequence[Row], stems: Iterable[str] | None = None) -> list[tuple[int, int, str]]:
+        """Row, column and stem of every word, or of those with these stems."""
         values = [(number, *row, *[""] * (4 - len(row))) for number, row in enumerate(rows)]
         with self._lock:
             self._database.execute("BEGIN")
@@ -52,12 +55,13 @@ class Stemmer:
                 self._database.executemany(
                     "INSERT INTO words (rowid, a, b, c, d) VALUES (?, ?, ?, ?, ?)", values
                 )
-                stems = self._database.execute(
-                    "SELECT doc, col, term FROM found ORDER BY doc, offset"
-                ).fetchall()
+                found = self._found(stems)
             finally:
                 self._database.execute("ROLLBACK")
-        return [(row, "abcd".index(column), stem) for row, column, stem in stems]
+        return [(row, "abcd".index(column), stem) for row, column, stem in found]
 
-
-MAX_KNOWN = 50_000
+    def _found(self, stems: Iterable[str] | None) -> list[tuple[int, str, str]]:
+        query = "SELECT doc, col, term FROM found"
+        if stems is None:
+            return self._database.execute(f"{query} ORDER BY doc, offset").fetchall()
+        return [row for stem in stems for row in self._database.execute(f"{query} WHERE term = ?", [stem])]

