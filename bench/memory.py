@@ -121,7 +121,9 @@ def measure(tree: Path, folder: Path) -> None:
     print(f"bare FTS5 inserts   {bare:6.2f} s and {again:.2f} s")
     print(f"first run           {first:6.2f} s, {first / ((bare + again) / 2):.2f} of bare inserts")
     print(f"unchanged run       {second:6.2f} s")
-    print(f"index               {report.index_bytes / 1e6:6.1f} MB, {report.index_bytes / report.text_bytes:.2f} of the text")
+    print(
+        f"index               {report.index_bytes / 1e6:6.1f} MB, {report.index_bytes / report.text_bytes:.2f} of the text"
+    )
     print(f"query               {statistics.median(queries):6.1f} ms median, {max(queries):.1f} ms longest")
     print(f"changed file seen   {watch_seconds(index, tree):6.2f} s in watch mode")
     index.close()
