@@ -23,7 +23,8 @@ from weft.memory.watching import watch_roots
 
 QUERIES = (
     "parse the header of a request", "retry after a timeout", "HTTPConnection pool", "json decode error",
-    "where is the cache invalidated", "async context manager", "schema validation", "read settings from a file",
+    "where is the cache invalidated", "async context manager", "schema validation",
+    "read settings from a file",
     "close open sockets", "unicode normalisation", "format a date", "command line options", "token bucket",
     "walk a syntax tree", "render a table", "sqlite cursor", "compile a regular expression", "import hooks",
 )  # fmt: skip
@@ -121,9 +122,8 @@ def measure(tree: Path, folder: Path) -> None:
     print(f"bare FTS5 inserts   {bare:6.2f} s and {again:.2f} s")
     print(f"first run           {first:6.2f} s, {first / ((bare + again) / 2):.2f} of bare inserts")
     print(f"unchanged run       {second:6.2f} s")
-    print(
-        f"index               {report.index_bytes / 1e6:6.1f} MB, {report.index_bytes / report.text_bytes:.2f} of the text"
-    )
+    ratio = report.index_bytes / report.text_bytes
+    print(f"index               {report.index_bytes / 1e6:6.1f} MB, {ratio:.2f} of the text")
     print(f"query               {statistics.median(queries):6.1f} ms median, {max(queries):.1f} ms longest")
     print(f"changed file seen   {watch_seconds(index, tree):6.2f} s in watch mode")
     index.close()
