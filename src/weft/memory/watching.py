@@ -74,7 +74,6 @@ def watch_roots(
         stop_event=stop,
         rust_timeout=100,
         yield_on_timeout=True,
-        raise_interrupt=False,
     )
     next(changes, None)  # now the watch is on
     on_report(index.update(resolved))
