@@ -23,7 +23,15 @@ def open_memory(
 ) -> Memory:
     """What knows the files of the roots. Nothing is indexed before the first question."""
     index = open_index()
-    return Memory(index, LexicalMatcher(index), roots, on_progress=on_progress, on_updated=_log_update)
+    matcher = LexicalMatcher(index)
+    return Memory(
+        index,
+        matcher,
+        roots,
+        on_progress=on_progress,
+        on_updated=_log_update,
+        on_close=matcher.close,
+    )
 
 
 def open_index(db: str | None = None) -> SqliteIndex:

@@ -13,7 +13,7 @@ from weft.memory.simple_index import SimpleIndex
 
 
 class Opened(NamedTuple):
-    index: Index
+    kept: Index
     matcher: Matcher
 
 
@@ -32,7 +32,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     make: Callable[[Path], Opened] = request.param
     found = make(tmp_path)
     yield found
-    found.index.close()
+    found.kept.close()
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def paths(matches: list[Match]) -> list[str]:
 
 
 def test_what_was_indexed_is_found_with_its_lines(opened: Opened, root: Path) -> None:
-    report = opened.index.update([root])
+    report = opened.kept.update([root])
 
     assert (report.files, report.added) == (3, 3)
     match = found(opened, "rounded price")[0]
@@ -69,7 +69,7 @@ def test_what_was_indexed_is_found_with_its_lines(opened: Opened, root: Path) ->
 
 
 def test_the_text_of_a_piece_is_that_of_its_lines(opened: Opened, root: Path) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
     lines = (root / "lib" / "long.py").read_text().splitlines()
 
     matches = [match for match in found(opened, "zebra_77") if match.chunk.path == "lib/long.py"]
@@ -83,7 +83,7 @@ def test_the_text_of_a_piece_is_that_of_its_lines(opened: Opened, root: Path) ->
 
 @pytest.mark.parametrize("strategy", ["content", "metadata"])
 def test_scores_are_sorted_within_0_and_1_and_bounded(opened: Opened, root: Path, strategy: Strategy) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
 
     matches = found(opened, "prices from the zebra warehouse", strategy=strategy, limit=3)
 
@@ -94,53 +94,53 @@ def test_scores_are_sorted_within_0_and_1_and_bounded(opened: Opened, root: Path
 
 
 def test_metadata_does_not_look_into_texts(opened: Opened, root: Path) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
 
     assert "NOTES.md" in paths(found(opened, "come"))
     assert found(opened, "come", strategy="metadata") == []
 
 
 def test_an_update_takes_in_what_is_new_changed_or_gone(opened: Opened, root: Path) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
     (root / "new.txt").write_text("giraffe\n")
     (root / "NOTES.md").write_text("# Stable\n\nhorses, and no more of what was here before\n")
     (root / "lib" / "prices.py").unlink()
 
-    report = opened.index.update([root])
+    report = opened.kept.update([root])
 
     assert (report.added, report.changed, report.removed) == (1, 1, 1)
     assert paths(found(opened, "giraffe")) == ["new.txt"]
     assert paths(found(opened, "horses")) == ["NOTES.md"]
     assert found(opened, "warehouse") == []
-    assert opened.index.facts(str(root.resolve()), "lib/prices.py") is None
-    again = opened.index.update([root])
+    assert opened.kept.facts(str(root.resolve()), "lib/prices.py") is None
+    again = opened.kept.update([root])
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
 
 
 def test_facts_say_what_a_file_is(opened: Opened, root: Path) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
 
-    facts = opened.index.facts(str(root.resolve()), "lib/prices.py")
+    facts = opened.kept.facts(str(root.resolve()), "lib/prices.py")
 
     assert facts is not None
     assert (facts.lines, facts.language) == (5, "python")
     assert "rounded_price" in [symbol.name for symbol in facts.symbols]
-    assert opened.index.facts(str(root.resolve()), "picture.bin") is None
-    assert opened.index.facts(str(root.resolve()), "../x") is None
+    assert opened.kept.facts(str(root.resolve()), "picture.bin") is None
+    assert opened.kept.facts(str(root.resolve()), "../x") is None
 
 
 def test_a_question_can_be_for_some_roots_only(opened: Opened, root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "prices.txt").write_text("prices\n")
-    opened.index.update([root, other])
+    opened.kept.update([root, other])
 
     assert {match.chunk.root for match in found(opened, "prices")} == {str(root), str(other)}
     assert paths(found(opened, "prices", roots=(str(other),))) == ["prices.txt"]
-    opened.index.drop([other])
+    opened.kept.drop([other])
     assert found(opened, "prices", roots=(str(other),)) == []
     assert found(opened, "prices")
-    opened.index.drop()
+    opened.kept.drop()
     assert found(opened, "prices") == []
 
 
@@ -153,7 +153,7 @@ def test_a_link_does_not_lead_out(opened: Opened, root: Path, tmp_path: Path) ->
     (root / "up").symlink_to("..")
     (root / "loop").symlink_to(".")
 
-    opened.index.update([root])
+    opened.kept.update([root])
 
     assert found(opened, "canary") == []
     assert found(opened, "secret") == []
@@ -162,7 +162,7 @@ def test_a_link_does_not_lead_out(opened: Opened, root: Path, tmp_path: Path) ->
 def test_progress_is_told(opened: Opened, root: Path) -> None:
     told: list[IndexProgress] = []
 
-    opened.index.update([root], told.append)
+    opened.kept.update([root], told.append)
 
     assert told
     assert told[-1].seen >= 3
@@ -173,6 +173,6 @@ def test_progress_is_told(opened: Opened, root: Path) -> None:
     "text", ["", " ", '"', "a AND", "NEAR(", "*", "\x00", "\ud800", "é" * 10_000, "path:x", "'; --", "🦓"]
 )
 def test_no_text_of_a_question_is_an_error(opened: Opened, root: Path, text: str) -> None:
-    opened.index.update([root])
+    opened.kept.update([root])
 
     assert isinstance(found(opened, text), list)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from weft.memory.walking import Walk
 
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 NAMES = [
     "a",
     "b",
@@ -95,7 +96,7 @@ def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / ".git"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
 @given(trees)
 @example((["a", "ab/b"], {"": "a**/b"}, None, [], False))
 @example((["build/a", "build/b"], {"": "build/*\n!build/a"}, None, [], False))

@@ -11,7 +11,9 @@ from scripts.generate_docs import cli_page, errors_page
 import weft
 from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
+from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
+from weft.project_file import read_project
 from weft.settings import load_settings
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
@@ -107,6 +109,18 @@ def test_every_setting_of_models_is_documented() -> None:
 
     for kind in (ProviderSettings, ModelParameters, HandlerSettings):
         assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
+
+
+def test_every_setting_of_memory_is_documented_with_its_default(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    (example,) = [text for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[memory]" in text]
+    (tmp_path / "weft.toml").write_text(example)
+
+    found = read_project(tmp_path).memory
+
+    names = ("max_file_bytes", "max_tokens", "max_pieces", "max_files", "rerank")
+    assert {name for name in MemorySettings.__struct_fields__ if f"\n{name} = " not in example} == set()
+    assert all(getattr(found, name) == getattr(MemorySettings(), name) for name in names)
 
 
 def test_the_example_of_model_settings_is_read(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Memory: what of the files of some roots is relevant to a question."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
 from weft.memory.assembly import in_order, meant, without
 from weft.memory.elements import elements_of, is_pattern
+from weft.memory.errors import IndexBusy
 from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
     FileFacts,
@@ -25,6 +27,8 @@ from weft.memory.protocol import (
     QueryPart,
 )
 from weft.memory.questions import question_of, title_of
+
+log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 60.0
 """How old the last look at the files may be before a question makes memory look again."""
@@ -66,6 +70,7 @@ class Memory:
         *,
         on_progress: Callable[[IndexProgress], None] | None = None,
         on_updated: Callable[[IndexReport], None] | None = None,
+        on_close: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.index = index
@@ -75,6 +80,7 @@ class Memory:
             raise ValueError("memory has at least one root")
         self._on_progress = on_progress
         self._on_updated = on_updated
+        self._on_close = on_close
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         """One question at a time, for many tasks may ask at once and the first of them makes the index."""
@@ -116,6 +122,8 @@ class Memory:
     def close(self) -> None:
         """Let go of the index."""
         with self._lock:
+            if self._on_close is not None:
+                self._on_close()
             self.index.close()
 
     def _bring_up_to_date(self) -> None:
@@ -127,20 +135,24 @@ class Memory:
             raise IndexUnavailable(f"'{missing[0]}' is no folder that can be indexed")
         try:
             report = self.index.update(self.roots, self._on_progress)
-        except (
-            Exception
-        ) as error:  # a broken file, a full disk, a lock that does not end: no index, no answer
+        except IndexBusy as error:
+            # Another process is at it, and long: what the index knows so far is better than no answer.
+            log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
+            return
+        except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
         self._looked_at = now
         if self._on_updated is not None:
             self._on_updated(report)
 
     def _find(self, query: ContextQuery, limit: int, assembly: ContextAssembly) -> Found:
-        question = question_of(query, limit=limit, roots=tuple(map(str, self.roots)))
+        excluded = elements_of(assembly.excluded_elements)
+        wanted = 2 * limit if excluded else limit  # so that enough is left
+        question = question_of(query, limit=wanted, roots=tuple(map(str, self.roots)))
         elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
         primary, secondary = (self._meant(question, texts) for texts in elements)
         every = in_order(self._match(question), primary, secondary, elements)
-        kept = without(every, elements_of(assembly.excluded_elements), self.facts)
+        kept = without(every, excluded, self.facts)
         return Found(tuple(kept[:limit]), len(every) - len(kept))
 
     def _meant(self, question: Query, elements: tuple[str, ...]) -> list[Match]:

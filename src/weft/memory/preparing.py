@@ -1,4 +1,4 @@
-"""A file made ready for the index: its text, facts and chunks. Pure but for reading; runs in other processes."""
+"""A file made ready for the index: its text, facts and chunks. Runs in other processes too."""
 
 import hashlib
 import zlib
@@ -16,7 +16,7 @@ from weft.memory.words import fields_of, path_words
 MAX_TITLE_CHARACTERS = 200
 
 
-class PreparedChunk(Struct, frozen=True, array_like=True):
+class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
     """A row of `memory_chunks` and its words."""
 
     first_line: int
@@ -27,7 +27,7 @@ class PreparedChunk(Struct, frozen=True, array_like=True):
     fields: tuple[str, str, str, str, str]
 
 
-class Prepared(Struct, frozen=True, array_like=True):
+class Prepared(Struct, frozen=True, array_like=True, gc=False):
     """What the index stores of a file."""
 
     hash: bytes

@@ -138,9 +138,11 @@ class Update:
         place = 0
         while place < len(files):
             with self._writing() as deadline:
-                while place < len(files) and time.monotonic() < deadline:
+                is_time = True
+                while place < len(files) and is_time:
                     self._write_file(files[place], read_ns)
                     place += 1
+                    is_time = time.monotonic() < deadline
         self._seen += len(files)
         self._tell()
 
@@ -158,6 +160,8 @@ class Update:
             # Kept as it was if we had it: who may not read it now may again.
             self._skip("unreadable")
             return
+        if prepared.skipped:
+            self._skip(prepared.skipped)
         # What changed while we were reading, or just before, may have changed again with the same time.
         is_settled = max(found.mtime_ns, found.ctime_ns) < read_ns - SETTLED_NS or not read_ns
         if known is not None and known[5] and known[5] == prepared.hash and known[6] == prepared.skipped:
@@ -169,8 +173,6 @@ class Update:
         if known is not None:
             delete_file(self._connection, known[0])
         insert_file(self._connection, self._lease.root_id, found, prepared, is_settled=is_settled)
-        if prepared.skipped:
-            self._skip(prepared.skipped)
         if not prepared.skipped and (known is None or known[6]):
             self._added += 1
         elif not prepared.skipped:
@@ -182,11 +184,13 @@ class Update:
         place = 0
         while place < len(paths):
             with self._writing() as deadline:
-                while place < len(paths) and time.monotonic() < deadline:
+                is_time = True
+                while place < len(paths) and is_time:
                     known = self._known.pop(paths[place])
                     delete_file(self._connection, known[0])
                     self._removed += known[6] is None
                     place += 1
+                    is_time = time.monotonic() < deadline
             self._tell()
 
     def _skip(self, reason: str) -> None:

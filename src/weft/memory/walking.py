@@ -10,7 +10,7 @@ from msgspec import Struct
 from weft.memory.ignore_rules import Rules, rules_of, tracked_though_ignored
 
 
-class Found(Struct, frozen=True, array_like=True):
+class Found(Struct, frozen=True, array_like=True, gc=False):
     """A file as the walk sees it."""
 
     path: str

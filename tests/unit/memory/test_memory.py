@@ -9,6 +9,7 @@ import pytest
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
+from weft.memory.errors import IndexBusy
 from weft.memory.memory import REFRESH_SECONDS, IndexUnavailable, MatchingFailed, Memory
 from weft.memory.protocol import IndexProgress, IndexReport, Match, Query
 from weft.memory.simple_index import SimpleIndex
@@ -113,6 +114,18 @@ def test_files_are_looked_at_again_when_the_last_look_is_old(shop: Path) -> None
 class _Broken(SimpleIndex):
     def update(self, roots: Sequence[Path], on_progress: object = None) -> IndexReport:
         raise OSError("the disk is full")
+
+
+class _Busy(SimpleIndex):
+    def update(self, roots: Sequence[Path], on_progress: object = None) -> IndexReport:
+        raise IndexBusy(str(roots[0]))
+
+
+def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: Path) -> None:
+    index = _Busy()
+    SimpleIndex.update(index, [shop])
+
+    assert paths(Memory(index, index, [shop]), query="mail")[0] == "mail.py"
 
 
 class _BrokenMatcher:
