@@ -66,7 +66,8 @@ from weft.memory.index import SqliteIndex
 index = SqliteIndex(Path(sys.argv[1]))
 for _ in range(5):
     report = index.update([Path(sys.argv[2])])
-    rows = index.reader.execute("SELECT count(*) FROM memory_words WHERE memory_words MATCH 'word'").fetchone()
+    query = "SELECT count(*) FROM memory_words WHERE memory_words MATCH 'word'"
+    rows = index.reader.execute(query).fetchone()
 index.close()
 print(report.files, rows[0])
 """

@@ -53,7 +53,8 @@ def _declared(content: bytes) -> str | None:
         info = codecs.lookup(found[1].decode("ascii"))
     except LookupError:
         return None
-    # `hex`, `rot13` and `zlib` are codecs, but no encodings; `idna` is slow, `unicode_escape` makes text of code.
+    # `hex`, `rot13` and `zlib` are codecs, but no encodings; `idna` is slow, `unicode_escape` makes text of
+    # code.
     if not getattr(info, "_is_text_encoding", True) or info.name in {"idna", "unicode-escape", "undefined"}:
         return None
     try:

@@ -8,9 +8,11 @@ _SPECIAL = re.compile(rb"[*?\[\\]")
 _CLASSES = {
     name: frozenset(byte for byte in range(128) if re.fullmatch(members, bytes([byte])))
     for name, members in {
-        b"alnum": rb"[0-9A-Za-z]", b"alpha": rb"[A-Za-z]", b"blank": rb"[ \t]", b"cntrl": rb"[\x00-\x1f\x7f]",
+        b"alnum": rb"[0-9A-Za-z]", b"alpha": rb"[A-Za-z]", b"blank": rb"[ \t]",
+        b"cntrl": rb"[\x00-\x1f\x7f]",
         b"digit": rb"[0-9]", b"graph": rb"[!-~]", b"lower": rb"[a-z]", b"print": rb"[ -~]",
-        b"punct": rb"[!-/:-@\[-`{-~]", b"space": rb"[ \t-\r]", b"upper": rb"[A-Z]", b"xdigit": rb"[0-9A-Fa-f]",
+        b"punct": rb"[!-/:-@\[-`{-~]", b"space": rb"[ \t-\r]", b"upper": rb"[A-Z]",
+        b"xdigit": rb"[0-9A-Fa-f]",
     }.items()
 }  # fmt: skip
 
@@ -38,8 +40,8 @@ class Pattern:
 def read_patterns(content: bytes, *, ignore_case: bool = False) -> list[Pattern]:
     """The rules of a file, in order."""
     patterns = []
-    for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        line = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+    for written in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        line = _without_trailing_spaces(written.removesuffix(b"\r").partition(b"\0")[0])
         if line and not line.startswith(b"#"):
             patterns.append(Pattern(line, ignore_case=ignore_case))
     return patterns

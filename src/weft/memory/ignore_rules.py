@@ -1,4 +1,4 @@
-"""Which paths below a root are ignored: `.gitignore` and `.weftignore` files, git's own settings, more patterns."""
+"""Which paths below a root are ignored: by `.gitignore` and `.weftignore` files, git, and settings."""
 
 import os
 import stat

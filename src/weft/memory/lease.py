@@ -40,7 +40,7 @@ class Lease:
             time.sleep(_LOOK_SECONDS)
 
     def renew(self) -> None:
-        """Say that we are alive; within a transaction, so that what it writes is kept only if we still are."""
+        """Say that we are alive; within a transaction, whose writes are kept only if the lease is ours."""
         renewed = self._connection.execute(
             "UPDATE memory_roots SET lease_until = ? WHERE id = ? AND lease_owner = ?",
             [time.time() + LEASE_SECONDS, self.root_id, self._owner],

@@ -1,5 +1,7 @@
 """The names that a file defines, its headings and its title."""
 
+# ruff: noqa: E501 - a pattern is easier to read in one line
+
 import re
 from collections.abc import Iterator, Sequence
 

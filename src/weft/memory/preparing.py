@@ -1,4 +1,4 @@
-"""A file made ready for the index: its text, facts and chunks. Pure but for reading; runs in other processes."""
+"""A file made ready for the index: its text, facts and chunks. Runs in other processes too."""
 
 import hashlib
 import zlib

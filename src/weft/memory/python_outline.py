@@ -1,4 +1,4 @@
-"""The outline of a Python file: what `ast` says, found by the shape of lines where that is sure to be the same.
+"""The outline of a Python file: what `ast` says, by the shape of lines where that is surely the same.
 
 Parsing is ten times slower than all the rest that is done with a file. Lines tell as much unless a definition
 seems to stand inside a string, or below a statement that is none.

@@ -152,7 +152,15 @@ def test_names_are_found_whole_and_by_their_parts(index: SqliteIndex, root: Path
     (root / "a.js").write_text("function parseHTTPHeader() {}\nlet snake_case_name = other.dottedName;\n")
     index.update([root])
 
-    for words in ("parsehttpheader", "header", "http", '"snake_case_name"', "snake", '"other.dottedName"', "dotted"):
+    for words in (
+        "parsehttpheader",
+        "header",
+        "http",
+        '"snake_case_name"',
+        "snake",
+        '"other.dottedName"',
+        "dotted",
+    ):
         assert found(index, words) == ["a.js"], words
 
 
@@ -161,10 +169,14 @@ def test_every_line_is_in_one_chunk(index: SqliteIndex, root: Path) -> None:
     (root / "a.py").write_text(text)
     index.update([root])
 
-    rows = index.reader.execute("SELECT id, first_line, last_line FROM memory_chunks ORDER BY first_line").fetchall()
+    rows = index.reader.execute(
+        "SELECT id, first_line, last_line FROM memory_chunks ORDER BY first_line"
+    ).fetchall()
     assert [row[1] for row in rows[1:]] == [row[2] + 1 for row in rows[:-1]]
     assert all(row[2] - row[1] < 40 for row in rows)
-    assert "\n".join(chunk.text for chunk in index.chunks([row[0] for row in rows])) == text.rstrip("\n") + "\n"
+    assert (
+        "\n".join(chunk.text for chunk in index.chunks([row[0] for row in rows])) == text.rstrip("\n") + "\n"
+    )
 
 
 def test_an_index_of_another_shape_is_made_anew(tmp_path: Path, root: Path) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from weft.memory.protocol import Symbol
-from weft.memory.python_outline import NotSure, by_lines, by_tree, python_outline, title_by_lines, title_by_tree
+from weft.memory.python_outline import (
+    NotSure,
+    by_lines,
+    by_tree,
+    python_outline,
+    title_by_lines,
+    title_by_tree,
+)
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 
@@ -34,7 +41,7 @@ def test_names_have_their_kinds_and_lines() -> None:
     [
         's = """\ndef no(): ...\n"""\ndef yes(): ...\n',
         "x = \"'''\"\ndef yes(): ...\ny = \"'''\"\n",
-        "# it's \"\"\" here\ndef yes(): ...\n",
+        '# it\'s """ here\ndef yes(): ...\n',
         "class A:\n    x = 1\nif True:\n    def yes(): ...\n",
         'class A:\n    s = """\nat the margin\n"""\n    def yes(self): ...\n',
         "class A:\n    def f(self): ...\n    if True:\n        def yes(self): ...\n",

@@ -20,7 +20,9 @@ def walked(root: Path, *extra: str) -> list[str]:
 
 
 def test_gitignore_files_count_without_a_repository(tmp_path: Path) -> None:
-    write(tmp_path, _dot_gitignore="*.log\n/out/\n", a_dot_log="", a_dot_py="", out__b_dot_py="", sub__out__c="")
+    write(
+        tmp_path, _dot_gitignore="*.log\n/out/\n", a_dot_log="", a_dot_py="", out__b_dot_py="", sub__out__c=""
+    )
 
     assert walked(tmp_path) == [".gitignore", "a.py", "sub/out/c"]
 
@@ -52,7 +54,9 @@ def test_rules_above_a_root_inside_a_repository_count(tmp_path: Path) -> None:
 
 
 def test_a_repository_inside_another_has_its_own_rules(tmp_path: Path) -> None:
-    write(tmp_path, _dot_git__HEAD="", _dot_gitignore="*.log\n", inner___dot_git__HEAD="", inner__a_dot_log="")
+    write(
+        tmp_path, _dot_git__HEAD="", _dot_gitignore="*.log\n", inner___dot_git__HEAD="", inner__a_dot_log=""
+    )
     write(tmp_path, b_dot_log="")
 
     assert walked(tmp_path) == [".gitignore", "inner/a.log"]
@@ -60,24 +64,26 @@ def test_a_repository_inside_another_has_its_own_rules(tmp_path: Path) -> None:
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
-    write(outside, secret="s")
+    write(outside, hidden="s")
     root = tmp_path / "root"
     write(root, a="")
-    (root / "file").symlink_to(outside / "secret")
+    (root / "file").symlink_to(outside / "hidden")
     (root / "folder").symlink_to(outside)
 
     assert walked(root) == ["a"]
-    assert [*Walk(root).below("folder/secret")] == []
+    assert [*Walk(root).below("folder/hidden")] == []
 
 
-@pytest.mark.parametrize("path", ["link/secret", "file", "../outside/secret", "a/../../outside/secret", "pipe", ""])
+@pytest.mark.parametrize(
+    "path", ["link/hidden", "file", "../outside/hidden", "a/../../outside/hidden", "pipe", ""]
+)
 def test_only_ordinary_files_below_the_root_are_opened(tmp_path: Path, path: str) -> None:
     outside = tmp_path / "outside"
-    write(outside, secret="s")
+    write(outside, hidden="s")
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "link").symlink_to(outside)
-    (root / "file").symlink_to(outside / "secret")
+    (root / "file").symlink_to(outside / "hidden")
     os.mkfifo(root / "pipe")
 
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the path
