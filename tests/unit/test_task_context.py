@@ -10,6 +10,7 @@ import pytest
 import weft
 from tests.model_calls import a_call, a_step
 from weft import testing
+from weft.errors import WeftError
 from weft.evaluator.effects import ContextPayload, ContextQuery, Files, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
@@ -319,3 +320,11 @@ async def test_the_default_effects_index_the_working_folder(shop: Path) -> None:
         await effects.close()
 
     assert given_paths(result)[0] == "lib/prices.py"
+
+
+@pytest.mark.parametrize("limit", ["0", '"many"', "1.5", "-1"])
+async def test_a_limit_is_a_whole_number_from_1(shop: Path, limit: str) -> None:
+    effects, _ = with_model(shop)
+
+    with pytest.raises(WeftError, match=":limit is a whole number"):
+        await weft.evaluate_async(f'(get-context :query "x" :limit {limit})', effects=effects)
