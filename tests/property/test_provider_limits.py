@@ -3,7 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtually
@@ -90,6 +90,7 @@ async def simulated(plans: list[Planned], settings: ProviderSettings) -> list[Ra
     return sorted(ran, key=lambda one: (one.start, one.number))
 
 
+@settings(deadline=None)
 @given(PLANS, LIMITS)
 def test_no_limit_is_exceeded_in_any_minute_and_everybody_gets_through(
     plans: list[Planned], settings: ProviderSettings
@@ -110,6 +111,7 @@ def test_no_limit_is_exceeded_in_any_minute_and_everybody_gets_through(
     assert patient <= {one.number for one in ran}
 
 
+@settings(deadline=None)
 @given(PLANS, LIMITS)
 def test_requests_are_let_through_in_the_order_they_came(
     plans: list[Planned], settings: ProviderSettings
