@@ -30,9 +30,15 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
-def weft(*arguments: str | Path, db: str, stdin: str | bytes = b"", **environment: str) -> Ran:
+def weft(
+    *arguments: str | Path,
+    db: str,
+    stdin: str | bytes = b"",
+    cwd: Path | str | None = None,
+    **environment: str,
+) -> Ran:
     """Run `weft` on a store."""
-    with _process(arguments, environment_of(db, **environment)) as process:
+    with _process(arguments, environment_of(db, **environment), cwd=cwd) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return Ran(process.returncode, out.decode(), err.decode())
 
@@ -64,7 +70,7 @@ def _process(
     *,
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
-    cwd: Path | None = None,
+    cwd: Path | str | None = None,
 ) -> Iterator[Process]:
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *map(str, arguments)],

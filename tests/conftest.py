@@ -13,6 +13,7 @@ from tests.postgresql_server import fresh_schema, postgresql_server
 from weft.app import open_store
 from weft.clock import ManualClock
 from weft.llm.local.models import EmbeddedModel
+from weft.secrets.registry import forget_all
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
 
@@ -61,3 +62,10 @@ def smollm2() -> Iterator[EmbeddedModel]:
     """The small embedded model, in memory for the length of the session."""
     with loaded("smollm2") as model:
         yield model
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Every test has its own secrets: those of another would be found in its texts."""
+    yield
+    forget_all()

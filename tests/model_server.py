@@ -23,11 +23,6 @@ from typing import Any
 
 from tests.model_wire import Answer, AskedTool, Dialect, dialect_of, error_body, events, is_stream, whole
 
-__all__ = [
-    "Answer", "AskedTool", "Exchange", "ModelServer", "Recorded", "asks_for", "cuts", "drips", "fails",
-    "gives_json", "hangs", "model_server", "says", "sends",
-]  # fmt: skip
-
 PATIENCE_SECONDS = 30.0
 """How long a test waits for what must happen soon; only a failure takes that long."""
 
@@ -206,6 +201,13 @@ class ModelServer:
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._open: set[asyncio.Task[None]] = set()
+        self._stopped = threading.Event()
+        self.connections = 0
+        """How many there have been."""
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
 
     @property
     def url(self) -> str:
@@ -241,6 +243,7 @@ class ModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
+        self.connections += 1
         try:
             while not writer.is_closing():
                 request = await _read(reader)
@@ -250,6 +253,7 @@ class ModelServer:
         finally:
             self._open.discard(task)
             writer.close()
+            self._tell()
 
     async def _handle(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -300,8 +304,14 @@ class ModelServer:
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*self._open, return_exceptions=True))
             self._loop.close()
+            self._stopped.set()
+
+    def wait_until_stopped(self) -> None:
+        """Wait until nothing listens any more."""
+        assert self._stopped.wait(PATIENCE_SECONDS)
 
     def stop(self) -> None:
+        """Stop serving; connections are closed."""
         with suppress(RuntimeError):  # it is closed already
             self._loop.call_soon_threadsafe(self._loop.stop)
 

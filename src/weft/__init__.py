@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft import build as build
+    from weft import testing as testing
     from weft.app import App as App
     from weft.build.functions import task as task
     from weft.engine.limits import EngineLimits as EngineLimits
@@ -45,6 +46,7 @@ __all__ = [
     "open",
     "secret",
     "task",
+    "testing",
     "tool",
 ]
 
@@ -67,6 +69,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "open": ("weft.sync", "open_app"),
     "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
+    "testing": ("weft.testing", None),
     "tool": ("weft.tools.functions", "tool"),
 }
 

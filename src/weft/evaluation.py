@@ -45,9 +45,9 @@ def evaluate(
     or another error of weft's afterwards.
     """
 
-    def run() -> Any:
-        return asyncio.run(
-            evaluate_async(
+    async def work() -> Any:
+        try:
+            return await evaluate_async(
                 program,
                 effects=effects,
                 library=library,
@@ -56,7 +56,13 @@ def evaluate(
                 tools=tools,
                 **bindings,
             )
-        )
+        finally:
+            # The event loop ends here: connections that are left open in it could never be closed.
+            if isinstance(effects, LocalEffects):
+                await effects.close()
+
+    def run() -> Any:
+        return asyncio.run(work())
 
     if not _is_loop_running():
         return run()

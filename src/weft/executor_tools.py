@@ -15,6 +15,7 @@ from weft.executors.command import Command
 from weft.executors.performing import perform
 from weft.executors.protocol import ExecutionFailed, Executor, Work
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
+from weft.executors.watchdog import watchdog
 from weft.ids import new_task_id
 from weft.model_settings import ToolsSettings
 from weft.tasks.record import JsonObject, Status, Task
@@ -121,6 +122,7 @@ def open_project_tools(
         environment,
         run_script=script_runner(executors.command, folder / settings.roots[0]),
         extra=executor_tools(settings.executors, registry),
+        guard=watchdog,
     )
 
 

@@ -9,7 +9,15 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.equipment import Equipment
-from weft.evaluator.effects import ContextQuery, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
+from weft.evaluator.effects import (
+    Composite,
+    ContextQuery,
+    ModelCall,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
@@ -23,11 +31,13 @@ from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model, Models
+from weft.llm.request_spans import tool_span
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
 from weft.model_settings import HandlerSettings
 from weft.task_files import ReadsFiles, files_of
 from weft.tasks.record import Status, Task
+from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
     from weft.llm.local.models import Fetch
@@ -81,6 +91,10 @@ class LocalEffects:
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
+        with _task_span(step, "atomic", call.template):
+            return await self._call_model(step, call, purse)
+
+    async def _call_model(self, step: Step, call: ModelCall, purse: Purse) -> TaskResult:
         files = await files_of(call.files, step, self.run_script, self._equipment.files)
         handler = Handler(
             await self._find_model(call),
@@ -95,6 +109,12 @@ class LocalEffects:
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
+        with _task_span(step, "script", run.template) as running:
+            outcome = await self._run_script(run)
+            running.set({"process.exit.code": outcome.exit_code})
+            return outcome
+
+    async def _run_script(self, run: ScriptRun) -> ScriptOutcome:
         try:
             result = await Command(self._equipment.commands).execute(_work(run))
         except ExecutionFailed as error:
@@ -112,7 +132,8 @@ class LocalEffects:
     async def call_tool(self, step: Step, call: ToolCall) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
         context = msgspec.structs.replace(self._tool_context, step_key=step.key)
-        return await call_by_name(self._equipment.tools(), call, context)
+        with tool_span(call.tool):
+            return await call_by_name(self._equipment.tools(), call, context)
 
     async def get_context(self, step: Step, query: ContextQuery) -> dict[str, Any]:
         """Fails."""
@@ -120,7 +141,10 @@ class LocalEffects:
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """The result of the body."""
-        return await body()
+        request = step.request
+        kind, name = (request.kind, request.name) if isinstance(request, Composite) else ("composite", None)
+        with _task_span(step, kind, name):
+            return await body()
 
     def log(self, message: str) -> None:
         """Pass the message on; to the log of this module unless it was said otherwise."""
@@ -155,6 +179,11 @@ class LocalEffects:
                 self._on_event(event)
 
         return on_event
+
+
+def _task_span(step: Step, kind: str, name: str | None) -> Span:
+    attributes = {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+    return span(f"execute_task {name or kind}", "internal", attributes)
 
 
 def _entry(event: TurnEnded, call: ModelCall) -> Entry:

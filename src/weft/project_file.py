@@ -13,7 +13,7 @@ from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
 from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_executor_settings", "read_project"]
+__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_project"]
 
 PROJECT_FILE = "weft.toml"
 
@@ -35,11 +35,6 @@ def find_project_file(folder: Path) -> Path | None:
         if (candidate / PROJECT_FILE).is_file():
             return candidate / PROJECT_FILE
     return None
-
-
-def read_executor_settings(folder: Path) -> ExecutorSettings:
-    """What the project's `weft.toml` says about executors; the defaults when there is no such file."""
-    return read_project(folder).executors
 
 
 def read_project(folder: Path) -> ProjectSettings:

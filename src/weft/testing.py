@@ -1,16 +1,26 @@
 """For tests of programs that use models: answers without a model, a key or a network."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
+from weft.equipment import Equipment
 from weft.evaluator.effects import ContextQuery, ModelCall, ScriptRun
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.tools import ToolUse
 from weft.llm.given import GivenModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, Model
-from weft.llm.recording import RecordedModels, RecordingModel, ReplayingModel, recorded, recorded_models
+from weft.llm.recording import (
+    Mode,
+    RecordedModels,
+    RecordingModel,
+    ReplayingModel,
+    recorded,
+    recorded_models,
+)
 from weft.llm.scripted import Answers, ScriptedModel, tool_use
+from weft.local_effects import LocalEffects
 
 __all__ = [
     "Features",
@@ -27,6 +37,7 @@ __all__ = [
     "effects",
     "models",
     "recorded",
+    "recorded_effects",
     "recorded_models",
     "tool_use",
 ]
@@ -43,6 +54,27 @@ def models(answers: Model | Mapping[str, Model] | Answers) -> GivenModels:
     if _is_model(answers):
         return GivenModels(cast(Model, answers))
     return GivenModels(ScriptedModel(cast(Answers, answers)))
+
+
+def recorded_effects(path: Path | str, mode: Mode = "auto", **options: Any) -> LocalEffects:
+    """Effects that ask the models of the project, with their answers recorded in a file or replayed from it.
+
+    All else is done: tools are called, scripts run. `options` are those of `LocalEffects`.
+    """
+    return LocalEffects(models=recorded_models(_ProjectModels(), path, mode), **options)
+
+
+class _ProjectModels:
+    """The models that `weft.toml` and the environment name; nothing is read before one is looked for."""
+
+    def __init__(self) -> None:
+        self._equipment = Equipment()
+
+    async def find(self, model: str | None, provider: str | None = None) -> Model:
+        return await self._equipment.models().find(model, provider)
+
+    async def close(self) -> None:
+        await self._equipment.close()
 
 
 def _is_model(value: Any) -> bool:

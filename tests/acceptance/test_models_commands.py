@@ -119,15 +119,13 @@ def test_remove_asks_first(db: str, cache: Path) -> None:
 
 def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> None:
     url, _ = served
-    client = openai.OpenAI(base_url=url, api_key="any", max_retries=0)
-    # Its types know the real provider's models and nothing else.
-    create: Any = client.chat.completions.create
+    client: Any = openai.OpenAI(base_url=url, api_key="any", max_retries=0)
     name = client.models.list().data[0].id
     assert name == "smollm2-135m"
     hello = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say hello."}]
 
-    whole = create(model=name, messages=hello, max_tokens=8)
-    pieces = create(
+    whole = client.chat.completions.create(model=name, messages=hello, max_tokens=8)
+    pieces = client.chat.completions.create(
         model=name,
         messages=hello,
         max_tokens=8,
@@ -143,7 +141,7 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
-    held = create(
+    held = client.chat.completions.create(
         model=name,
         messages=[{"role": "user", "content": "A person."}],
         max_tokens=40,
@@ -151,7 +149,7 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
     )
     assert (held.choices[0].message.content or "").startswith('{"name":')
 
-    called = create(
+    called = client.chat.completions.create(
         model=name,
         messages=[{"role": "user", "content": "Weather in Rome?"}],
         max_tokens=60,
@@ -165,10 +163,10 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
 
     for wrong in ({"model": "gpt-4"}, {"stop": ["x"]}, {"n": 2}, {"response_format": {"type": "xml"}}):
         with pytest.raises(openai.APIStatusError) as caught:
-            create(**{"model": name, "messages": hello, **wrong})
+            client.chat.completions.create(**{"model": name, "messages": hello, **wrong})
         assert caught.value.status_code in (400, 404)
     with pytest.raises(openai.BadRequestError, match="window"):
-        create(model=name, messages=[{"role": "user", "content": "word " * 9_000}])
+        client.chat.completions.create(model=name, messages=[{"role": "user", "content": "word " * 9_000}])
 
 
 def test_a_served_model_ends_cleanly_and_refuses_strangers(served: tuple[str, Process]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.command_line import environment_of
 from tests.http_server import Request, send, serving
+from tests.model_server import ModelServer, asks_for, fails, says
 from tests.secret_forms import is_told
 from weft.errors import WeftError
 from weft.evaluation import evaluate
@@ -23,6 +24,7 @@ from weft.local_effects import LocalEffects
 from weft.secrets import Secret, redact
 from weft.secrets.marked import SecretTooShort
 from weft.testing import effects
+from weft.tools.mcp_file import read_servers
 
 TOKEN = "wt/9Qz+x4R7'vK2\"mB&é8Lp0Yd"  # noqa: S105 - it opens nothing
 HEADER_TOKEN = "hd-7Wb+2/Kq91\"xTz='Rm"  # noqa: S105 - it opens nothing, and a header can hold it
@@ -58,6 +60,12 @@ def raises(token):
     except KeyError:
         logging.getLogger("weft.jobs").exception("it failed with %r", token)
         raise
+
+def refers():
+    return {"given": {"token": {"$secret": "DEPLOY_TOKEN"}}}
+
+def shows(token):
+    return {"seen": token}
 
 def fails(token):
     raise ExecutionFailed(f"the server refuses {token!r}", details={"token": token})
@@ -200,6 +208,21 @@ def test_a_reference_passes_the_schema_of_its_task_until_it_is_filled_in(project
     assert MARK in found["error"]
 
 
+def test_what_a_task_gives_is_no_reference_to_a_secret(project: Path) -> None:
+    given = a_task("gives", "python", function="jobs:refers")
+    takes = a_task("takes", "python", function="jobs:shows", arguments={})
+    takes |= {"dependencies": ["gives"], "params": {"input_mappings": {"arguments": "gives.given"}}}
+    takes["schemas"]["input_schema"] = {
+        "properties": {"arguments": {"additionalProperties": {"type": "object"}}}
+    }
+    weft(project, "flow", "run", "-", stdin=json.dumps([given, takes]))
+    found = {
+        task["name"]: task for task in json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
+    }
+
+    assert found["takes"]["result"] == {"seen": {"$secret": NAME}}
+
+
 SCRIPT = """<task type="script"><command><arg>sh</arg><arg>-c</arg>
 <arg>echo "$0"; echo "$0" | base64 &gt;&amp;2; exit 3</arg><arg>{{token}}</arg></command></task>"""
 
@@ -231,6 +254,61 @@ def test_a_secret_that_is_not_there_is_a_usage_error(project: Path) -> None:
 
     assert ran.returncode == 2
     assert "--secret token: the environment variable NOT_SET is not set" in ran.stderr
+
+
+# Models: the key of a provider is a secret that nobody had to mark.
+
+KEY = "sk-live/8Tq+2Zr=x'W9\"pM4"
+"""With signs that are written otherwise in URLs, JSON and shells."""
+
+
+def model_project(project: Path, server: ModelServer) -> None:
+    (project / "weft.toml").write_text(
+        f'[models]\ndefault = "here:some-model"\n[models.providers.here]\nkind = "openai"\n'
+        f'base_url = "{server.base_url}"\napi_key_env = "HERE_API_KEY"\nretries = 1\n'
+        '[tools]\nmodules = ["leaky"]\n'
+    )
+    (project / "leaky.py").write_text(
+        "import os, weft\n\n@weft.tool\ndef leak(text: str) -> str:\n"
+        '    """Tells."""\n    raise ValueError(os.environ["HERE_API_KEY"])\n'
+    )
+
+
+ASK = '(deftask ask () :instructions "Tell me." :tools ("python:leak")) (ask)'
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--stream",)])
+def test_a_model_that_knows_the_key_cannot_have_it_shown(
+    project: Path, model_server: ModelServer, arguments: tuple[str, ...]
+) -> None:
+    model_project(project, model_server)
+    encoded = base64.b64encode(f"a{KEY}".encode()).decode()
+    model_server.script(
+        asks_for("python_leak", {"text": KEY}),
+        says("the key ", "is ", KEY[:9], KEY[9:], f" or {encoded} {KEY!r}"),
+    )
+
+    ran = weft(project, "eval", *arguments, ASK, HERE_API_KEY=KEY)
+
+    assert ran.returncode == 0, ran.stderr
+    assert model_server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert "[secret HERE_API_KEY]" in ran.stdout
+    assert not is_told(KEY, ran.stdout)
+    assert not is_told(KEY, ran.stderr)
+    assert KEY not in json.dumps(model_server.requests[1].body["messages"][-1], ensure_ascii=False)
+
+
+def test_a_provider_that_repeats_the_key_in_its_error_does_not_tell_it(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_project(project, model_server)
+    model_server.always(fails(401, f"wrong key {KEY} {KEY.encode().hex()} {json.dumps(KEY)}"))
+
+    ran = weft(project, "eval", ASK, HERE_API_KEY=KEY, WEFT_DEBUG="1")
+
+    assert ran.returncode == 1
+    assert "wrong key" in ran.stderr
+    assert not is_told(KEY, ran.stdout + ran.stderr)
 
 
 # In Python: the registry is the process's own, so these have values of their own.
@@ -279,3 +357,20 @@ def test_short_secrets_are_refused() -> None:
     with pytest.raises(SecretTooShort, match="the secret 'PIN' has fewer than 6 characters"):
         Secret("1234", "PIN")
     assert redact("1234") == "1234"
+
+
+def test_what_servers_of_tools_are_given_is_secret(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    servers = {
+        "one": {"command": "x", "env": {"ONE_TOKEN": "token-of-one", "PLAIN": "plain-value"}},
+        "two": {
+            "url": "https://${TWO_API_KEY}.example",
+            "headers": {"Authorization": "Bearer two-header-key"},
+        },
+    }
+    file.write_text(json.dumps({"mcpServers": servers}))
+
+    read_servers(file, {"TWO_API_KEY": "key-of-two"})
+
+    told = redact("token-of-one plain-value key-of-two two-header-key")
+    assert told == "[secret ONE_TOKEN] plain-value [secret TWO_API_KEY] [secret Authorization]"

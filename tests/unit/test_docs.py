@@ -11,7 +11,12 @@ from scripts.generate_docs import cli_page, errors_page
 import weft
 from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
+from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
+from weft.settings import load_settings
 from weft.tasks.record import FIELD_NAMES
+from weft.tools import open_toolbox
+from weft.tools.mcp_file import read_servers
+from weft.tools.mcp_process import PASSED_ON
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,6 +72,52 @@ def test_every_executor_and_every_setting_of_executors_is_documented() -> None:
     assert {name for name in BUILT_IN_IDS if f"`{name}`" not in executors} == set()
     for kind in (CommandSettings, HttpSettings, PythonSettings):
         assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
+
+
+def test_every_tool_and_every_setting_of_tools_is_documented() -> None:
+    tools = (ROOT / "docs" / "tools.md").read_text()
+    settings = (ROOT / "docs" / "settings.md").read_text()
+    names = open_toolbox(ToolsSettings(), ROOT, {}).names()
+
+    assert {name for name in names if name.startswith("system:") and f"| `{name}` |" not in tools} == set()
+    assert {name for name in ToolsSettings.__struct_fields__ if f"\n{name} = " not in settings} == set()
+    assert {name for name in PASSED_ON if f"`{name}`" not in tools} == set()
+
+
+def test_the_python_example_of_tools_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tools.md").read_text(), re.DOTALL)
+
+    command = [sys.executable, "-W", "error", "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("3.5 EUR\n2 tea\n", "")
+
+
+def test_the_servers_of_the_example_can_be_read(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "tools.md").read_text(), re.DOTALL)
+    (tmp_path / ".mcp.json").write_text(example)
+
+    servers = read_servers(tmp_path / ".mcp.json", {"FILES_TOKEN": "a", "SEARCH_KEY": "b"})
+
+    assert [type(server).__name__ for server in servers.values()] == ["StdioServer", "HttpServer"]
+
+
+def test_every_setting_of_models_is_documented() -> None:
+    settings = (ROOT / "docs" / "settings.md").read_text()
+
+    for kind in (ProviderSettings, ModelParameters, HandlerSettings):
+        assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
+
+
+def test_the_example_of_model_settings_is_read(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    (example,) = [text for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[models]" in text]
+    (tmp_path / "weft.toml").write_text(example)
+
+    found = load_settings(environment={}, folder=tmp_path).models
+
+    assert found.default == "fast"
+    assert found.settings["ollama:qwen3:8b"].max_tokens == 2000
 
 
 def test_the_python_example_of_the_engine_runs(tmp_path: Path) -> None:

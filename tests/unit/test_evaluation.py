@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.given_tools import GivenTool, GivenTools
 from weft import build as b
 from weft.evaluator.errors import TaskFailed
 from weft.language.problems import InvalidProgram
+from weft.llm.protocol import Features
+from weft.llm.scripted import ScriptedModel, tool_use
 
 
 @weft.task
@@ -36,6 +39,28 @@ def test_task_functions_with_their_calls() -> None:
 
     assert result.content == "Hello!"
     assert effects.calls[0].prompt == "Say hello to Ada."
+
+
+def test_a_model_and_tools_of_ones_own() -> None:
+    model = ScriptedModel([tool_use("math:double", n=21), "42"])
+    tools = GivenTools(GivenTool("math:double", lambda n: 2 * n))
+    program = '(task :instructions "twice {{n}}" :tools ("math:double"))'
+
+    assert weft.evaluate(program, model=model, tools=tools, n=21).content == "42"
+    assert model.payloads[1].messages[-1].content == "42"
+    assert tools.is_closed
+    with pytest.raises(InvalidProgram, match="give these or `effects`"):
+        weft.evaluate("1", effects=weft.InMemoryEffects(), model=model)
+
+
+def test_a_budget_of_tokens_bounds_an_evaluation() -> None:
+    model = ScriptedModel(lambda payload: "ok", features=Features(max_output_tokens=100))
+
+    with pytest.raises(TaskFailed, match=r"does not fit the budget: .* most was spent by greet"):
+        weft.evaluate(
+            [greet, b.loop(50, greet("Ada"))], model=model, limits=weft.EvaluationLimits(tokens=200)
+        )
+    assert 1 < len(model.payloads) < 50
 
 
 def test_what_a_program_defines_does_not_stay_in_the_library() -> None:

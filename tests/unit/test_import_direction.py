@@ -24,6 +24,7 @@ LAYERS = [
         "project_file",
         "project_models",
         "project_tables",
+        "project_tools",
         "faults",
         "collector",
         "threads",

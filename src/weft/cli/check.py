@@ -57,7 +57,10 @@ def _checked(
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
     from weft.language.check import verdict_on
     from weft.language.library import TaskDefinition, TaskLibrary, definition_of
+    from weft.llm.model_names import model_name_problem
     from weft.program_files import templates_of
+    from weft.project_tools import ToolNames
+    from weft.settings import load_settings
 
     owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
     for one in loaded:
@@ -65,12 +68,20 @@ def _checked(
             owners.setdefault(template.name, (one, definition_of(template)))
     mentioned = frozenset().union(*(one.mentioned for one in loaded))
     unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
+    settings = load_settings()
+    tools = ToolNames(settings.tools)
     found = []
     inputs: dict[str, list[str]] = {}
     for one in loaded:
         library = TaskLibrary()
         library.tasks = {name: known for name, (owner, known) in owners.items() if owner is not one}
-        verdict = verdict_on(one.program, library, mentioned=mentioned)
+        verdict = verdict_on(
+            one.program,
+            library,
+            tools=tools,
+            models=lambda name: model_name_problem(name, settings.models),
+            mentioned=mentioned,
+        )
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)

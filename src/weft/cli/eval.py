@@ -64,6 +64,7 @@ def eval_command(
     on standard error, with --json in the document. Exit code 1: a task failed, or the program as it ran.
     """
     # Imported here: `weft eval --help` must not pay for it.
+    from weft.cli.collecting import collecting
     from weft.cli.evaluating import Evaluation, EvaluationOptions, run
     from weft.cli.usage import print_usage, usage_json
     from weft.cli.values import print_value, print_value_json
@@ -85,7 +86,8 @@ def eval_command(
     ledger = evaluation.effects.ledger
     is_told = False
     try:
-        value = run(work)
+        with collecting():
+            value = run(work)
         is_told = is_json
     finally:
         evaluation.narrator.end()

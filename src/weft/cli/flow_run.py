@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weft.cli.collecting import collecting
 from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
@@ -119,14 +120,15 @@ def run(
     flow = what if is_stored else decode(read_input(what), source=what)
     executors = known_executors(db, user)
     allow_many_files()
-    return with_app(
-        db,
-        user,
-        lambda app: _run(app, flow, is_json=is_json),
-        must_exist=is_stored,
-        limits=limits_of(concurrency, per_executor, executors),
-        executors=executors,
-    )
+    with collecting():
+        return with_app(
+            db,
+            user,
+            lambda app: _run(app, flow, is_json=is_json),
+            must_exist=is_stored,
+            limits=limits_of(concurrency, per_executor, executors),
+            executors=executors,
+        )
 
 
 async def _run(app: "App", flow: Any, *, is_json: bool) -> int:

@@ -27,6 +27,7 @@ from weft.cli.saying import open_closed_streams
         "schedule": ("weft.cli.schedule:schedule", "Look at schedules and switch them on and off."),
         "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
         "models": ("weft.cli.models:models", "Look at the models that can be used."),
+        "tools": ("weft.cli.tools:tools", "List what programs and models can call."),
         "executors": ("weft.cli.executors:executors", "List what can perform tasks."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of what weft reads and writes."),
         "doctor": ("weft.cli.doctor:doctor", "Check this installation and its store."),

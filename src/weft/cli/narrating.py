@@ -6,6 +6,7 @@ import click
 
 from weft.cli.text import printable
 from weft.llm.events import ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
+from weft.secrets.streams import RedactedStream
 
 _LINES = re.compile(r"(\n)")
 
@@ -16,6 +17,7 @@ class Narrator:
     def __init__(self) -> None:
         self._step: str | None = None
         """Whose text stands on the line that is not ended."""
+        self._stream = RedactedStream()
 
     def tell(self, event: ModelEvent) -> None:
         """Print an event, if it is one to be told."""
@@ -35,15 +37,18 @@ class Narrator:
         """End the line that text was printed on."""
         if self._step is not None:
             self._step = None
-            click.echo(err=True)
+            click.echo(_shown(self._stream.end()), err=True)
 
     def _text(self, event: TextArrived) -> None:
         if self._step not in (None, event.step_key):
             self.end()
         self._step = event.step_key
-        shown = "".join("\n" if part == "\n" else printable(part) for part in _LINES.split(event.text))
-        click.echo(shown, nl=False, err=True)
+        click.echo(_shown(self._stream.feed(event.text)), nl=False, err=True)
 
     def _line(self, text: str) -> None:
         self.end()
         click.echo(printable(text), err=True)
+
+
+def _shown(text: str) -> str:
+    return "".join("\n" if part == "\n" else printable(part) for part in _LINES.split(text))

@@ -19,13 +19,14 @@ def repl(**options: Any) -> None:
     an evaluation and not the session; Ctrl-D leaves. `,help` lists the commands.
     """
     # Imported here: `weft repl --help` must not pay for it.
+    from weft.cli.collecting import collecting
     from weft.cli.evaluating import Evaluation, EvaluationOptions
     from weft.cli.repl_commands import names
     from weft.cli.repl_input import PlainInput
     from weft.cli.repl_loop import take_all
     from weft.cli.repl_session import Session
 
-    with Session(Evaluation(EvaluationOptions(**options))) as session:
+    with collecting(), Session(Evaluation(EvaluationOptions(**options))) as session:
         if sys.stdin is not None and sys.stdin.isatty():
             from weft.cli.repl_terminal import TerminalInput
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weft.cli.collecting import collecting
 from weft.cli.flow_run import (
     allow_many_files,
     concurrency_option,
@@ -43,14 +44,15 @@ def serve(
         raise click.UsageError("weft does not serve HTTP yet; say --no-http to run flows and schedules")
     executors = known_executors(db, user)
     allow_many_files()
-    with_app(
-        db,
-        user,
-        lambda app: _serve(app, is_json=is_json),
-        must_exist=False,
-        limits=limits_of(concurrency, per_executor, executors),
-        executors=executors,
-    )
+    with collecting():
+        with_app(
+            db,
+            user,
+            lambda app: _serve(app, is_json=is_json),
+            must_exist=False,
+            limits=limits_of(concurrency, per_executor, executors),
+            executors=executors,
+        )
 
 
 async def _serve(app: "App", *, is_json: bool) -> None:

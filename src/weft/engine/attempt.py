@@ -22,6 +22,7 @@ from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
+from weft.telemetry.spans import Span, span
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,11 @@ class Attempts:
         method = (task.schemas or {}).get("method")
         if method is None:
             return {}  # a task without an executor only holds others together
+        with _task_span(claimed, method):
+            return await self._performed(claimed, method, report)
+
+    async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
+        task = claimed.task
         executor = self._executors.get(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
         if (task.schemas or {}).get("input_schema") is not None:
@@ -102,11 +108,19 @@ class Attempts:
         return Work(
             task=task,
             attempt=claimed.claim.attempt,
-            inputs=resolved(mapped_inputs(task, results), self._secrets),
+            inputs=mapped_inputs(self._with_secrets(task), results),
             dependencies=results,
             dependency_names={task_id: found.name for task_id, found in ended.items()},
             report=report,
         )
+
+    def _with_secrets(self, task: Task) -> Task:
+        """The task with the secrets that its own inputs refer to.
+
+        What looks like a reference in the result of a dependency is none: somebody else wrote it.
+        """
+        inputs = resolved(task.inputs, self._secrets)
+        return task if inputs is task.inputs else evolve(task, inputs=inputs)
 
     async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
         """The completed ones; of others there is no result."""
@@ -123,6 +137,18 @@ class Attempts:
             return None
         delay = retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
         return None if delay is None else now + delay
+
+
+def _task_span(claimed: Claimed, method: str) -> Span:
+    task, claim = claimed.task, claimed.claim
+    attributes = {
+        "weft.task.id": task.id,
+        "weft.task.name": task.name,
+        "weft.task.attempt": claim.attempt,
+        "weft.executor": method,
+        "weft.flow.id": claim.task_tree_id,
+    }
+    return span(f"execute_task {task.name}", "internal", attributes)
 
 
 def given_up(claimed: Claimed) -> ExecutionFailed:

@@ -5,6 +5,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Collection, Sequence
+from contextvars import Context
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +23,7 @@ from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
+from weft.telemetry.spans import current_context, span
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ class _FlowRun(Struct):
     """A flow that this engine takes part in."""
 
     ended: asyncio.Event
+    context: Context | None = None
+    """That of whoever asked for it: the spans of its tasks are inside of that one's span."""
     running: int = 0
     """How many of its tasks run here."""
 
@@ -116,7 +120,9 @@ class Engine:
 
         Raises what ended the engine, if that was an error.
         """
-        await (await self.join(root_id)).wait()
+        attributes = {"gen_ai.operation.name": "invoke_workflow", "weft.flow.id": root_id}
+        with span("invoke_workflow", "internal", attributes):
+            await (await self.join(root_id)).wait()
         if self._failure is not None and root_id in self._flows:
             raise self._failure
 
@@ -126,7 +132,7 @@ class Engine:
             raise self._failure
         if not self.is_running:
             raise RuntimeError("the engine is not running")
-        flow = self._flows.setdefault(root_id, _FlowRun(asyncio.Event()))
+        flow = self._flows.setdefault(root_id, _FlowRun(asyncio.Event(), current_context()))
         self._wake.set()
         return flow.ended
 
@@ -255,9 +261,13 @@ class Engine:
 
     def _begin(self, claimed: Claimed) -> None:
         claim = claimed.claim
-        attempt = RunningAttempt(claimed, self._attempts, self._reports.of(claim), self._let_go)
+        flow = self._flows[claim.task_tree_id]
+        context = None if flow.context is None else flow.context.copy()
+        attempt = RunningAttempt(
+            claimed, self._attempts, self._reports.of(claim), self._let_go, context=context
+        )
         self._slots.take(attempt.method)
-        self._flows[claim.task_tree_id].running += 1
+        flow.running += 1
         self._running[claim] = attempt
 
     def _let_go(self, attempt: RunningAttempt, ending: Ending | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 
 from weft.engine.attempt import Attempts
 from weft.executors.performing import abandon
@@ -41,7 +42,15 @@ class RunningAttempt:
         "method",
     )
 
-    def __init__(self, claimed: Claimed, attempts: Attempts, report: Report, on_end: OnEnd) -> None:
+    def __init__(
+        self,
+        claimed: Claimed,
+        attempts: Attempts,
+        report: Report,
+        on_end: OnEnd,
+        *,
+        context: Context | None = None,
+    ) -> None:
         self.claim = claimed.claim
         self.method = method_of(claimed.task)
         self._claimed = claimed
@@ -51,7 +60,7 @@ class RunningAttempt:
         self._is_called_off = False
         self._reason: Exception | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        self._work = asyncio.create_task(self._run(report))
+        self._work = asyncio.create_task(self._run(report), context=context)
 
     def call_off(self, reason: Exception | None = None) -> None:
         """Cancel the executor: the attempt fails for the reason or, without one, has no ending of its own."""

@@ -71,6 +71,8 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     provider: str | None = None
     criteria: str | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
+    unmentioned: tuple[str, ...] = ()
+    """The relevant inputs that no placeholder of prompt or system shows: the model gets them as data."""
     output_format: OutputFormat | None = None
     output_schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the output format."""

@@ -25,6 +25,8 @@ from weft.language.problems import refuse
 from weft.language.spans import NOWHERE
 from weft.language.tree import Node, Program, Template
 from weft.limits import MAX_PROGRAM_DEPTH
+from weft.telemetry.spans import Span as TelemetrySpan
+from weft.telemetry.spans import span
 
 
 class Evaluator:
@@ -58,7 +60,7 @@ class Evaluator:
         """
         given = _checked(bindings or {})
         try:
-            with deep_stack():
+            with deep_stack(), _run_span(program):
                 codes = self._compile(program)
                 with self.global_env.bound(given):
                     return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
@@ -103,6 +105,13 @@ class Evaluator:
         except ProgramError as error:
             raise placed(error, codes[-1][0]) from None
         return value
+
+
+def _run_span(program: Program) -> TelemetrySpan:
+    source = next((form.span.source.name for form in program.forms), "")
+    name = None if source.startswith("<") or not source else source
+    attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+    return span(f"invoke_workflow {name}" if name else "invoke_workflow", "internal", attributes)
 
 
 def _checked(bindings: Mapping[str, Any]) -> dict[str, Any]:

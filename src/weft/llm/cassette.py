@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from weft.errors import RequestError
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Features
-from weft.secrets.registry import redact, redact_json
+from weft.secrets.registry import redact, redact_json, redact_struct
 
 VERSION = 1
 
@@ -72,6 +72,8 @@ class Cassette:
         self.models: dict[str | None, RecordedModel] = {}
         self._exchanges: dict[str, list[Exchange]] = {}
         self._given: Counter[str] = Counter()
+        self._cut_at: int | None = None
+        """Where the last line begins, if it was cut: it is taken away before the next is written."""
         if is_new:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
@@ -106,7 +108,7 @@ class Cassette:
     def add(self, payload: HandlerPayload, reply: ModelReply, tokens: int) -> ModelReply:
         """Record an answer; as it will be given, without secrets."""
         request = request_of(payload)
-        kept = msgspec.convert(redact_json(msgspec.to_builtins(reply)), ModelReply)
+        kept = redact_struct(reply)
         exchange = Exchange(key=key_of(request), tokens=tokens, request=request, reply=kept)
         self._exchanges.setdefault(exchange.key, []).append(exchange)
         self._given[exchange.key] += 1
@@ -134,8 +136,7 @@ class Cassette:
                 self._take_in(text, f"{self.path}:{number}")
         if cut:
             # A process was ended while it wrote: what it had not finished is no answer.
-            with self.path.open("rb+") as file:
-                file.truncate(len(b"\n".join(whole)) + (1 if whole else 0))
+            self._cut_at = sum(len(text) + 1 for text in whole)
 
     def _take_in(self, text: bytes, where: str) -> None:
         try:
@@ -157,6 +158,9 @@ class Cassette:
 
     def _write(self, line: _Line) -> None:
         text = msgspec.json.encode(line, order="deterministic") + b"\n"
+        if self._cut_at is not None:
+            os.truncate(self.path, self._cut_at)
+            self._cut_at = None
         # One write at the end of the file: lines of several processes do not mix.
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:

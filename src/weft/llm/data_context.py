@@ -1,16 +1,16 @@
 """`DataContext`: what a task is given to work on, apart from the conversation, and how it is written down."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, field
 
-from weft.evaluator.effects import ContextPayload
+from weft.evaluator.effects import ModelCall
 from weft.evaluator.plain import as_text
 
-FILE, BINDING, OUTPUTS = "file_content", "inherited_binding", "previous_outputs"
+FILE, BINDING, INPUT, OUTPUTS = "file_content", "inherited_binding", "input", "previous_outputs"
 
 MARK = "weft-data"
 """What begins and ends a piece. Where a piece contains it, a number is added until none does."""
@@ -42,25 +42,37 @@ def file_item(path: str, text: str) -> MatchItem:
     return MatchItem(id=path, content=text, content_type=FILE, source_path=path)
 
 
-def with_inherited(context: DataContext, payload: ContextPayload) -> DataContext:
-    """The context with what the task inherits. What changes least comes first, so that prompts can be cached:
-    files, what memory found, bindings by name, then what earlier steps gave."""
+def with_inherited(context: DataContext, call: ModelCall) -> DataContext:
+    """The context with what the task inherits, and the inputs that its prompt does not show.
+
+    What changes least comes first, so that prompts can be cached: files, what memory found, bindings and
+    inputs by name, then what earlier steps gave.
+    """
+    payload = call.context
     files = [item for item in context.items if item.content_type == FILE]
     found = [item for item in context.items if item.content_type != FILE]
-    bindings = [
-        MatchItem(id=name, content=as_text(value), content_type=BINDING)
-        for name, value in sorted(payload.inherited.items())
-    ]
+    inputs = {name: call.inputs[name] for name in call.unmentioned if name not in payload.inherited}
     outputs = []
     if payload.previous_outputs is not None:
         outputs = [MatchItem(id="steps", content=payload.previous_outputs, content_type=OUTPUTS)]
     return DataContext(
         retrieved_at=context.retrieved_at,
         source_query=context.source_query,
-        items=(*files, *found, *bindings, *outputs),
+        items=(
+            *files,
+            *found,
+            *_values(payload.inherited, BINDING),
+            *_values(inputs, INPUT),
+            *outputs,
+        ),
         overall_summary=context.overall_summary,
         metadata=context.metadata,
     )
+
+
+def _values(values: Mapping[str, Any], kind: str) -> Iterator[MatchItem]:
+    for name, value in sorted(values.items()):
+        yield MatchItem(id=name, content=as_text(value), content_type=kind)
 
 
 def context_text(context: DataContext) -> str | None:

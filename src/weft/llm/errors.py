@@ -1,7 +1,12 @@
 """Why a request to a model failed."""
 
+from typing import TYPE_CHECKING
+
 from weft.errors import WeftError
-from weft.evaluator.results import TaskFailureReason
+
+if TYPE_CHECKING:
+    # Not at run time: names of models are checked without the evaluator, and it is slow to import.
+    from weft.evaluator.results import TaskFailureReason
 
 
 class ModelError(WeftError):
@@ -16,7 +21,7 @@ class ModelError(WeftError):
 
     def __init__(
         self,
-        reason: TaskFailureReason,
+        reason: "TaskFailureReason",
         message: str,
         *,
         is_transient: bool = False,

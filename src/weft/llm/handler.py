@@ -13,17 +13,20 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.evaluator.effects import ModelCall, Step
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
+from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.data_context import DataContext
+from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded
 from weft.llm.journal import TurnJournal, Unkept
 from weft.llm.outlay import priced, set_aside
 from weft.llm.payload import ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
+from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
@@ -83,7 +86,8 @@ class Handler:
         )
         try:
             async with asyncio.timeout(seconds) as timer:
-                return await work.answer()
+                with time_limit(seconds):
+                    return await work.answer()
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -145,12 +149,15 @@ class _Work:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         tokens = session.begin_turn()
-        outlay = await set_aside(model, self._purse, tokens)
+        try:
+            outlay = await set_aside(model, self._purse, tokens)
+        except BudgetExceeded as error:
+            raise _with_content(error, session.content) from None
         payload = session.construct_payload(outlay.max_tokens)
         self._arriving.clear()
         try:
             reply = await self._handler.journal.reply(
-                self._key(), payload, lambda: model.request(payload, self._on_text())
+                self._key(), payload, lambda: request(model, payload, self._on_text())
             )
         except ModelError as error:
             outlay.break_off(model, error.partial_text)
@@ -187,16 +194,25 @@ class _Work:
         )
         name = tool.definition.name
         self._called.append(name)
-        message = await self._handler.journal.tool_message(key, use, lambda: tools.call(tool, use, context))
+
+        async def call() -> ToolMessage:
+            with tool_span(name, use) as called:
+                message = await tools.call(tool, use, context)
+                if message.is_error:
+                    called.set({"error.type": "tool_execution_error"})
+                return message
+
+        message = await self._handler.journal.tool_message(key, use, call)
         self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
         return message
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        self._handler.on_event(ToolRefused(self._step.key, use.name, reason))
+        name = use.name[:MAX_SHOWN_CHARACTERS]
+        self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
-            self._refusals.append({"tool": use.name, "reason": reason})
+            self._refusals.append({"tool": name, "reason": reason})
         allowed = ", ".join(definition.name for definition in tools.definitions)
-        return tools.error(use, f"'{use.name}' was not called: {reason}. Allowed: {allowed or 'no tool'}.")
+        return tools.error(use, f"'{name}' was not called: {reason}. Allowed: {allowed or 'no tool'}.")
 
     def _result(self, session: Session, reply: ModelReply) -> TaskResult:
         notes = self._notes(session)
@@ -275,3 +291,12 @@ class _Work:
 
     def _key(self) -> str:
         return f"{self._step.key}#{next(self._keys)}"
+
+
+def _with_content(error: BudgetExceeded, content: str) -> BudgetExceeded:
+    """The error with what the model has said so far: it is paid for."""
+    if not content:
+        return error
+    told = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)
+    told.scope = error.scope
+    return told

@@ -52,8 +52,23 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
 def model_name_problem(name: str, settings: ModelsSettings, provider: str | None = None) -> str | None:
     """What is wrong with the name of a model; None when nothing is that can be known without asking."""
     try:
-        resolved(name, settings, provider)
+        found = resolved(name, settings, provider)
     except ModelError as error:
+        return error.message
+    return _embedded_problem(found.model) if found.provider == LOCAL else None
+
+
+def _embedded_problem(model: str) -> str | None:
+    """What is wrong with the name of an embedded model; whether it is here is not asked."""
+    if model == AUTO.model or model.endswith(".gguf") or "/" in model:
+        return None
+    # Imported here: most names are no names of embedded models.
+    from weft.llm.local.catalogue import find_entry
+    from weft.llm.local.errors import NoSuchEmbeddedModel
+
+    try:
+        find_entry(model)
+    except NoSuchEmbeddedModel as error:
         return error.message
     return None
 

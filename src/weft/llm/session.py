@@ -46,6 +46,9 @@ class Session:
     ) -> None:
         self._step_key = step_key
         self._call = call
+        window = model.features.context_window
+        self.context_limit = 0 if window is None else int(window * settings.max_context_window_fraction)
+        """How many tokens the input may have; 0: the model's window is not known."""
         self._model = model
         self._settings = settings
         self._clock = clock
@@ -54,7 +57,7 @@ class Session:
         self.schema = output_schema(call)
         """The JSON Schema of the answer; None: text."""
         self._system = system_prompt(settings, call, output_words(self.schema, model.features))
-        self._context = context_text(with_inherited(context or DataContext(), call.context))
+        self._context = context_text(with_inherited(context or DataContext(), call))
         self._history = call.conversation
         self.turns_left_out = 0
         """How many of the oldest turns of the history did not fit the window."""
@@ -66,12 +69,6 @@ class Session:
         self._warned: set[str] = set()
         self.content = ""
         """What the model has said last, of the answer so far."""
-
-    @property
-    def context_limit(self) -> int:
-        """How many tokens the input may have; 0: the model's window is not known."""
-        window = self._model.features.context_window
-        return 0 if window is None else int(window * self._settings.max_context_window_fraction)
 
     @property
     def metrics(self) -> ResourceMetrics:

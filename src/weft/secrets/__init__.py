@@ -5,6 +5,7 @@ from weft.secrets.references import SecretNotAllowed, SecretSettings, has_refere
 from weft.secrets.registry import (
     MIN_CHARACTERS,
     Registry,
+    forget_all,
     is_any,
     is_secret_name,
     redact,
@@ -20,6 +21,7 @@ __all__ = [
     "Secret",
     "SecretNotAllowed",
     "SecretSettings",
+    "forget_all",
     "has_references",
     "is_any",
     "is_secret_name",

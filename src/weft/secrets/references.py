@@ -14,6 +14,8 @@ FORMAT = "format"
 
 Path = tuple[str | int, ...]
 
+_NESTED: frozenset[Any] = frozenset({dict, list})
+
 
 class SecretSettings(Struct, frozen=True, kw_only=True):
     """`[secrets]`."""
@@ -54,11 +56,11 @@ def _references(value: Any, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]
             yield path, value
             return
         for key, part in value.items():
-            if isinstance(part, dict | list):
+            if part.__class__ in _NESTED:
                 yield from _references(part, (*path, key))
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            if isinstance(part, dict | list):
+            if part.__class__ in _NESTED:
                 yield from _references(part, (*path, index))
 
 

@@ -43,6 +43,8 @@ class Registry:
         self._names: dict[str, str] = {}
         self._forms: tuple[_Form, ...] = ()
         """The longest first, so that a secret which contains another one is replaced as a whole."""
+        self._by_first: dict[str, list[str]] = {}
+        """The forms by their first character."""
 
     @property
     def is_any(self) -> bool:
@@ -57,13 +59,24 @@ class Registry:
         with self._lock:
             if value not in self._names:
                 self._names = {**self._names, value: name}
-                self._forms = _forms(self._names)
+                forms = _forms(self._names)
+                by_first: dict[str, list[str]] = {}
+                for form in forms:
+                    by_first.setdefault(form.text[0], []).append(form.text)
+                self._by_first, self._forms = by_first, forms
         return True
+
+    def forget_all(self) -> None:
+        """Keep nothing secret any more."""
+        with self._lock:
+            self._names, self._by_first, self._forms = {}, {}, ()
 
     def redact(self, text: str) -> str:
         """The text with `[secret NAME]` in the place of every secret."""
         forms = self._forms
-        if not forms:
+        if not forms or not isinstance(
+            text, str
+        ):  # an error of somebody else's may have anything as its words
             return text
         for form in forms:
             if form.text in text:
@@ -71,7 +84,18 @@ class Registry:
         text = self._without_broken(text, forms)
         return self._without_cut(text)
 
-    def redact_json(self, value: Any) -> Any:
+    def unfinished(self, text: str) -> int:
+        """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+        forms = self._forms
+        if not forms:
+            return len(text)
+        for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
+            candidates = self._by_first.get(text[start])
+            if candidates and any(form.startswith(text[start:]) for form in candidates):
+                return start
+        return len(text)
+
+    def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
         """The value with every text in it, keys too, and every number that is a secret, redacted."""
         if not self._forms or value is None or isinstance(value, bool):
             return value
@@ -81,21 +105,30 @@ class Registry:
             # Most values hold none, and to know that of one text is quicker than to walk through the value.
             text = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, OverflowError, RecursionError):
-            return self._walked(value)
-        return value if self.redact(text) == text else self._walked(value)
+            return self._walked(value, with_numbers)
+        return value if self.redact(text) == text else self._walked(value, with_numbers)
 
-    def _walked(self, value: Any) -> Any:
+    def _walked(self, value: Any, with_numbers: bool) -> Any:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, dict):
-            return {self._walked(key): self._walked(part) for key, part in value.items()}
+            return {
+                self._walked(key, with_numbers): self._walked(part, with_numbers)
+                for key, part in value.items()
+            }
         if isinstance(value, list | tuple):
-            return [self._walked(part) for part in value]
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            text = str(value)
-            shown = self.redact(text)
-            return value if shown == text else shown
+            return [self._walked(part, with_numbers) for part in value]
+        if with_numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            return self._number(value)
         return value
+
+    def _number(self, value: float) -> Any:
+        try:
+            text = str(value)
+        except ValueError:  # thousands of digits: nobody can print it
+            return value
+        shown = self.redact(text)
+        return value if shown == text else shown
 
     def _without_broken(self, text: str, forms: tuple[_Form, ...]) -> str:
         """The text without encoded secrets that are broken into lines."""
@@ -159,6 +192,11 @@ def register(value: str, name: str) -> bool:
     return is_kept
 
 
+def forget_all() -> None:
+    """Keep nothing secret any more: for tests, so that none has the secrets of another."""
+    _REGISTRY.forget_all()
+
+
 def register_environment(environment: Mapping[str, str]) -> None:
     """Keep the values of all variables secret that are named like keys, tokens and passwords."""
     for name, value in environment.items():
@@ -181,15 +219,23 @@ def redact(text: str) -> str:
     return _REGISTRY.redact(text)
 
 
+def unfinished(text: str) -> int:
+    """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+    return _REGISTRY.unfinished(text)
+
+
 def redact_json(value: Any) -> Any:
     """The JSON value with every text in it redacted; the value itself when there is nothing to hide."""
     return _REGISTRY.redact_json(value)
 
 
 def redact_struct(value: T) -> T:
-    """The struct with every text in it redacted; the struct itself when there is nothing to hide."""
+    """The struct with every text in it redacted, its numbers kept: a count of tokens is no secret.
+
+    The struct itself when there is nothing to hide.
+    """
     if not _REGISTRY.is_any:
         return value
     plain = msgspec.to_builtins(value)
-    shown = _REGISTRY.redact_json(plain)
-    return value if shown is plain else msgspec.convert(shown, type(value), strict=False)
+    shown = _REGISTRY.redact_json(plain, with_numbers=False)
+    return value if shown is plain else msgspec.convert(shown, type(value))

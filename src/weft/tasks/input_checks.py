@@ -1,7 +1,7 @@
 """`inputs` against `schemas.input_schema`: JSON Schema draft-07, with its formats checked."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +14,11 @@ from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task
 
 
-def input_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Every way in which the task's inputs break its input schema, or why that schema is none."""
+def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> list[Problem]:
+    """Every way in which the task's inputs break its input schema, or why that schema is none.
+
+    Stored inputs may refer to secrets: what these are is known when the task runs, and is checked then.
+    """
     schema = (task.schemas or {}).get("input_schema")
     if schema is None:
         return []
@@ -24,7 +27,8 @@ def input_problems(task: Task, *, path: str = "") -> list[Problem]:
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         return [_bad_schema(schema, error, path)]
     try:
-        return list(problems_of(validator, task.inputs, joined(path, "inputs")))
+        inputs, unknown = masked(task.inputs) if is_stored else (task.inputs, frozenset())
+        return list(problems_of(validator, inputs, joined(path, "inputs"), unknown))
     except ValueError as error:  # nested deeper than the validator goes
         reason = f"cannot be checked against input_schema: {error}"
         return [
@@ -55,14 +59,15 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def problems_of(validator: jsonschema_rs.Draft7Validator, inputs: JsonObject, path: str) -> Iterator[Problem]:
-    """Every way in which the inputs break the schema of the validator.
-
-    What a reference to a secret stands for is known when the task runs, and is checked then.
-    """
-    inputs, unknown = masked(inputs)
+def problems_of(
+    validator: jsonschema_rs.Draft7Validator,
+    inputs: JsonObject,
+    path: str,
+    unknown: Collection[tuple[str | int, ...]] = (),
+) -> Iterator[Problem]:
+    """Every way in which the inputs, but for those at `unknown` places, break the schema of the validator."""
     for error in validator.iter_errors(inputs):
-        if unknown and tuple(error.instance_path) in unknown:
+        if tuple(error.instance_path) in unknown:
             continue
         where = path
         for part in error.instance_path:

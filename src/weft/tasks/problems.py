@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.limits import MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
-from weft.secrets.registry import redact, redact_json
+from weft.secrets.registry import redact
 from weft.tasks.json_text import is_json
 
 
@@ -55,8 +55,10 @@ def shown(value: Any) -> Any:
     """The value if it is short, else the start of its text: problems stay readable, and are always JSON."""
     if isinstance(value, bool | float | None):
         return value
-    value = redact_json(value)
-    text = value if isinstance(value, str) else redact(_text(value))
+    text = value if isinstance(value, str) else _text(value)
+    clean = redact(text)  # before it is cut: half of a secret is not known as one
+    if clean is not text and clean != text:
+        value = text = clean
     if len(text) > MAX_SHOWN_CHARACTERS:
         return printable(f"{text[:MAX_SHOWN_CHARACTERS]}...")
     return value if is_json(value) else printable(text)

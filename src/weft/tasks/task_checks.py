@@ -16,6 +16,6 @@ def checked_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[
     wrong = {problem.field for problem in problems}
     part = readable_part(raw, wrong) if task is None else task
     if part is not None:
-        found = [*consistency_problems(part, path=path), *input_problems(part, path=path)]
+        found = [*consistency_problems(part, path=path), *input_problems(part, path=path, is_stored=True)]
         problems += [problem for problem in found if problem.field.partition(".")[0] not in wrong]
     return task, problems

@@ -1,5 +1,6 @@
 """`system:read_files`, `system:list_directory`, `system:write_file`: files inside the roots."""
 
+import logging
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -8,7 +9,9 @@ from weft.errors import RequestError
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.threads import run_blocking
 from weft.tools.arguments import Arguments, read_arguments, schema_of
-from weft.tools.roots import MAX_READ_BYTES, FileText, Roots
+from weft.tools.roots import MAX_READ_BYTES, FileText, PathRefused, Roots
+
+log = logging.getLogger(__name__)
 
 MAX_FILES = 50
 """How many files one call reads."""
@@ -65,10 +68,17 @@ class ReadFiles:
         try:
             read = self._roots.read(path, max_bytes=max_bytes)
         except RequestError as error:
+            _note_refusal(error, "system:read_files")
             return {"path": path, "error": error.message}
         if read.is_binary:
             return {"path": path, "error": f"it is no text: a binary file of {read.size} bytes"}
         return {"path": path, "content": read.text, **_note(read, max_bytes)}
+
+
+def _note_refusal(error: RequestError, tool: str) -> None:
+    """Log that somebody tried to get out of the roots; that a file is not there is nothing to log."""
+    if isinstance(error, PathRefused):
+        log.info("%s: %s", tool, error.message, extra={"action": "path_refused", "tool": tool})
 
 
 def _note(read: FileText, max_bytes: int) -> dict[str, str]:
@@ -99,6 +109,7 @@ class ListDirectory:
         try:
             listing = await run_blocking(lambda: self._roots.list(path), name="weft-files")
         except RequestError as error:
+            _note_refusal(error, "system:list_directory")
             raise ToolFailed(error.message) from None
         entries = [
             {"name": entry.name, "kind": entry.kind} | ({} if entry.size is None else {"size": entry.size})
@@ -133,5 +144,6 @@ class WriteFile:
         try:
             size = await run_blocking(lambda: self._roots.write(given.path, given.content), name="weft-files")
         except RequestError as error:
+            _note_refusal(error, "system:write_file")
             raise ToolFailed(error.message) from None
         return {"path": given.path, "bytes": size}

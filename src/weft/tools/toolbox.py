@@ -1,5 +1,6 @@
 """All the tools of a project, by name."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from weft.evaluator.tools import Tool, ToolFailed
 from weft.model_settings import ToolsSettings
 from weft.threads import run_blocking
 from weft.tools.functions import registered
+from weft.tools.mcp_connection import Patience
+from weft.tools.mcp_file import InvalidServer
+from weft.tools.mcp_process import GroupGuard
+from weft.tools.mcp_servers import PREFIX, McpServer, McpServers
 from weft.tools.modules import ToolModules
 from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
@@ -31,19 +36,27 @@ class ListedTool(Struct, frozen=True, kw_only=True):
 
 
 class Toolbox:
-    """Finds tools: weft's own, Python functions, what was handed in."""
+    """Finds tools: weft's own, Python functions, what was handed in, and those of MCP servers."""
 
-    def __init__(self, tools: Iterable[tuple[Tool, str]], *, roots: Roots, modules: ToolModules) -> None:
+    def __init__(
+        self,
+        tools: Iterable[tuple[Tool, str]],
+        *,
+        roots: Roots,
+        modules: ToolModules,
+        servers: McpServers,
+    ) -> None:
         self.roots = roots
         self._given = ToolRegistry()
         for tool, source in tools:
             self._given.register(tool, source=source)
         self._modules = modules
+        self._servers = servers
 
     def names(self) -> frozenset[str]:
-        """Those that are known without asking anybody."""
+        """Those that are known without asking anybody: of a server's tools those of its last list."""
         self._modules.load()
-        return self._given.names() | registered.names()
+        return self._given.names() | registered.names() | self._servers.names()
 
     async def find(self, name: str) -> Tool | None:
         """The tool of exactly that name."""
@@ -53,6 +66,8 @@ class Toolbox:
             if error is not None:
                 raise ToolFailed(error)
             return found
+        if name.startswith(PREFIX):
+            return await self._servers.find(name)
         if not self._modules.is_loaded:
             # In a thread: what a module does when it is first imported may take long.
             await run_blocking(self._modules.load, name="weft-import")
@@ -63,18 +78,45 @@ class Toolbox:
             raise ToolFailed(f"there is no tool '{name}', and module '{module}' cannot be imported: {why}")
         return found
 
-    async def listed(self) -> tuple[ListedTool, ...]:
-        """Every tool, and every place that tools could not be had from."""
+    async def listed(self, *, is_connecting: bool = False) -> tuple[ListedTool, ...]:
+        """Every tool, and every place that none could be had from; those of servers if it may connect."""
         failures = await run_blocking(self._modules.load, name="weft-import")
         tools = [_listed(one.tool, one.source) for registry in (self._given, registered) for one in registry]
         missing = [
             ListedTool(name="python:*", source=module, error=f"cannot be imported: {why}")
             for module, why in failures.items()
         ]
-        return (*tools, *missing)
+        return (*tools, *missing, *await self._listed_servers(is_connecting=is_connecting))
+
+    async def _listed_servers(self, *, is_connecting: bool) -> list[ListedTool]:
+        try:
+            servers = self._servers.all()
+        except InvalidServer as error:
+            return [ListedTool(name=f"{PREFIX}*", source=str(self._servers.path), error=error.message)]
+        found = await asyncio.gather(
+            *(_listed_server(name, one, is_connecting=is_connecting) for name, one in servers.items())
+        )
+        return [tool for tools in found for tool in tools]
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Let go of the servers."""
+        await self._servers.close()
+
+
+async def _listed_server(
+    name: str, server: McpServer | InvalidServer, *, is_connecting: bool
+) -> list[ListedTool]:
+    """The tools of a server, or one line for all of them."""
+    source = f"MCP server {name}"
+    if isinstance(server, InvalidServer):
+        return [ListedTool(name=f"{PREFIX}{name}:*", source=source, error=server.message)]
+    if not is_connecting and not server.known():
+        return [ListedTool(name=f"{PREFIX}{name}:*", source=source, description="not connected yet")]
+    try:
+        tools = await server.tools()
+    except ToolFailed as error:
+        return [ListedTool(name=f"{PREFIX}{name}:*", source=source, error=str(error))]
+    return [_listed(tool, source) for _, tool in sorted(tools.items())]
 
 
 def _listed(tool: Tool, source: str) -> ListedTool:
@@ -101,10 +143,13 @@ def open_toolbox(
     *,
     run_script: RunScript | None = None,
     extra: Iterable[tuple[Tool, str]] = (),
+    guard: GroupGuard | None = None,
+    patience: Patience | None = None,
 ) -> Toolbox:
     """The tools of a project; nothing is imported or connected before it is needed.
 
     `folder` is where relative roots and modules are; `extra` are further tools, each with where it is from.
+    `guard` ends the programs of MCP servers when this process is killed.
     """
     roots = Roots([folder / root for root in settings.roots], kept_files=[Path(settings.mcp).name])
     own: list[Tool] = [
@@ -116,4 +161,9 @@ def open_toolbox(
         RequestUserInput(),
     ]
     tools = [*((tool, BUILT_IN) for tool in own), *extra]
-    return Toolbox(tools, roots=roots, modules=ToolModules(settings.modules, folder))
+    return Toolbox(
+        tools,
+        roots=roots,
+        modules=ToolModules(settings.modules, folder),
+        servers=McpServers(folder / settings.mcp, environment, guard=guard, patience=patience),
+    )

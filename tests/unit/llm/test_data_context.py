@@ -21,7 +21,8 @@ async def test_data_is_apart_from_the_conversation_and_stable_text_comes_first()
     found = MatchItem(id="m", content="match", content_type="file_summary", relevance_score=0.5)
     context = DataContext(items=(found, file_item("src/x.py", "print(1)\n")))
     model = ScriptedModel(["ok"])
-    call = a_call("do it", context=payload)
+    inputs = {"b": [1], "shown": 1, "code": "x = 1"}
+    call = a_call("do it", context=payload, inputs=inputs, unmentioned=("b", "code"))
 
     await Handler(model).run(a_step(call), call, context=context)
 
@@ -33,13 +34,14 @@ async def test_data_is_apart_from_the_conversation_and_stable_text_comes_first()
         ("file_summary", "m"),
         ("inherited_binding", "a"),
         ("inherited_binding", "b"),
+        ("input", "code"),
         ("previous_outputs", "steps"),
     ]
     assert 'name="src/x.py">\nprint(1)\n</weft-data>' in sent.context
 
 
 def test_without_data_there_is_no_context() -> None:
-    assert context_text(with_inherited(DataContext(), ContextPayload(settings=SETTINGS))) is None
+    assert context_text(with_inherited(DataContext(), a_call())) is None
 
 
 def test_a_summary_is_data_too() -> None:

@@ -73,6 +73,12 @@ async def test_a_tool_that_is_not_listed_is_neither_looked_for_nor_called() -> N
     assert "system_add" in told(model)[0].content
 
 
+async def test_a_long_name_of_a_tool_is_not_kept_whole() -> None:
+    result, _ = await run([tool_use("x" * 100_000), "ok"], GivenTools(), ())
+
+    assert len(result.notes["refusals"][0]["tool"]) == 200
+
+
 async def test_a_task_without_tools_has_none() -> None:
     tools = GivenTools(ADD)
 

@@ -14,7 +14,7 @@ from weft.llm.errors import ModelError
 from weft.llm.handler import Handler
 from weft.llm.payload import ModelReply, Usage
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel
+from weft.llm.scripted import ScriptedModel, tool_use
 
 PROMPT = "x" * 384
 """100 tokens, as a scripted model counts."""
@@ -129,6 +129,17 @@ async def test_a_request_that_is_cancelled_frees_what_was_set_aside() -> None:
         await task
 
     assert (during, scope.reserved["tokens"], scope.left("tokens")) == (1100, 0, 5000)
+
+
+async def test_what_was_said_before_the_budget_was_used_up_is_kept() -> None:
+    said = ModelReply(text="so far", tool_uses=(tool_use("x"),), model="test:scripted")
+
+    with pytest.raises(BudgetExceeded, match="spender") as caught:
+        await run(a_model(*[said] * 9), Scope({"tokens": 400}))
+
+    assert caught.value.error.content == "so far"
+    assert caught.value.scope is not None
+    assert caught.value.problem.code == "tokens-exhausted"
 
 
 async def test_the_window_bounds_what_is_set_aside() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.secret_forms import forms_of, is_told
-from weft.secrets.registry import Registry, is_secret_name
+from weft.llm.payload import ModelReply, Usage
+from weft.secrets.registry import Registry, is_secret_name, redact_struct, register
 
 KEY = "sk-proj-4Rk9/x+Zq7'Lw\"2\\Tn&é<0>"
 PLAIN = "ghp_9fK2mX7qLw3ZrT8vBn5Y"
@@ -137,3 +138,39 @@ def test_names_of_secrets_are_known() -> None:
     other = ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MAX_TOKENS", "SECRETS_DIR"]
 
     assert [name for name in secret + other if is_secret_name(name)] == secret
+
+
+@given(st.lists(st.integers(1, 12), max_size=12))
+def test_a_secret_that_comes_in_pieces_is_kept_back(sizes: list[int]) -> None:
+    made = registry(PLAIN)
+    text = f"it is {PLAIN}, and gh is no secret: gh {PLAIN}"
+    shown, kept = "", ""
+    for size in [*sizes, len(text)]:
+        piece, text = text[:size], text[size:]
+        kept += piece
+        start = made.unfinished(kept)
+        shown += made.redact(kept[:start])
+        kept = kept[start:]
+
+    assert shown + made.redact(kept) == "it is [secret KEY0], and gh is no secret: gh [secret KEY0]"
+
+
+def test_nothing_is_kept_back_while_no_secret_can_have_begun() -> None:
+    assert registry(PLAIN).unfinished("hello there") == len("hello there")
+    assert Registry().unfinished(PLAIN) == len(PLAIN)
+
+
+def test_the_numbers_of_a_struct_stay_numbers() -> None:
+    register("98765432", "NUMBER")
+    usage = Usage(input_tokens=98765432)
+
+    assert redact_struct(ModelReply(text="98765432", usage=usage, model="m:m")) == ModelReply(
+        text="[secret NUMBER]", usage=usage, model="m:m"
+    )
+
+
+def test_values_that_nobody_can_print_are_left_alone() -> None:
+    made = registry(PLAIN)
+    value = {"n": 10**5000, "text": PLAIN}
+
+    assert made.redact_json(value) == {"n": 10**5000, "text": "[secret KEY0]"}

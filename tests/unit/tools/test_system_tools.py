@@ -1,5 +1,6 @@
 """`system:...` tools, as a model or a program calls them."""
 
+import logging
 import shlex
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,11 @@ async def test_files_are_read_each_with_its_content_or_its_error(tmp_path: Path)
     assert "binary file of 2 bytes" in given["files"][2]["error"]
 
 
-async def test_a_call_that_reads_nothing_fails(tmp_path: Path) -> None:
+async def test_a_call_that_reads_nothing_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     with pytest.raises(ToolFailed, match="'/etc/passwd' is refused: it leads out of the roots"):
         await call(tmp_path, "read_files", paths=["/etc/passwd"])
+    assert [vars(record)["action"] for record in caplog.records] == ["path_refused"]
 
 
 async def test_long_files_and_many_files_are_cut_with_a_note(

@@ -52,6 +52,9 @@ class AtomicTask(TaskCode):
             )
         ]
 
+        prompt, _, system, *_ = self._texts
+        self._mentioned = {name for text in (prompt, system) if text is not None for name in text.names}
+
     def call(self, entered: Entered) -> ModelCall:
         """The request, with every placeholder filled."""
         node, around = self.node, surroundings()
@@ -60,6 +63,7 @@ class AtomicTask(TaskCode):
         )
         files = node.file_paths
         is_default = node.model is None
+        context = self.payload(entered)
         return ModelCall(
             prompt=prompt or "",
             system=system,
@@ -70,9 +74,10 @@ class AtomicTask(TaskCode):
             provider=node.provider or (around.provider if is_default else None),
             criteria=node.criteria,
             inputs=self.data(entered.inputs),
+            unmentioned=tuple(name for name in context.relevant_inputs if name not in self._mentioned),
             output_format=node.output_format,
             output_schema=self.shape.schema if self.shape is not None else None,
-            context=self.payload(entered),
+            context=context,
             files=None if files is None else Files(files.source, tuple(path or "" for path in paths), query),
             tools=node.tools,
             history=node.history,

@@ -1,6 +1,6 @@
 """The checks of a whole program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ def check_program(
     program: Program,
     library: TaskLibrary | None = None,
     *,
-    tools: frozenset[str] | None = None,
+    tools: Collection[str] | None = None,
     models: Callable[[str], str | None] | None = None,
 ) -> list[LanguageProblem]:
     """Everything that is wrong with a program as far as it can be told without running it, in order.
@@ -56,7 +56,7 @@ def verdict_on(
     program: Program,
     library: TaskLibrary | None = None,
     *,
-    tools: frozenset[str] | None = None,
+    tools: Collection[str] | None = None,
     models: Callable[[str], str | None] | None = None,
     mentioned: frozenset[str] = frozenset(),
 ) -> Verdict:
@@ -72,7 +72,7 @@ def verdict_on(
 def _checked(
     program: Program,
     library: TaskLibrary | None,
-    tools: frozenset[str] | None,
+    tools: Collection[str] | None,
     models: Callable[[str], str | None] | None,
     mentioned: frozenset[str],
 ) -> Walk:

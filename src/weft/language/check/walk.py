@@ -1,7 +1,7 @@
 """The walk over a program: each node in the order of evaluation, with the names that are bound there."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from weft.language.builtin_names import TASK_LIBRARY
@@ -32,7 +32,7 @@ class Walk:
         visitors: Mapping[type[Node], Visitor],
         templates: Mapping[str, Template],
         *,
-        tools: frozenset[str] | None,
+        tools: Collection[str] | None,
         models: Callable[[str], str | None] | None,
     ) -> None:
         self.findings = Findings()

@@ -10,6 +10,7 @@ from weft.llm.errors import ModelError
 from weft.model_settings import ModelsSettings, ProviderSettings
 from weft.project_models import KEY_VARIABLES, LOCAL, check_base_url
 from weft.project_tables import InvalidSetting, meant
+from weft.secrets.registry import register
 
 Kind = Literal["openai", "anthropic", "google"]
 
@@ -64,6 +65,8 @@ def access_to(name: str, settings: ModelsSettings, environment: Mapping[str, str
             "configuration_error", f"no key for '{name}': set the environment variable {_shown(variables)}"
         )
     _check_extra(name, kind)
+    if variable is not None:
+        register(environment[variable], variable)  # from now on in no log, error or record, whoever writes it
     return Access(
         name=name,
         kind=kind,

@@ -33,7 +33,7 @@ class Connection:
     def __init__(self, access: Access, timing: Timing) -> None:
         self.access = access
         self.limits = ProviderLimits(access.name, access.settings, timing)
-        self.redactor = Redactor([access.key.reveal()] if access.key is not None else [])
+        self.redactor = Redactor(access)
         self._base_url = access.base_url or _HOME[access.kind]
         self._client = _http_client(access, self._base_url)
         self._provider = self._made_provider()

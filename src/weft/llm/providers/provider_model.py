@@ -131,6 +131,8 @@ class ProviderModel:
                 response = await self._asked.request(messages_of(payload), settings, parameters)
             reply = self._priced(reply_of(response, self.id, held), payload)
         except Exception as error:
+            if error is delivery.failure:
+                raise  # of who listens; no fault of the provider
             failed = self._failures.error(error, delivery.text)
         else:
             if not is_streamed:
@@ -185,6 +187,8 @@ class _Delivery:
     def __init__(self, on_text: OnText | None) -> None:
         self.on_text = on_text
         self.pieces: list[str] = []
+        self.failure: Exception | None = None
+        """What the listener raised."""
 
     @property
     def text(self) -> str | None:
@@ -193,7 +197,11 @@ class _Delivery:
     def deliver(self, piece: str) -> None:
         if self.on_text is not None and piece:
             self.pieces.append(piece)
-            self.on_text(piece)
+            try:
+                self.on_text(piece)
+            except Exception as error:
+                self.failure = error
+                raise
 
 
 _SCHEMA_WORDS = ("schema", "response_format", "json_schema", "grammar")

@@ -63,6 +63,8 @@ class Retries:
                 return await request()
             except ModelError as error:
                 failed = error
+            if failed.retry_after_seconds is not None:
+                on_refused(failed.retry_after_seconds)
             senseless += failed.reason == "protocol_error"
             if (
                 not failed.is_transient
@@ -72,8 +74,6 @@ class Retries:
             ):
                 raise failed
             delay = self._delay(failed, attempt)
-            if failed.retry_after_seconds is not None:
-                on_refused(delay)
             self._check(delay, failed)
             self._tell(attempt, delay, failed)
             await self._timing.sleep(delay)

@@ -5,7 +5,10 @@ import re
 
 from weft.llm.payload import AssistantMessage, HandlerPayload, Message
 
-_PIECE = re.compile(r"[A-Z]?[a-z]{1,4}|[A-Z]{1,2}|[0-9]|[^\sA-Za-z0-9]|\s{2,}")
+_PIECE = re.compile(r"[A-Z]?[a-z]{1,4}|[A-Z]{1,2}|[0-9]|[^\sA-Za-z0-9]|[\n\r]+|\t+|[^\S\n\r\t]{2,}")
+_DENSE = re.compile(r"[A-Za-z0-9+/]{24,}")
+"""With a digit in it: hashes and base64. Their letters make no words, and tokens of one or two letters."""
+_DIGIT = re.compile("[0-9]")
 
 MESSAGE_TOKENS = 8
 """What roles and separators take for each message."""
@@ -19,12 +22,14 @@ EXPECTED_OUTPUT_TOKENS = 1_000
 def estimate(text: str) -> int:
     """A number of tokens that tokenizers in use stay below on ordinary text.
 
-    Counted are pieces of words of at most four letters, each digit, each sign and each run of blanks; and
-    every byte of a character that is not ASCII, which is the most that a byte-level tokenizer can make of it.
+    Counted are pieces of words of at most four letters, each digit, each sign and each run of blanks; more
+    for what is no words; and every byte of a character that is not ASCII, which is the most that a byte-level
+    tokenizer can make of it.
     """
-    if text.isascii():
-        return len(_PIECE.findall(text))
-    return len(_PIECE.findall(text)) + len(text.encode("utf-8", "surrogatepass")) - len(text)
+    count = len(_PIECE.findall(text)) + sum(
+        len(run) // 4 for run in _DENSE.findall(text) if _DIGIT.search(run)
+    )
+    return count if text.isascii() else count + len(text.encode("utf-8", "surrogatepass")) - len(text)
 
 
 def estimate_payload(payload: HandlerPayload) -> int:

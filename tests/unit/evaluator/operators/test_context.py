@@ -354,3 +354,28 @@ async def test_an_input_may_have_the_name_of_a_built_in() -> None:
     await evaluate('(task :instructions "of {{length}}" :inputs ((length 3)))', effects)
 
     assert effects.calls[0].prompt == "of 3"
+
+
+@pytest.mark.parametrize(
+    ("program", "unmentioned"),
+    [
+        ('(task :instructions "Review the code." :inputs ((code "x = 1")))', ("code",)),
+        ('(task :instructions "Review {{code}}." :inputs ((code "x = 1")))', ()),
+        ('(task :instructions "Review." :system "It is {{code.kind}}." :inputs ((code (dict :kind 1))))', ()),
+        (
+            '(task :instructions "Review {{string-append(code, code)}}." :inputs ((code "x") (more "y")))',
+            ("more",),
+        ),
+        ('(deftask f (a b) :instructions "About {{a}}.") (f 1 2)', ("b",)),
+        ('(task :instructions "x" :inputs ((a 1) (b 2)) :relevance ((a true) (b false)))', ("a",)),
+        ('(let ((a 1)) (task :instructions "x"))', ()),
+    ],
+)
+async def test_inputs_that_no_placeholder_shows_are_told_apart(
+    program: str, unmentioned: tuple[str, ...]
+) -> None:
+    effects = InMemoryEffects(["x"])
+
+    await evaluate(program, effects)
+
+    assert effects.calls[0].unmentioned == unmentioned

@@ -1,0 +1,67 @@
+"""`weft tools`."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.options import json_option
+from weft.cli.output import print_json, print_table
+from weft.cli.text import printable
+
+if TYPE_CHECKING:
+    from weft.tools.toolbox import ListedTool
+
+
+@click.command()
+@click.option("--connect", "is_connecting", is_flag=True, help="Start MCP servers and list their tools too.")
+@json_option
+def tools(is_connecting: bool, is_json: bool) -> None:
+    """List the tools that programs can call, and that templates can list for models.
+
+    They are those that come with weft, Python functions (@weft.tool in the modules of [tools] modules),
+    executors ([tools] executors) and the tools of MCP servers (.mcp.json). A model gets those that its
+    template lists, and no others.
+    """
+    found = asyncio.run(_listed(is_connecting=is_connecting))
+    if is_json:
+        print_json({"tools": [_described(one) for one in found]})
+        return
+    print_table(["NAME", "EFFECTS", "SOURCE", "DESCRIPTION"], [_row(one) for one in found])
+
+
+async def _listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
+    # Imported here: `weft tools --help` must not pay for it.
+    import os
+
+    from weft.executor_tools import open_project_tools
+    from weft.project_file import find_project_file, read_project
+    from weft.settings import working_folder
+
+    folder = working_folder()
+    project = read_project(folder)
+    file = find_project_file(folder)
+    toolbox = open_project_tools(
+        project.tools, folder if file is None else file.parent, os.environ, project.executors
+    )
+    try:
+        return await toolbox.listed(is_connecting=is_connecting)
+    finally:
+        await toolbox.close()
+
+
+def _described(one: "ListedTool") -> dict[str, object]:
+    return {
+        "name": one.name,
+        "source": one.source,
+        "description": one.description,
+        "has_effects": one.has_effects,
+        "usable": one.error is None,
+        "why": one.error,
+    }
+
+
+def _row(one: "ListedTool") -> tuple[str, str, str, str]:
+    effects = "-" if one.has_effects is None else "yes" if one.has_effects else "no"
+    said = f"not usable: {one.error}" if one.error else one.description.partition("\n")[0]
+    return printable(one.name), effects, printable(one.source), printable(said)

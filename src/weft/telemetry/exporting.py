@@ -1,0 +1,68 @@
+"""Sending spans away, for the command line: a program that uses weft sets its own provider."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+_PROVIDERS: list[Any] = []
+"""What was set up, to be shut down."""
+
+
+def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Collect spans and send them where the `OTEL_*` variables say; the result says why it cannot be done.
+
+    Without these variables nothing is imported. What is not installed is no error: the work matters more.
+    """
+    exporter = _wanted(environment)
+    if exporter is None or _PROVIDERS:
+        return None
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        return "no spans are sent: OTEL_* asks for them, which needs pip install 'weft[telemetry]'"
+    try:
+        made = _exporter(exporter)
+    except ImportError:
+        return "no spans are sent: OTEL_* asks for OTLP, which needs opentelemetry-exporter-otlp-proto-http"
+    given = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "weft"}
+    provider = TracerProvider(resource=Resource.create(given))
+    provider.add_span_processor(BatchSpanProcessor(made))
+    trace.set_tracer_provider(provider)
+    _PROVIDERS.append(provider)
+    return None
+
+
+def shut_down() -> None:
+    """Send what has not been sent, if anything was set up."""
+    while _PROVIDERS:
+        _PROVIDERS.pop().shutdown()
+
+
+def _wanted(environment: Mapping[str, str]) -> str | None:
+    """`otlp`, `console`, or None."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    named = environment.get("OTEL_TRACES_EXPORTER", "").lower()
+    if named in ("otlp", "console"):
+        return named
+    if named:
+        return None  # `none`, or one that the command line does not know
+    return "otlp" if any(environment.get(name) for name in _ENDPOINTS) else None
+
+
+def _exporter(name: str) -> Any:
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)  # standard output is for values
+    return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()

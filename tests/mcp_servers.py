@@ -1,0 +1,67 @@
+"""What tests of MCP build: projects with servers, and a server over HTTP."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from weft.evaluator.tools import ToolContext
+from weft.executors.watchdog import watchdog
+from weft.model_settings import ToolsSettings
+from weft.tools import Toolbox, open_toolbox
+from weft.tools.mcp_connection import Patience
+
+SHOP = Path(__file__).parent / "mcp_stdio_server.py"
+
+
+def shop(*arguments: str, **more: Any) -> dict[str, Any]:
+    """The entry of our own server, as a program."""
+    return {"command": sys.executable, "args": [str(SHOP), *arguments], **more}
+
+
+def script(text: str) -> dict[str, Any]:
+    """The entry of a server that is a few lines of Python."""
+    return {"command": sys.executable, "args": ["-c", text]}
+
+
+@asynccontextmanager
+async def toolbox_with(
+    folder: Path, patience: Patience | None = None, **servers: dict[str, Any]
+) -> AsyncIterator[Toolbox]:
+    """The tools of a project with these servers; all of them have ended when the block is left."""
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    toolbox = open_toolbox(ToolsSettings(), folder, dict(os.environ), guard=watchdog, patience=patience)
+    try:
+        yield toolbox
+    finally:
+        await toolbox.close()
+
+
+async def call(toolbox: Toolbox, name: str, /, **arguments: Any) -> Any:
+    """What a tool of the server `shop` gives."""
+    tool = await toolbox.find(f"mcp:shop:{name}")
+    assert tool is not None, name
+    return await tool.call(arguments, ToolContext())
+
+
+@asynccontextmanager
+async def served(app: Any, port: int = 0) -> AsyncIterator[int]:
+    """The port that an ASGI application answers on, on loopback."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none")
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    sock = config.bind_socket()
+    running = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        yield int(sock.getsockname()[1])
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        await running
+        sock.close()

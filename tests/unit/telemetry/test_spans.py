@@ -1,0 +1,198 @@
+"""Spans, collected by the real SDK."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from tests.given_tools import GivenTool, GivenTools
+from weft import testing
+from weft.app import App
+from weft.evaluation import evaluate_async
+from weft.evaluator.errors import TaskFailed
+from weft.llm.errors import ModelError
+from weft.local_effects import LocalEffects
+from weft.secrets import Secret
+from weft.telemetry.spans import span
+
+_EXPORTER = InMemorySpanExporter()
+_PROVIDER = TracerProvider()
+_PROVIDER.add_span_processor(SimpleSpanProcessor(_EXPORTER))
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """What is collected for the time of a test; a process can have one provider only."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", _PROVIDER)
+    _EXPORTER.clear()
+    yield _EXPORTER
+    _EXPORTER.clear()
+
+
+def tree(found: Sequence[ReadableSpan]) -> list[Any]:
+    """The names as nested lists, in the order in which they began."""
+
+    def below(parent: int | None) -> list[Any]:
+        children = [one for one in found if (one.parent.span_id if one.parent else None) == parent]
+        shown: list[Any] = []
+        for child in sorted(children, key=lambda one: one.start_time or 0):
+            inner = below(child.context.span_id)
+            shown.append([child.name, *inner] if inner else child.name)
+        return shown
+
+    return below(None)
+
+
+def named(spans: InMemorySpanExporter, name: str) -> ReadableSpan:
+    return next(one for one in spans.get_finished_spans() if one.name == name)
+
+
+async def test_a_task_holds_its_requests_and_its_tools(spans: InMemorySpanExporter) -> None:
+    model = testing.ScriptedModel([testing.tool_use("test:echo", text="x"), "done"], id="openai:gpt-x")
+    effects = LocalEffects(
+        models=testing.models(model), tools=GivenTools(GivenTool("test:echo", lambda text: text))
+    )
+
+    await evaluate_async(
+        '(deftask ask () :instructions "The prompt." :tools ("test:echo")) (ask)', effects=effects
+    )
+
+    assert tree(spans.get_finished_spans()) == [
+        [
+            "invoke_workflow",
+            ["execute_task ask", "chat gpt-x", "execute_tool test:echo", "chat gpt-x"],
+        ]
+    ]
+    chat = dict(named(spans, "chat gpt-x").attributes or {})
+    assert chat.pop("gen_ai.usage.input_tokens") == model.count_tokens(model.payloads[0])
+    assert chat.pop("gen_ai.usage.output_tokens")
+    assert chat == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-x",
+        "gen_ai.response.model": "openai:gpt-x",
+        "gen_ai.response.finish_reasons": ("tool_calls",),
+        "gen_ai.output.type": "text",
+    }
+    assert named(spans, "chat gpt-x").kind is trace.SpanKind.CLIENT
+    assert named(spans, "execute_tool test:echo").attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "test:echo",
+        "gen_ai.tool.call.id": "use-1",
+    }
+
+
+async def test_branches_that_run_at_the_same_time_keep_their_own_spans(spans: InMemorySpanExporter) -> None:
+    program = """
+    (deftask inner (n) :instructions "inner {{n}}")
+    (template outer (n) (sequential (inner n) (inner n)))
+    (map (lambda (n) (outer n)) (list 1 2 3))
+    """
+    model = testing.ScriptedModel(lambda payload: payload.messages[-1].content, latency_seconds=0.001)
+
+    await evaluate_async(program, effects=LocalEffects(models=testing.models(model)))
+
+    (run,) = tree(spans.get_finished_spans())
+    inner = ["execute_task inner", "chat scripted"]
+    assert run[0] == "invoke_workflow"
+    assert len(run) == 4
+    for one in run[1:]:
+        assert one == ["execute_task outer", inner, inner]
+
+
+async def test_an_error_is_told_by_its_type_and_not_in_words(spans: InMemorySpanExporter) -> None:
+    model = testing.ScriptedModel([ModelError("connection_error", "the words of the prompt")])
+
+    with pytest.raises(TaskFailed):
+        await evaluate_async('(deftask ask () :instructions "Hi.") (ask)', model=model)
+
+    for one in spans.get_finished_spans():
+        assert one.status.status_code is StatusCode.ERROR
+        assert one.status.description is None
+        assert (one.attributes or {})["error.type"] == "connection_error"
+    assert "the words" not in str([one.to_json() for one in spans.get_finished_spans()])
+
+
+async def test_content_is_told_only_when_it_is_asked_for(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Secret("otel-81hd/72+Kq", "OTEL").reveal()
+    program = f'(deftask ask () :instructions "The prompt {key}.") (ask)'
+    await evaluate_async(program, model=testing.ScriptedModel(["The answer."]))
+    quiet = "".join(one.to_json() for one in spans.get_finished_spans())
+    monkeypatch.setenv("WEFT_OTEL_CONTENT", "1")
+    await evaluate_async(program, model=testing.ScriptedModel(["The answer."]))
+    told = "".join(one.to_json() for one in spans.get_finished_spans())
+
+    assert "The prompt" not in quiet
+    assert "The answer" not in quiet
+    assert "The prompt [secret OTEL]." in told
+    assert "The answer." in told
+    assert key not in told
+
+
+async def test_the_tasks_of_a_flow_are_inside_of_its_run(spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    flow = [
+        {"name": "first", "schemas": {"method": "noop"}},
+        {"name": "second", "schemas": {"method": "command"}, "inputs": {"argv": ["false"]}},
+    ]
+    with span("host"):
+        async with await App.open(str(tmp_path / "weft.db")) as app:
+            await app.run(flow)
+
+    assert tree(spans.get_finished_spans()) == [
+        ["host", ["invoke_workflow", "execute_task first", "execute_task second"]]
+    ]
+    second = named(spans, "execute_task second").attributes or {}
+    assert (second["weft.executor"], second["weft.task.attempt"]) == ("command", 1)
+    assert second["error.type"] == "execution-failed"
+    assert second["weft.flow.id"] == (named(spans, "invoke_workflow").attributes or {})["weft.flow.id"]
+
+
+async def test_a_cancelled_request_ends_its_span(spans: InMemorySpanExporter) -> None:
+    began = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    model = testing.ScriptedModel(["x"], latency_seconds=1, sleep=sleep)
+    work = asyncio.create_task(evaluate_async('(deftask ask () :instructions "Hi.") (ask)', model=model))
+    await began.wait()
+    work.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert (named(spans, "chat scripted").attributes or {})["error.type"] == "CancelledError"
+
+
+LOADED = """
+import sys
+from weft.evaluation import evaluate
+from weft.testing import ScriptedModel
+evaluate('(deftask ask () :instructions "Hi.") (ask)', model=ScriptedModel(["x"]))
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+
+
+def test_nothing_is_imported_while_nobody_collects_spans() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_a_span_is_nothing_while_the_api_has_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+
+    with span("x") as nothing:
+        nothing.set({"a": 1})
+        assert not trace.get_current_span().get_span_context().is_valid

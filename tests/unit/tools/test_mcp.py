@@ -1,0 +1,223 @@
+"""Tools of real MCP servers, over pipes and over HTTP."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from tests.command_line import is_gone
+from tests.mcp_servers import call, served, shop, toolbox_with
+from weft.evaluator.tools import ToolContext, ToolFailed
+from weft.model_settings import ToolsSettings
+from weft.tools import Toolbox, open_toolbox
+
+
+@pytest.fixture
+async def toolbox(tmp_path: Path) -> AsyncIterator[Toolbox]:
+    async with toolbox_with(tmp_path, shop=shop()) as made:
+        yield made
+
+
+async def test_tools_of_a_program_are_found_and_called(
+    toolbox: Toolbox, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert not any(name.startswith("mcp:") for name in toolbox.names())
+
+    tool = await toolbox.find("mcp:shop:add")
+
+    assert tool is not None
+    assert tool.definition.description == "Add two numbers."
+    assert tool.definition.input_schema["required"] == ["a", "b"]
+    assert tool.has_effects
+    assert "mcp:shop:add" in toolbox.names()
+    assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+    assert await call(toolbox, "greet", name="Ada") == "Hello, Ada!"
+    assert (await call(toolbox, "place")).endswith(f" {tmp_path}")
+    assert await call(toolbox, "picture") == "a picture:\n[image/png of about 42 bytes is left out]"
+    read_only = await toolbox.find("mcp:shop:die_once")
+    assert read_only is not None
+    assert not read_only.has_effects
+    assert await toolbox.find("mcp:shop:none") is None
+    assert await toolbox.find("mcp:none:add") is None
+    assert "shop: shop is open" in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_what_a_tool_says_of_its_failure_is_told(toolbox: Toolbox) -> None:
+    with pytest.raises(ToolFailed, match="Error executing tool fail"):
+        await call(toolbox, "fail", reason="no stock")
+    with pytest.raises(ToolFailed, match="valid integer"):
+        await call(toolbox, "add", a="x", b=2)
+    assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+
+
+async def test_a_server_sees_little_of_our_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "hush")
+    monkeypatch.setenv("LC_TIME", "C")
+
+    async with toolbox_with(tmp_path, shop=shop(env={"SHOP_KEY": "${OPENAI_API_KEY}"})) as toolbox:
+        seen = await call(toolbox, "environment")
+
+    assert seen["SHOP_KEY"] == "hush"  # the file says so
+    assert seen["LC_TIME"] == "C"
+    assert {"OPENAI_API_KEY", "PYTEST_CURRENT_TEST"} & set(seen) == set()
+
+
+async def test_calls_are_made_at_the_same_time_over_one_connection(toolbox: Toolbox) -> None:
+    found = await asyncio.gather(*(call(toolbox, "add", a=number, b=1) for number in range(50)))
+    places = await asyncio.gather(*(call(toolbox, "place") for _ in range(10)))
+
+    assert found == [{"result": number + 1} for number in range(50)]
+    assert len(set(places)) == 1
+
+
+async def test_a_server_that_died_is_started_again(toolbox: Toolbox, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    before = await call(toolbox, "place")
+
+    with pytest.raises(ToolFailed, match="MCP server 'shop': connection_error: it has ended"):
+        await call(toolbox, "die", marker=str(marker))
+
+    assert marker.read_text() == "called\n"  # it may have done its work: not asked for again
+    after = await call(toolbox, "place")
+    assert before != after
+
+
+async def test_a_call_that_only_looks_is_made_again_when_the_server_died(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
+    assert await call(toolbox, "die_once", marker=str(tmp_path / "marker")) == "alive"
+
+
+async def test_tools_that_come_and_go_are_seen(toolbox: Toolbox) -> None:
+    assert await toolbox.find("mcp:shop:mend") is None
+    await call(toolbox, "learn", name="mend")
+    assert await call(toolbox, "mend") == "mend"
+    await call(toolbox, "forget", name="mend")
+    with pytest.raises(ToolFailed, match=r"[Uu]nknown tool"):
+        await call(toolbox, "mend")
+
+
+async def test_a_banner_on_standard_output_does_no_harm(tmp_path: Path) -> None:
+    async with toolbox_with(tmp_path, shop=shop("--banner")) as toolbox:
+        assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+
+
+async def test_closing_ends_the_program_and_what_it_started(tmp_path: Path) -> None:
+    async with toolbox_with(tmp_path, shop=shop("--stubborn")) as toolbox:
+        child = int(await call(toolbox, "child"))
+        pid = int((await call(toolbox, "place")).split()[0])
+        assert not is_gone(child)
+
+    assert is_gone(pid)
+    assert is_gone(child)
+
+
+async def test_one_task_may_connect_and_another_close(tmp_path: Path) -> None:
+    async with toolbox_with(tmp_path, shop=shop()) as toolbox:
+        found = await asyncio.create_task(toolbox.find("mcp:shop:add"))
+        assert found is not None
+        await asyncio.create_task(toolbox.close())
+
+        with pytest.raises(ToolFailed, match="it was closed"):
+            await found.call({"a": 1, "b": 1}, ToolContext())
+        assert await call(toolbox, "add", a=1, b=1) == {"result": 2}  # connected again
+
+
+def test_a_toolbox_that_was_closed_can_be_used_in_another_event_loop(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"shop": shop()}}))
+    toolbox = open_toolbox(ToolsSettings(), tmp_path, os.environ)
+
+    async def used() -> Any:
+        try:
+            return await asyncio.gather(*(call(toolbox, "add", a=1, b=number) for number in range(3)))
+        finally:
+            await toolbox.close()
+
+    for _ in range(2):
+        assert asyncio.run(used()) == [{"result": 1}, {"result": 2}, {"result": 3}]
+
+
+async def test_who_is_cancelled_lets_go_and_the_connection_stays(toolbox: Toolbox) -> None:
+    pid = await call(toolbox, "place")
+    calling = asyncio.create_task(call(toolbox, "hang"))
+    await asyncio.sleep(0)
+    calling.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert await call(toolbox, "place") == pid
+
+
+async def test_who_is_cancelled_while_connecting_leaves_no_program(toolbox: Toolbox) -> None:
+    finding = asyncio.create_task(toolbox.find("mcp:shop:add"))
+    server = toolbox._servers.all()["shop"]
+    while server._connection is None and not server._lock.locked():  # type: ignore[union-attr]  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    finding.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await finding
+    assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+
+
+async def test_without_the_sdk_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    async with toolbox_with(tmp_path, shop=shop()) as toolbox:
+        with pytest.raises(ToolFailed, match=r"pip install 'weft\[mcp\]'"):
+            await toolbox.find("mcp:shop:add")
+
+
+def http_shop() -> MCPServer:
+    server = MCPServer("shop")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return server
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+@pytest.mark.parametrize("is_stateless", [True, False])
+async def test_tools_of_a_server_over_http(tmp_path: Path, is_json: bool, is_stateless: bool) -> None:
+    app = http_shop().streamable_http_app(json_response=is_json, stateless_http=is_stateless)
+    seen: list[bytes] = []
+
+    async def noting(scope: object, receive: object, send: object) -> None:
+        if isinstance(scope, dict) and scope["type"] == "http":
+            seen.extend(value for name, value in scope["headers"] if name == b"x-key")
+        await app(scope, receive, send)  # type: ignore[arg-type]
+
+    async with served(noting) as port:
+        entry = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Key": "k"}}
+        async with toolbox_with(tmp_path, shop=entry) as toolbox:
+            assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+            many = await asyncio.gather(*(call(toolbox, "add", a=number, b=0) for number in range(20)))
+
+    assert many == [{"result": number} for number in range(20)]
+    assert set(seen) == {b"k"}
+
+
+async def test_a_server_over_http_that_began_anew_is_connected_to_again(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        async with served(http_shop().streamable_http_app()) as port:
+            entry = {"url": f"http://127.0.0.1:{port}/mcp"}
+            toolbox = await stack.enter_async_context(toolbox_with(tmp_path, shop=entry))
+            assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+        with pytest.raises(ToolFailed, match="MCP server 'shop': connection_error: "):
+            await call(toolbox, "add", a=1, b=2)
+        async with served(http_shop().streamable_http_app(), port):
+            assert await call(toolbox, "add", a=1, b=3) == {"result": 4}
