@@ -1,9 +1,9 @@
 """The texts of the shipped templates.
 
 What helps a small model: a schema for every answer, real names to choose from instead of letters, a
-description beside each name, a few examples, bounded strings. A reason before the answer does not always help:
-asked to judge, the good embedded model argues for what is there, so `evaluate` wants the verdict
-first. What stays the same stands in the system prompt, which comes first and is read once.
+description beside each name, a few examples, bounded strings. A reason first does not always help:
+asked to judge, the good embedded model argues for what is there, so `evaluate` wants the verdict first. What
+stays the same stands in the system prompt, which comes first and is read once.
 """
 
 import json
