@@ -23,9 +23,6 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
-from weft.executors.command import Command
-from weft.executors.protocol import ExecutionFailed, Work
-from weft.ids import new_task_id
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded
@@ -35,8 +32,8 @@ from weft.llm.request_spans import tool_span
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
 from weft.model_settings import HandlerSettings
+from weft.script_runs import run_program
 from weft.task_files import ReadsFiles, files_of
-from weft.tasks.record import Status, Task
 from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
@@ -110,24 +107,9 @@ class LocalEffects:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await self._run_script(run)
+            outcome = await run_program(run, self._equipment.commands)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
-
-    async def _run_script(self, run: ScriptRun) -> ScriptOutcome:
-        try:
-            result = await Command(self._equipment.commands).execute(_work(run))
-        except ExecutionFailed as error:
-            if "exit_code" not in error.details:
-                _refuse("configuration_error", error.message)
-            result = error.details
-        exit_code = result["exit_code"]
-        return ScriptOutcome(
-            result["stdout"],
-            result["stderr"],
-            -1 if exit_code is None else exit_code,
-            is_timed_out=exit_code is None,
-        )
 
     async def call_tool(self, step: Step, call: ToolCall) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
@@ -196,26 +178,6 @@ def _entry(event: TurnEnded, call: ModelCall) -> Entry:
         output_tokens=usage.output_tokens,
         cost=usage.cost,
     )
-
-
-def _work(run: ScriptRun) -> Work:
-    """The run as an attempt at a task that is stored nowhere."""
-    inputs: dict[str, Any] = {"env": run.environment, "stdin": run.stdin, "check": False}
-    inputs |= {"argv": list(run.argv)} if run.shell is None else {"shell": True, "command": run.shell}
-    if run.timeout_seconds is not None:
-        inputs["timeout_seconds"] = run.timeout_seconds
-    name = run.template or run.description or "script"
-    return Work(
-        task=Task(id=new_task_id(), name=name, status=Status.IN_PROGRESS),
-        attempt=1,
-        inputs=inputs,
-        dependencies={},
-        report=_unreported,
-    )
-
-
-async def _unreported(fraction: float) -> None:
-    """Progress that nobody looks at."""
 
 
 def _refuse(reason: TaskFailureReason, message: str) -> NoReturn:
