@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from weft.llm.local.catalogue import Wheel
@@ -90,11 +91,10 @@ def _why(wheel: Wheel, output: str) -> str:
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip has just moved it
-            continue
+    for parent, _, names in os.walk(folder):  # which passes over folders that pip has just removed
+        for name in names:
+            with suppress(OSError):  # pip has just moved it
+                total += Path(parent, name).stat().st_size
     return total
 
 

@@ -12,6 +12,7 @@ from weft.llm.local.catalogue import Entry, catalogue, find_entry
 from weft.llm.local.errors import FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
 from weft.llm.local.pull import pull
 from weft.llm.local.store import is_present, models_folder, remove
+from weft.llm.local.wheels import _bytes_in
 
 
 @pytest.fixture
@@ -151,3 +152,14 @@ def test_where_models_are_kept() -> None:
     assert models_folder({"WEFT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a/models")
     assert models_folder({"XDG_CACHE_HOME": "/b"}) == Path("/b/weft/models")
     assert models_folder({}) == Path.home() / ".cache" / "weft" / "models"
+
+
+def test_folders_that_vanish_while_they_are_counted_count_as_nothing(tmp_path: Path) -> None:
+    """pip removes its own folders at any time; Path.rglob raises for one that is gone."""
+    for number in range(200):
+        (tmp_path / f"{number}" / "below").mkdir(parents=True)
+    removing = threading.Thread(target=lambda: [shutil.rmtree(one) for one in tmp_path.iterdir()])
+    removing.start()
+    while removing.is_alive():
+        assert _bytes_in(tmp_path) == 0
+    removing.join()
