@@ -45,6 +45,8 @@ class Registry:
         """The longest first, so that a secret which contains another one is replaced as a whole."""
         self._by_first: dict[str, list[str]] = {}
         """The forms by their first character."""
+        self._finder: Any = None
+        """Finds a form, or an end of a secret, in one pass over a text, however many there are."""
 
     @property
     def is_any(self) -> bool:
@@ -63,26 +65,35 @@ class Registry:
                 by_first: dict[str, list[str]] = {}
                 for form in forms:
                     by_first.setdefault(form.text[0], []).append(form.text)
+                self._finder = _finder(self._names, forms)
                 self._by_first, self._forms = by_first, forms
         return True
 
     def forget_all(self) -> None:
         """Keep nothing secret any more."""
         with self._lock:
-            self._names, self._by_first, self._forms = {}, {}, ()
+            self._names, self._by_first, self._forms, self._finder = {}, {}, (), None
 
     def redact(self, text: str) -> str:
         """The text with `[secret NAME]` in the place of every secret."""
         forms = self._forms
-        if not forms or not isinstance(
-            text, str
-        ):  # an error of somebody else's may have anything as its words
+        # An error of somebody else's may have anything as its words.
+        if not forms or not isinstance(text, str) or not self._may_hold(text):
             return text
         for form in forms:
             if form.text in text:
                 text = form.replaced(text)
         text = self._without_broken(text, forms)
         return self._without_cut(text)
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether a secret, or an end of one, is in a text: most have none, and are passed over quickly."""
+        if len(text) < MIN_CHARACTERS:
+            return False
+        finder = self._finder
+        if finder is None or finder.search(text.encode("utf-8", "surrogatepass")) is not None:
+            return True
+        return _is_broken(text) and finder.search(_flat(text).encode("utf-8", "surrogatepass")) is not None
 
     def unfinished(self, text: str) -> int:
         """Where a secret may have begun that the text does not hold to its end; the end, if none."""
@@ -132,9 +143,9 @@ class Registry:
 
     def _without_broken(self, text: str, forms: tuple[_Form, ...]) -> str:
         """The text without encoded secrets that are broken into lines."""
-        if "\n" not in text and "\\n" not in text:
+        if not _is_broken(text):
             return text
-        flat = text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
+        flat = _flat(text)
         for form in forms:
             if form.is_encoded and form.text in flat:
                 text = form.replaced(text)
@@ -143,7 +154,7 @@ class Registry:
     def _without_cut(self, text: str) -> str:
         """The text without the part of a secret that is left where somebody cut it."""
         for value, name in self._names.items():
-            least = max(MIN_CUT_CHARACTERS, len(value) // 4)
+            least = _least_cut(value)
             tail = text[-len(value) + 1 :]
             start = tail.rfind(value[:least]) if least < len(value) else -1
             if start >= 0 and value.startswith(tail[start:]):
@@ -153,6 +164,39 @@ class Registry:
             if end >= 0 and value.endswith(head[: end + least]):
                 text = _mark(name) + text[end + least :]
         return text
+
+
+def _is_broken(text: str) -> bool:
+    return "\n" in text or "\\n" in text
+
+
+def _flat(text: str) -> str:
+    """The text without what breaks it into lines."""
+    return text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
+
+
+def _least_cut(value: str) -> int:
+    """How many characters of a secret give it away where a text was cut."""
+    return max(MIN_CUT_CHARACTERS, len(value) // 4)
+
+
+def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
+    """A pattern of everything that is looked for; None when it is too much for one."""
+    import re2  # only who has a secret pays for it
+
+    parts = {form.text for form in forms}
+    for value in names:
+        least = _least_cut(value)
+        parts |= {value[:least], value[-least:]}
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 64 << 20
+    words = [re2.escape(part.encode("utf-8", "surrogatepass")) for part in sorted(parts)]
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are
+    try:
+        return re2.compile(b"|".join(words), options)
+    except re2.error:
+        return None
 
 
 def _forms(names: Mapping[str, str]) -> tuple[_Form, ...]:
