@@ -182,7 +182,7 @@ def _least_cut(value: str) -> int:
 
 def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
     """A pattern of everything that is looked for; None when it is too much for one."""
-    import re2  # only who has a secret pays for it
+    import re2  # type: ignore[import-untyped]  # here: only who has a secret pays for it
 
     parts = {form.text for form in forms}
     for value in names:

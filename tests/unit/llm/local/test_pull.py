@@ -158,7 +158,12 @@ def test_folders_that_vanish_while_they_are_counted_count_as_nothing(tmp_path: P
     """pip removes its own folders at any time; Path.rglob raises for one that is gone."""
     for number in range(200):
         (tmp_path / f"{number}" / "below").mkdir(parents=True)
-    removing = threading.Thread(target=lambda: [shutil.rmtree(one) for one in tmp_path.iterdir()])
+
+    def remove_all() -> None:
+        for one in tmp_path.iterdir():
+            shutil.rmtree(one)
+
+    removing = threading.Thread(target=remove_all)
     removing.start()
     while removing.is_alive():
         assert _bytes_in(tmp_path) == 0
