@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from weft.errors import MissingExtra, text_of
 from weft.evaluator.tools import ToolFailed
+from weft.threads import run_blocking
 from weft.tools.mcp_file import HttpServer, Server, StdioServer
 from weft.tools.mcp_process import GroupGuard, ServerProcess
 
@@ -78,6 +79,12 @@ class Connection:
 
     async def open(self) -> None:
         """Connect; raises ToolFailed, and nothing is left behind."""
+        try:
+            # In a thread, and before the server's time begins to run: the import takes seconds.
+            await run_blocking(_import_sdk, name="weft-import")
+        except ImportError:
+            missing = MissingExtra(extra="mcp", purpose="an MCP server")
+            raise ToolFailed(self._told(missing.message)) from None
         self._task = asyncio.create_task(self._run(), name=f"weft-mcp-{self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:
@@ -138,7 +145,6 @@ class Connection:
 
     async def _run(self) -> None:
         try:
-            # Imported here: only who has a server pays for it.
             from mcp import Client
             from mcp_types import Implementation
 
@@ -151,8 +157,6 @@ class Connection:
                 self._client = client
                 self._ready.set()
                 await self._over.wait()
-        except ImportError:
-            self._fault = MissingExtra(extra="mcp", purpose="an MCP server").message
         except Exception as error:
             self._fault = self._fault or f"connection_error: {_short(text_of(_innermost(error)))}"
             log.info("%s", self._told(self._fault), extra={"action": "mcp_failed"})
@@ -209,6 +213,13 @@ class Connection:
                 self._process.grace_seconds = 0.0
             task.cancel()
             await asyncio.wait({task}, timeout=self._patience.end_seconds)
+
+
+def _import_sdk() -> None:
+    """Import what speaks to servers: only who has a server pays for it."""
+    import mcp  # noqa: F401
+
+    import weft.tools.mcp_transport  # noqa: F401
 
 
 def _innermost(error: BaseException) -> BaseException:

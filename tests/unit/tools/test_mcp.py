@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -14,10 +15,11 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from tests.command_line import is_gone
-from tests.mcp_servers import call, served, shop, toolbox_with
+from tests.mcp_servers import SHOP, call, script, served, shop, toolbox_with
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.model_settings import ToolsSettings
-from weft.tools import Toolbox, open_toolbox
+from weft.tools import Toolbox, mcp_servers, open_toolbox
+from weft.tools.mcp_connection import Patience
 
 
 @pytest.fixture
@@ -160,16 +162,96 @@ async def test_who_is_cancelled_lets_go_and_the_connection_stays(toolbox: Toolbo
     assert await call(toolbox, "place") == pid
 
 
-async def test_who_is_cancelled_while_connecting_leaves_no_program(toolbox: Toolbox) -> None:
-    finding = asyncio.create_task(toolbox.find("mcp:shop:add"))
-    server = toolbox._servers.all()["shop"]
-    while server._connection is None and not server._lock.locked():  # type: ignore[union-attr]  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    finding.cancel()
+async def test_who_is_cancelled_while_connecting_does_not_end_it_for_others(toolbox: Toolbox) -> None:
+    first, second = (asyncio.create_task(toolbox.find("mcp:shop:add")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await finding
-    assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+        await first
+    assert await second is not None
+
+
+async def test_what_nobody_waits_for_any_more_ends_with_the_toolbox(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    hanging = script(
+        f"import os, time; open({str(started)!r}, 'w').write(f'{{os.getpid()}} '); time.sleep(60)"
+    )
+    async with toolbox_with(tmp_path, shop=hanging) as toolbox:
+        finding = asyncio.create_task(toolbox.find("mcp:shop:add"))
+        while not started.exists() or not started.read_text().endswith("\n"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        finding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await finding
+
+    assert is_gone(int(started.read_text()))
+
+
+async def test_a_server_that_hangs_is_started_and_waited_for_once_by_all(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    hanging = {"command": "sh", "args": ["-c", f"echo x >> '{started}'; exec sleep 60"]}
+    async with toolbox_with(tmp_path, Patience(connect_seconds=2.0), shop=hanging) as toolbox:
+        found = await asyncio.gather(
+            *(toolbox.find("mcp:shop:add") for _ in range(6)), return_exceptions=True
+        )
+        with pytest.raises(ToolFailed, match="did not answer within 2 s"):  # remembered for a while
+            await toolbox.find("mcp:shop:add")
+
+    assert {str(error) for error in found} == {
+        "MCP server 'shop': connection_error: it did not answer within 2 s"
+    }
+    assert started.read_text() == "x\n"
+
+
+async def test_a_server_that_could_not_be_had_is_tried_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+    text = f"import os, runpy, sys; os.path.exists({str(broken)!r}) and sys.exit('broken'); "
+    entry = script(f"{text}sys.argv = ['shop']; runpy.run_path({str(SHOP)!r}, run_name='__main__')")
+    async with toolbox_with(tmp_path, shop=entry) as toolbox:
+        with pytest.raises(ToolFailed, match="it said: broken"):
+            await toolbox.find("mcp:shop:add")
+        broken.unlink()
+        with pytest.raises(ToolFailed, match="it said: broken"):
+            await toolbox.find("mcp:shop:add")
+        monkeypatch.setattr(mcp_servers, "FAILURE_SECONDS", 0.0)
+        assert await toolbox.find("mcp:shop:add") is not None
+
+
+IMPORTING = """
+import asyncio, json, sys, threading
+from pathlib import Path
+from weft.tools import open_toolbox
+from weft.model_settings import ToolsSettings
+assert "mcp" not in sys.modules
+
+class Watched:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mcp":
+            print(threading.current_thread() is threading.main_thread())
+sys.meta_path.insert(0, Watched())
+
+async def main():
+    toolbox = open_toolbox(ToolsSettings(), Path(sys.argv[1]), {})
+    try:
+        await toolbox.find("mcp:shop:add")
+    except Exception as error:
+        print(error)
+    await toolbox.close()
+asyncio.run(main())
+"""
+
+
+def test_the_sdk_is_not_imported_on_the_event_loop(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"shop": {"command": "no-such-program"}}}))
+    shown = subprocess.run(
+        [sys.executable, "-c", IMPORTING, tmp_path], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("False\nMCP server 'shop': connection_error: 'no-such-program' cannot")
+    assert shown.stderr == ""
 
 
 async def test_without_the_sdk_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
