@@ -5,6 +5,7 @@ that a run that is killed keeps what it has; a last line that was cut is passed 
 """
 
 import difflib
+import fcntl
 import hashlib
 import os
 from collections import Counter
@@ -72,7 +73,6 @@ class Cassette:
         self.models: dict[str | None, RecordedModel] = {}
         self._exchanges: dict[str, list[Exchange]] = {}
         self._given: Counter[str] = Counter()
-        self._cut_at: int | None = None
         """Where the last line begins, if it was cut: it is taken away before the next is written."""
         if is_new:
             self.path.unlink(missing_ok=True)
@@ -130,13 +130,10 @@ class Cassette:
 
     def _read(self) -> None:
         lines = self.path.read_bytes().split(b"\n")
-        whole, cut = lines[:-1], lines[-1]
-        for number, text in enumerate(whole, 1):
+        # After the last line end is what a process wrote that was ended meanwhile: no answer.
+        for number, text in enumerate(lines[:-1], 1):
             if text.strip():
                 self._take_in(text, f"{self.path}:{number}")
-        if cut:
-            # A process was ended while it wrote: what it had not finished is no answer.
-            self._cut_at = sum(len(text) + 1 for text in whole)
 
     def _take_in(self, text: bytes, where: str) -> None:
         try:
@@ -158,15 +155,27 @@ class Cassette:
 
     def _write(self, line: _Line) -> None:
         text = msgspec.json.encode(line, order="deterministic") + b"\n"
-        if self._cut_at is not None:
-            os.truncate(self.path, self._cut_at)
-            self._cut_at = None
-        # One write at the end of the file: lines of several processes do not mix.
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed: several processes may record
+            _drop_cut_line(file)
             os.write(file, text)
         finally:
             os.close(file)
+
+
+def _drop_cut_line(file: int) -> None:
+    """Shorten a file to its last line end. Who holds the lock knows that nobody is writing that line."""
+    size = end = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        line_end = os.pread(file, end - start, start).rfind(b"\n")
+        if line_end >= 0:
+            end = start + line_end + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
 
 
 def request_of(payload: HandlerPayload) -> dict[str, Any]:

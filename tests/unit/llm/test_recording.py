@@ -150,6 +150,20 @@ async def test_a_run_that_was_killed_keeps_what_it_has(path: Path) -> None:
     assert path.read_bytes().startswith(whole)
 
 
+async def test_what_another_recorded_meanwhile_outlives_the_line_that_was_cut(path: Path) -> None:
+    await RecordingModel(ScriptedModel(["one"]), path).request(a_payload("first"))
+    with path.open("a") as file:
+        file.write('{"exchange": {"key": "cut' + "x" * 200_000)
+    both = [recorded(ScriptedModel([text]), path) for text in ("two", "three")]
+
+    await both[0].request(a_payload("second"))
+    await both[1].request(a_payload("third"))
+
+    replaying = ReplayingModel(path)
+    asked = [a_payload(text) for text in ("first", "second", "third")]
+    assert [(await replaying.request(payload)).text for payload in asked] == ["one", "two", "three"]
+
+
 async def test_a_cassette_is_the_same_text_for_the_same_exchanges(tmp_path: Path) -> None:
     for name in ("a", "b"):
         model = recorded(ScriptedModel(["é", {"b": 1, "a": 2}]), tmp_path / name)
