@@ -130,6 +130,10 @@ def test_concurrent_evaluations() -> None:
     assert asyncio.run(both()) == [2, 4]
 
 
+def test_public_names_are_listed_for_completion() -> None:
+    assert {*weft.__all__, "__version__"} <= set(dir(weft))
+
+
 def test_importing_weft_imports_nothing_of_it() -> None:
     code = "import sys, weft; print(sorted(name for name in sys.modules if name.startswith('weft')))"
 
