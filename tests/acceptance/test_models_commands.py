@@ -108,6 +108,9 @@ def test_list_says_what_is_here_and_how_large_the_rest_is(db: str, cache: Path) 
 def test_remove_asks_first(db: str, cache: Path) -> None:
     kept = weft("models", "remove", "smollm2", db=db, stdin="n\n", WEFT_CACHE=str(cache))
     assert kept.code != 0
+    nobody = weft("models", "remove", "smollm2", db=db, stdin="", WEFT_CACHE=str(cache))
+    assert nobody.code == 2
+    assert "say --yes" in nobody.err
     assert len(list((cache / "models").iterdir())) == 1
 
     removed = weft("models", "remove", "smollm2", "--yes", db=db, WEFT_CACHE=str(cache))
