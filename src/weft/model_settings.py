@@ -77,3 +77,5 @@ class ToolsSettings(Struct, frozen=True, kw_only=True):
     """Executors that may be called as tools, `executor:NAME`."""
     mcp: str = ".mcp.json"
     """The file that names MCP servers."""
+    read_only_hints: tuple[str, ...] = ()
+    """MCP servers that are believed when they call a tool read-only."""

@@ -61,6 +61,7 @@ class Connection:
         self._process: ServerProcess | None = None
         self._client: Client | None = None
         self._fault: str | None = None
+        self._odd_line: str | None = None
         self._over = asyncio.Event()
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -137,8 +138,10 @@ class Connection:
 
     def words(self, otherwise: str) -> str:
         """Why the connection ended, for who called."""
+        # A line that was no message explains why it never said hello, not why it ended later.
+        fault = self._fault or (None if self._ready.is_set() else self._odd_line)
         said = f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
-        return self._told(f"{self._fault or otherwise}{said}")
+        return self._told(f"{fault or otherwise}{said}")
 
     def _told(self, what: str) -> str:
         return f"MCP server '{self._server.name}': {what}"
@@ -158,7 +161,9 @@ class Connection:
                 self._ready.set()
                 await self._over.wait()
         except Exception as error:
-            self._fault = self._fault or f"connection_error: {_short(text_of(_innermost(error)))}"
+            self._fault = (
+                self._fault or self._odd_line or f"connection_error: {_short(text_of(_innermost(error)))}"
+            )
             log.info("%s", self._told(self._fault), extra={"action": "mcp_failed"})
         finally:
             self._over.set()
@@ -174,7 +179,7 @@ class Connection:
         process = self._process = self._start(self._server)
         try:
             await process.open()
-            async with stdio_streams(process, self._on_stdio_fault) as streams:
+            async with stdio_streams(process, self._on_end, self._on_odd_line) as streams:
                 yield streams
         finally:
             await process.end()
@@ -187,10 +192,13 @@ class Connection:
             self._fault = f"connection_error: '{server.command}' cannot be started: {reason}"
             raise
 
-    def _on_stdio_fault(self, fault: str) -> None:
+    def _on_end(self, fault: str) -> None:
         self._fault = fault
-        if self._ready.is_set() and not fault.startswith("protocol_error: it writes"):
+        if self._ready.is_set():
             self._over.set()
+
+    def _on_odd_line(self, fault: str) -> None:
+        self._odd_line = fault
 
     async def _on_message(self, message: Any) -> None:
         from mcp_types import ToolListChangedNotification
@@ -220,6 +228,13 @@ def _import_sdk() -> None:
     import mcp  # noqa: F401
 
     import weft.tools.mcp_transport  # noqa: F401
+
+    # Without a handler anywhere Python shows warnings on standard error. What the SDK warns of, a call that
+    # fails tells in its own words; a program that has set up logging gets it still.
+    for name in ("mcp", "client"):
+        sdk = logging.getLogger(name)
+        if not sdk.handlers:
+            sdk.addHandler(logging.NullHandler())
 
 
 def _innermost(error: BaseException) -> BaseException:

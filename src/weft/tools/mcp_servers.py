@@ -29,13 +29,14 @@ FAILURE_SECONDS = 3.0
 
 
 class McpTool:
-    """A tool of a server."""
+    """A tool of a server. It is taken to have effects: a server can say of itself what it likes."""
 
-    def __init__(self, server: "McpServer", wire: "WireTool") -> None:
+    def __init__(self, server: "McpServer", wire: "WireTool", *, is_believed: bool) -> None:
         self._server = server
         self._name = wire.name
         hints = wire.annotations
-        self.has_effects = not (hints is not None and hints.read_only_hint is True)
+        is_read_only = hints is not None and hints.read_only_hint is True
+        self.has_effects = not (is_believed and is_read_only)
         schema = wire.input_schema if isinstance(wire.input_schema, dict) else {}
         self.definition = ToolDefinition(
             name=f"{PREFIX}{server.name}:{wire.name}",
@@ -52,9 +53,16 @@ class McpServer:
     """A server that is connected to when it is first needed, once, and again when it has died."""
 
     def __init__(
-        self, server: Server, environment: Mapping[str, str], guard: GroupGuard, patience: Patience
+        self,
+        server: Server,
+        environment: Mapping[str, str],
+        guard: GroupGuard,
+        patience: Patience,
+        *,
+        is_believed: bool = False,
     ) -> None:
         self.name = server.name
+        self._is_believed = is_believed
         self._server = server
         self._environment = environment
         self._guard = guard
@@ -87,7 +95,7 @@ class McpServer:
             except (ConnectionLost, ToolFailed) as error:
                 connection.has_new_tools = True
                 raise ToolFailed(str(error)) from None
-            found = [McpTool(self, wire) for wire in listed]
+            found = [McpTool(self, wire, is_believed=self._is_believed) for wire in listed]
             self._tools = {tool.definition.name: tool for tool in reversed(found)}  # of two the first
             self._listed_at = time.monotonic()
         return self._tools
@@ -173,8 +181,10 @@ class McpServers:
         *,
         guard: GroupGuard | None = None,
         patience: Patience | None = None,
+        believed: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
+        self._believed = believed
         self._environment = environment
         self._guard = guard or NoGuard()
         self._patience = patience or Patience()
@@ -186,7 +196,13 @@ class McpServers:
             self._servers = {
                 name: server
                 if isinstance(server, InvalidServer)
-                else McpServer(server, self._environment, self._guard, self._patience)
+                else McpServer(
+                    server,
+                    self._environment,
+                    self._guard,
+                    self._patience,
+                    is_believed=name in self._believed,
+                )
                 for name, server in read_servers(self.path, self._environment).items()
             }
         return self._servers

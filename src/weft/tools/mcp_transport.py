@@ -37,14 +37,16 @@ OnFault = Callable[[str], None]
 
 
 @asynccontextmanager
-async def stdio_streams(process: ServerProcess, on_fault: OnFault) -> "AsyncIterator[TransportStreams]":
-    """Streams to a program: a message is a line of JSON."""
+async def stdio_streams(
+    process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault
+) -> "AsyncIterator[TransportStreams]":
+    """Streams to a program: a message is a line of JSON. Of lines that are none a few are passed over."""
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
         async with to_us:
-            lines = _Lines(process, on_fault)
+            lines = _Lines(process, on_fault, on_odd_line)
             async for message in lines:
                 try:
                     await to_us.send(message)
@@ -73,11 +75,13 @@ async def stdio_streams(process: ServerProcess, on_fault: OnFault) -> "AsyncIter
 class _Lines:
     """The messages of a program, until it ends or writes what cannot be taken."""
 
-    def __init__(self, process: ServerProcess, on_fault: OnFault) -> None:
+    def __init__(self, process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault) -> None:
         self._process = process
         self._on_fault = on_fault
+        self._on_odd_line = on_odd_line
         self._good = 0
         self._bad = 0
+        self._odd = ""
 
     async def __aiter__(self) -> AsyncIterator[SessionMessage]:
         rest = bytearray()
@@ -96,10 +100,11 @@ class _Lines:
                 if message is not None:
                     yield message
             if self._bad > MAX_BAD_LINES:
+                self._on_fault(self._odd)
                 return
         await self._process.hear_out()
-        if self._good or not self._bad:  # else what was said of its lines says more
-            self._on_fault("connection_error: it has ended")
+        # Of a program that wrote no message at all its lines say more.
+        self._on_fault(self._odd if self._bad and not self._good else "connection_error: it has ended")
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -110,7 +115,8 @@ class _Lines:
             self._bad += 1
             shown = line[:80].decode("utf-8", "replace")
             log.info("no message of MCP: %s", shown, extra={"action": "mcp_bad_line"})
-            self._on_fault(f"protocol_error: it writes what is no message of MCP: {shown!r}")
+            self._odd = f"protocol_error: it writes what is no message of MCP: {shown!r}"
+            self._on_odd_line(self._odd)
             return _as_error(line)
         self._good += 1
         return message

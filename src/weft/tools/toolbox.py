@@ -169,5 +169,11 @@ def open_toolbox(
         tools,
         roots=roots,
         modules=ToolModules(settings.modules, folder),
-        servers=McpServers(folder / settings.mcp, environment, guard=guard, patience=patience),
+        servers=McpServers(
+            folder / settings.mcp,
+            environment,
+            guard=guard,
+            patience=patience,
+            believed=frozenset(settings.read_only_hints),
+        ),
     )

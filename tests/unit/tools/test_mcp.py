@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -47,7 +48,7 @@ async def test_tools_of_a_program_are_found_and_called(
     assert await call(toolbox, "picture") == "a picture:\n[image/png of about 42 bytes is left out]"
     read_only = await toolbox.find("mcp:shop:die_once")
     assert read_only is not None
-    assert not read_only.has_effects
+    assert read_only.has_effects  # what it says of itself is not believed
     assert await toolbox.find("mcp:shop:none") is None
     assert await toolbox.find("mcp:none:add") is None
     assert "shop: shop is open" in caplog.text
@@ -96,10 +97,17 @@ async def test_a_server_that_died_is_started_again(toolbox: Toolbox, tmp_path: P
     assert before != after
 
 
-async def test_a_call_that_only_looks_is_made_again_when_the_server_died(
-    toolbox: Toolbox, tmp_path: Path
-) -> None:
-    assert await call(toolbox, "die_once", marker=str(tmp_path / "marker")) == "alive"
+async def test_a_call_that_only_looks_is_made_again_when_the_server_died(tmp_path: Path) -> None:
+    settings = ToolsSettings(read_only_hints=("shop",))
+    async with toolbox_with(tmp_path, None, settings, shop=shop()) as toolbox:
+        found = [await toolbox.find(f"mcp:shop:{name}") for name in ("die_once", "die")]
+        assert [tool.has_effects for tool in found if tool is not None] == [False, True]
+        assert await call(toolbox, "die_once", marker=str(tmp_path / "marker")) == "alive"
+
+
+async def test_a_server_that_calls_itself_read_only_is_not_believed(toolbox: Toolbox, tmp_path: Path) -> None:
+    with pytest.raises(ToolFailed, match="it has ended"):
+        await call(toolbox, "die_once", marker=str(tmp_path / "marker"))
 
 
 async def test_tools_that_come_and_go_are_seen(toolbox: Toolbox) -> None:
@@ -114,6 +122,8 @@ async def test_tools_that_come_and_go_are_seen(toolbox: Toolbox) -> None:
 async def test_a_banner_on_standard_output_does_no_harm(tmp_path: Path) -> None:
     async with toolbox_with(tmp_path, shop=shop("--banner")) as toolbox:
         assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+        with pytest.raises(ToolFailed, match="connection_error: it has ended"):  # not: it writes no messages
+            await call(toolbox, "die", marker=str(tmp_path / "marker"))
 
 
 async def test_closing_ends_the_program_and_what_it_started(tmp_path: Path) -> None:
@@ -225,6 +235,7 @@ IMPORTING = """
 import asyncio, json, sys, threading
 from pathlib import Path
 from weft.tools import open_toolbox
+from weft.tools.mcp_connection import Patience
 from weft.model_settings import ToolsSettings
 assert "mcp" not in sys.modules
 
@@ -235,7 +246,7 @@ class Watched:
 sys.meta_path.insert(0, Watched())
 
 async def main():
-    toolbox = open_toolbox(ToolsSettings(), Path(sys.argv[1]), {})
+    toolbox = open_toolbox(ToolsSettings(), Path(sys.argv[1]), {}, patience=Patience(connect_seconds=1))
     try:
         await toolbox.find("mcp:shop:add")
     except Exception as error:
@@ -243,6 +254,30 @@ async def main():
     await toolbox.close()
 asyncio.run(main())
 """
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"), [("text/html", b"<p>Welcome"), ("application/json", b'{"jsonrpc": "2.0", "id"')]
+)
+async def test_a_program_without_logging_sees_nothing_of_the_sdk(
+    tmp_path: Path, content_type: str, body: bytes
+) -> None:
+    async def portal(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = [(b"content-type", content_type.encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+    async with served(portal) as port:
+        servers = {"mcpServers": {"shop": {"url": f"http://127.0.0.1:{port}/mcp"}}}
+        (tmp_path / ".mcp.json").write_text(json.dumps(servers))
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", IMPORTING, tmp_path, stdout=PIPE, stderr=PIPE
+        )
+        out, err = await program.communicate()
+
+    assert b"MCP server 'shop': " in out
+    assert err == b""
 
 
 def test_the_sdk_is_not_imported_on_the_event_loop(tmp_path: Path) -> None:
