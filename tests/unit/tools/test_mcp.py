@@ -184,9 +184,7 @@ async def test_who_is_cancelled_while_connecting_does_not_end_it_for_others(tool
 
 async def test_what_nobody_waits_for_any_more_ends_with_the_toolbox(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    hanging = script(
-        f"import os, time; open({str(started)!r}, 'w').write(f'{{os.getpid()}} '); time.sleep(60)"
-    )
+    hanging = {"command": "sh", "args": ["-c", f"echo $$ >> '{started}'; exec sleep 60"]}
     async with toolbox_with(tmp_path, shop=hanging) as toolbox:
         finding = asyncio.create_task(toolbox.find("mcp:shop:add"))
         while not started.exists() or not started.read_text().endswith("\n"):  # noqa: ASYNC110
