@@ -14,7 +14,7 @@ from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.payload import ToolMessage
-from weft.llm.tool_names import provider_names
+from weft.llm.tool_names import wire_names
 
 MAX_RESULT_CHARACTERS = 100_000
 """How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
@@ -73,7 +73,7 @@ class Toolset:
 async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Callable[[str], str]) -> Toolset:
     """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached."""
     found: dict[str, Tool] = {}
-    for provider_name, name in provider_names(names).items():
+    for provider_name, name in wire_names(names).items():
         try:
             tool = None if tools is None else await tools.find(name)
         except ToolFailed as error:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from weft.tools.path_walk import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
-__all__ = ["Entry", "FileText", "FileUnavailable", "Listing", "PathRefused", "Roots"]
+__all__ = ["FileText", "FileUnavailable", "FolderEntry", "Listing", "PathRefused", "Roots"]
 
 MAX_READ_BYTES = 1024 * 1024
 """How much of a file is read unless asked otherwise: more than any model's window."""
@@ -52,7 +52,7 @@ class FileText(Struct, frozen=True, kw_only=True):
     """Whether it looks like no text at all: it has NUL bytes."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class FolderEntry(Struct, frozen=True, kw_only=True):
     """Something in a folder."""
 
     name: str
@@ -64,7 +64,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Listing(Struct, frozen=True, kw_only=True):
     """A folder, by name."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     left_off: int = 0
     """How many entries there are beyond those listed."""
 
@@ -216,17 +216,17 @@ def _text(content: bytes, encoding: str, *, is_cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)("replace").decode(content, final=not is_cut)
 
 
-def _entry(found: os.DirEntry[str]) -> Entry:
+def _entry(found: os.DirEntry[str]) -> FolderEntry:
     name = os.fsencode(found.name).decode("utf-8", "replace")
     if found.is_symlink():
-        return Entry(name=name, kind="link")
+        return FolderEntry(name=name, kind="link")
     if found.is_dir(follow_symlinks=False):
-        return Entry(name=name, kind="folder")
+        return FolderEntry(name=name, kind="folder")
     if not found.is_file(follow_symlinks=False):
-        return Entry(name=name, kind="other")
+        return FolderEntry(name=name, kind="other")
     with suppress(OSError):  # it went while we looked
-        return Entry(name=name, kind="file", size=found.stat(follow_symlinks=False).st_size)
-    return Entry(name=name, kind="file")
+        return FolderEntry(name=name, kind="file", size=found.stat(follow_symlinks=False).st_size)
+    return FolderEntry(name=name, kind="file")
 
 
 def _replace(folder: int, name: str, content: bytes, path: str) -> None:

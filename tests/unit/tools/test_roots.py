@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.tools import roots as module
-from weft.tools.roots import Entry, FileUnavailable, PathRefused, Roots
+from weft.tools.roots import FileUnavailable, FolderEntry, PathRefused, Roots
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_links_inside_the_roots_are_read(root: Path) -> None:
     roots = Roots([root])
 
     assert [roots.read(path).text for path in ("folder/file", "name", "absolute")] == ["hello"] * 3
-    assert roots.list("folder").entries == (Entry(name="file", kind="file", size=5),)
+    assert roots.list("folder").entries == (FolderEntry(name="file", kind="file", size=5),)
 
 
 def test_links_out_of_the_roots_are_refused(root: Path, outside: Path) -> None:
