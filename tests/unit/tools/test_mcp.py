@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from mcp.server.mcpserver import MCPServer
 
 from tests.command_line import is_gone
@@ -25,8 +26,20 @@ from weft.tools.mcp_connection import Patience
 
 @pytest.fixture
 async def toolbox(tmp_path: Path) -> AsyncIterator[Toolbox]:
+    """Tools of a server of the test's own."""
     async with toolbox_with(tmp_path, shop=shop()) as made:
         yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Toolbox]:
+    """Tools of one server for all tests that leave it as it was: each takes a second to start."""
+    async with toolbox_with(tmp_path_factory.mktemp("shared"), shop=shop()) as made:
+        yield made
+
+
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
+"""For tests with the shared server: a connection belongs to one event loop."""
 
 
 async def test_tools_of_a_program_are_found_and_called(
@@ -55,12 +68,13 @@ async def test_tools_of_a_program_are_found_and_called(
     assert capfd.readouterr() == ("", "")
 
 
-async def test_what_a_tool_says_of_its_failure_is_told(toolbox: Toolbox) -> None:
+@in_one_loop
+async def test_what_a_tool_says_of_its_failure_is_told(shared: Toolbox) -> None:
     with pytest.raises(ToolFailed, match="Error executing tool fail"):
-        await call(toolbox, "fail", reason="no stock")
+        await call(shared, "fail", reason="no stock")
     with pytest.raises(ToolFailed, match="valid integer"):
-        await call(toolbox, "add", a="x", b=2)
-    assert await call(toolbox, "add", a=1, b=2) == {"result": 3}
+        await call(shared, "add", a="x", b=2)
+    assert await call(shared, "add", a=1, b=2) == {"result": 3}
 
 
 async def test_a_server_sees_little_of_our_environment(
@@ -77,9 +91,10 @@ async def test_a_server_sees_little_of_our_environment(
     assert {"OPENAI_API_KEY", "PYTEST_CURRENT_TEST"} & set(seen) == set()
 
 
-async def test_calls_are_made_at_the_same_time_over_one_connection(toolbox: Toolbox) -> None:
-    found = await asyncio.gather(*(call(toolbox, "add", a=number, b=1) for number in range(50)))
-    places = await asyncio.gather(*(call(toolbox, "place") for _ in range(10)))
+@in_one_loop
+async def test_calls_are_made_at_the_same_time_over_one_connection(shared: Toolbox) -> None:
+    found = await asyncio.gather(*(call(shared, "add", a=number, b=1) for number in range(50)))
+    places = await asyncio.gather(*(call(shared, "place") for _ in range(10)))
 
     assert found == [{"result": number + 1} for number in range(50)]
     assert len(set(places)) == 1
@@ -110,13 +125,14 @@ async def test_a_server_that_calls_itself_read_only_is_not_believed(toolbox: Too
         await call(toolbox, "die_once", marker=str(tmp_path / "marker"))
 
 
-async def test_tools_that_come_and_go_are_seen(toolbox: Toolbox) -> None:
-    assert await toolbox.find("mcp:shop:mend") is None
-    await call(toolbox, "learn", name="mend")
-    assert await call(toolbox, "mend") == "mend"
-    await call(toolbox, "forget", name="mend")
+@in_one_loop
+async def test_tools_that_come_and_go_are_seen(shared: Toolbox) -> None:
+    assert await shared.find("mcp:shop:mend") is None
+    await call(shared, "learn", name="mend")
+    assert await call(shared, "mend") == "mend"
+    await call(shared, "forget", name="mend")
     with pytest.raises(ToolFailed, match=r"[Uu]nknown tool"):
-        await call(toolbox, "mend")
+        await call(shared, "mend")
 
 
 async def test_a_banner_on_standard_output_does_no_harm(tmp_path: Path) -> None:
@@ -161,15 +177,16 @@ def test_a_toolbox_that_was_closed_can_be_used_in_another_event_loop(tmp_path: P
         assert asyncio.run(used()) == [{"result": 1}, {"result": 2}, {"result": 3}]
 
 
-async def test_who_is_cancelled_lets_go_and_the_connection_stays(toolbox: Toolbox) -> None:
-    pid = await call(toolbox, "place")
-    calling = asyncio.create_task(call(toolbox, "hang"))
+@in_one_loop
+async def test_who_is_cancelled_lets_go_and_the_connection_stays(shared: Toolbox) -> None:
+    pid = await call(shared, "place")
+    calling = asyncio.create_task(call(shared, "hang"))
     await asyncio.sleep(0)
     calling.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await calling
-    assert await call(toolbox, "place") == pid
+    assert await call(shared, "place") == pid
 
 
 async def test_who_is_cancelled_while_connecting_does_not_end_it_for_others(toolbox: Toolbox) -> None:
