@@ -139,7 +139,7 @@ class Connection:
     def words(self, otherwise: str) -> str:
         """Why the connection ended, for who called."""
         # A line that was no message explains why it never said hello, not why it ended later.
-        fault = self._fault or (None if self._ready.is_set() else self._odd_line)
+        fault = self._fault if self._ready.is_set() else self._odd_line or self._fault
         said = f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
         return self._told(f"{fault or otherwise}{said}")
 

@@ -27,6 +27,9 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_BAD_LINES = 100
 """How many lines of a server may be no messages: some print a banner, none prints a book."""
 
+LAST_LINES_SECONDS = 1.0
+"""How long the last lines of a program are waited for that reads no more: they may say why."""
+
 HTTP_SECONDS = 30.0
 """How long to wait for a connection, or to write."""
 
@@ -44,14 +47,16 @@ async def stdio_streams(
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
 
+    has_ended = anyio.Event()
+
     async def read() -> None:
         async with to_us:
-            lines = _Lines(process, on_fault, on_odd_line)
-            async for message in lines:
+            async for message in _Lines(process, on_fault, on_odd_line):
                 try:
                     await to_us.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
+            has_ended.set()
 
     async def write() -> None:
         async with from_us:
@@ -60,7 +65,10 @@ async def stdio_streams(
                 try:
                     await process.write(text.encode("utf-8", "replace") + b"\n")
                 except (OSError, RuntimeError):
-                    on_fault("connection_error: it does not read any more")
+                    with anyio.move_on_after(LAST_LINES_SECONDS):
+                        await has_ended.wait()
+                    if not has_ended.is_set():
+                        on_fault("connection_error: it does not read any more")
                     await to_us.aclose()
                     return
 
