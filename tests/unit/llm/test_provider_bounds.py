@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import subprocess
+import sys
 
 from tests.model_payloads import KEY, MODEL_OF, a_payload, served_models
 from tests.model_server import Exchange, ModelServer, Reaction, says, sends
@@ -210,3 +212,32 @@ async def test_half_pairs_and_nuls_are_replaced(
 
     assert reply.text == "a \ufffd b \ufffd c"
     assert not is_streamed or "".join(heard) == reply.text
+
+
+QUIET = """
+import asyncio, logging, sys
+from tests.model_payloads import a_payload
+from weft.llm.models import ConfiguredModels
+from weft.model_settings import ModelsSettings, ProviderSettings
+
+async def ask():
+    here = ProviderSettings(base_url=sys.argv[1])
+    models = ConfiguredModels(ModelsSettings(providers={"here": here}), {})
+    reply = await (await models.find("here:m")).request(a_payload())
+    assert reply.usage.is_estimated
+    for name in ("openai", "anthropic", "google_genai.models", "httpx2", "httpcore2.http11"):
+        logging.getLogger(name).warning("said by %s", name)
+    await models.close()
+
+asyncio.run(ask())
+"""
+
+
+def test_libraries_write_nothing_to_standard_error(model_server: ModelServer) -> None:
+    model_server.script(says("hello", input_tokens=-5_000, output_tokens=-5_000))
+
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET, model_server.base_url], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

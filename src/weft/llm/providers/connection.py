@@ -35,6 +35,7 @@ class Connection:
         self.limits = ProviderLimits(access.name, access.settings, timing)
         self.redactor = Redactor(access)
         self._base_url = access.base_url or _HOME[access.kind]
+        _keep_quiet()
         self._client = _http_client(access, self._base_url)
         self._provider = self._made_provider()
 
@@ -99,6 +100,12 @@ class Connection:
         if self.access.base_url is None:
             return OpenAIProvider(openai_client=client)
         return OpenAICompatibleProvider(self.access.name, openai_client=client)
+
+
+def _keep_quiet() -> None:
+    from weft.llm.providers.quiet import keep_quiet
+
+    keep_quiet()
 
 
 def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":

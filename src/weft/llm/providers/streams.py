@@ -32,8 +32,8 @@ async def streamed(
 ) -> ModelResponse:
     """The whole answer of a stream, or what there is of one that does not end.
 
-    Raises TimeoutError when nothing that belongs to the answer comes for so many seconds. Comments and blanks,
-    which servers send to keep a connection open, do not belong to it.
+    Raises TimeoutError when nothing that belongs to the answer comes for so many seconds. Comments and
+    blanks, which servers send to keep a connection open, do not belong to it.
     """
     try:
         async with asyncio.timeout(seconds) as timer, opening as stream:
