@@ -106,8 +106,8 @@ def _check_key(key: str, variable: str) -> None:
     if not (key.isascii() and key.isprintable()):
         raise ModelError(
             "configuration_error",
-            f"the key in {variable} cannot be sent: it has a line break, a control character or a letter that "
-            "is not ASCII in it; copy it again",
+            f"the key in {variable} cannot be sent: it has a line break, a control character or a letter "
+            "that is not ASCII in it; copy it again",
         )
 
 

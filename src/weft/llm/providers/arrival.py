@@ -102,8 +102,8 @@ async def watch(response: httpx2.Response) -> None:
     arrival = _current.get() or Arrival()
     arrival.begin(response)
     packing = response.headers.pop("content-encoding", "").strip().lower()
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, arrival, is_packed=packing in ("gzip", "x-gzip"))
+    if isinstance(response.stream, httpx2.AsyncByteStream):  # always, of a client that is asynchronous
+        response.stream = _Bounded(response.stream, arrival, is_packed=packing in ("gzip", "x-gzip"))
 
 
 class _Bounded(httpx2.AsyncByteStream):
