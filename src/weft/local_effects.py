@@ -25,7 +25,7 @@ from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
-from weft.llm.events import ModelEvent, OnEvent, TurnEnded
+from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model, Models
 from weft.llm.request_spans import tool_span
@@ -155,7 +155,7 @@ class LocalEffects:
         """What keeps the ledger, and passes events on."""
 
         def on_event(event: ModelEvent) -> None:
-            if isinstance(event, TurnEnded):
+            if isinstance(event, TurnEnded | TurnFailed):
                 self.ledger.add(_entry(event, call))
             if self._on_event is not None:
                 self._on_event(event)
@@ -168,7 +168,7 @@ def _task_span(step: Step, kind: str, name: str | None) -> Span:
     return span(f"execute_task {name or kind}", "internal", attributes)
 
 
-def _entry(event: TurnEnded, call: ModelCall) -> Entry:
+def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
     usage = event.usage
     return Entry(
         step_key=event.step_key,

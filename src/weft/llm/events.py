@@ -23,6 +23,15 @@ class TurnEnded(Struct, frozen=True, tag="turn_ended"):
     usage: Usage
 
 
+class TurnFailed(Struct, frozen=True, tag="turn_failed"):
+    """A turn brought no whole answer, and is charged for nevertheless; the usage is an estimate."""
+
+    step_key: str
+    model: str
+    turn: int
+    usage: Usage
+
+
 class ToolCalled(Struct, frozen=True, tag="tool_called"):
     """A tool that a model asked for was called."""
 
@@ -57,7 +66,7 @@ class RequestRetried(Struct, frozen=True, tag="request_retried"):
     message: str
 
 
-ModelEvent = TextArrived | TurnEnded | ToolCalled | ToolRefused | ResourceWarned | RequestRetried
+ModelEvent = TextArrived | TurnEnded | TurnFailed | ToolCalled | ToolRefused | ResourceWarned | RequestRetried
 
 OnEvent = Callable[[ModelEvent], None]
 """Called in the event loop; must not block."""

@@ -32,6 +32,8 @@ class Failures:
         """The ModelError for what a request raised."""
         if isinstance(exception, ModelError):
             return exception
+        if any(isinstance(one, httpx2.ConnectTimeout | httpx2.PoolTimeout) for one in _chain(exception)):
+            return self._unreached(exception, partial_text)  # a time-out, but nothing was sent
         if isinstance(exception, theirs.ModelAPIError):
             return self._of_provider(exception, partial_text)
         if isinstance(exception, httpx2.TimeoutException | TimeoutError):
@@ -102,7 +104,9 @@ class Failures:
         if names & {"RemoteProtocolError", "ReadError", "IncompleteRead", "ConnectionResetError"}:
             return self._cut(partial)
         where = f" at {self._access.base_url}" if self._access.base_url else ""
-        return self._error("connection_error", f"cannot be reached{where}", is_transient=True)
+        return self._error(
+            "connection_error", f"cannot be reached{where}", is_transient=True, is_charged=False
+        )
 
     def _no_answer(self, partial: str | None) -> ModelError:
         return self._error(

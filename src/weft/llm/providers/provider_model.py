@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from weft.llm.attempts import attempt, tell_attempts
 from weft.llm.errors import ModelError
 from weft.llm.events import OnEvent
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
@@ -79,12 +80,14 @@ class ProviderModel:
         the error is raised with `partial_text`, and whoever asked decides.
         """
         delivery = _Delivery(on_text)
+        tell_attempts()
         tokens = self.count_tokens(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
         wait = longest_wait(self._connection.access.settings.timeout_seconds)
 
         async def once() -> ModelReply:
             async with self._connection.limits.ticket(tokens, wait) as ticket:
-                reply = await self._answer(payload, delivery)
+                with attempt():
+                    reply = await self._answer(payload, delivery)
                 ticket.settle(reply.usage.tokens)
                 return reply
 
