@@ -3,17 +3,21 @@
 import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import weft
 from tests.given_tools import GivenTool, GivenTools
+from tests.model_server import ModelServer
 from weft import build as b
 from weft.evaluator.errors import TaskFailed
 from weft.language.problems import InvalidProgram
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel, tool_use
+from weft.local_effects import LocalEffects
 
 
 @weft.task
@@ -128,6 +132,27 @@ def test_concurrent_evaluations() -> None:
         return list(await asyncio.gather(weft.evaluate_async("(+ 1 1)"), weft.evaluate_async("(+ 2 2)")))
 
     assert asyncio.run(both()) == [2, 4]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_evaluations_in_many_threads(
+    is_shared: bool, model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = 8
+    (tmp_path / "weft.toml").write_text(
+        f'[models.providers.x]\nbase_url = "{model_server.base_url}"\nretries = 0\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    effects = LocalEffects(model="x:y")
+
+    def answer(number: int) -> str:
+        chosen: dict[str, Any] = {"effects": effects} if is_shared else {"model": "x:y"}
+        program = '(deftask t (n) :instructions "{{n}}") (begin ' + "(t n)" * (number + 1) + ")"
+        return str(weft.evaluate(program, n=number, **chosen).content)  # the first ends long before the last
+
+    with ThreadPoolExecutor(together) as threads:
+        assert list(threads.map(answer, range(together))) == ["hello"] * together
+    assert len(model_server.requests) == sum(range(1, together + 1))
 
 
 def test_importing_weft_imports_nothing_of_it() -> None:
