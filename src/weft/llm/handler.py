@@ -148,7 +148,7 @@ class _Work:
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
-        tokens = session.begin_turn()
+        tokens = await session.begin_turn()
         try:
             outlay = await set_aside(model, self._purse, tokens)
         except BudgetExceeded as error:
