@@ -150,7 +150,7 @@ class _Work:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         try:
-            tokens = session.begin_turn()
+            tokens = await session.begin_turn()
             outlay = await set_aside(model, self._purse, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None

@@ -259,7 +259,7 @@ async def test_times_come_from_the_clock() -> None:
 
 
 class Uncountable(ScriptedModel):
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         raise ModelError("llm_error", "the tokenizer does not answer")
 
 

@@ -294,7 +294,7 @@ async def test_a_usage_that_is_not_told_is_estimated(model_server: ModelServer) 
     reply = await model.request(payload)
 
     assert reply.usage.is_estimated
-    assert reply.usage.input_tokens == model.count_tokens(payload) > 0
+    assert reply.usage.input_tokens == await model.count_tokens(payload) > 0
     assert reply.usage.output_tokens >= 3
     assert reply.usage.cost == pytest.approx(reply.usage.input_tokens)
     await models.close()

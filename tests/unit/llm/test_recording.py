@@ -43,7 +43,9 @@ async def test_what_is_recorded_is_replayed(path: Path) -> None:
     replaying: Model = ReplayingModel(path)
     assert [await replaying.request(payload) for payload in reversed(asked)] == replies[::-1]
     assert (replaying.id, replaying.features) == (inner.id, inner.features)
-    assert [replaying.count_tokens(one) for one in asked] == [inner.count_tokens(one) for one in asked]
+    assert [await replaying.count_tokens(one) for one in asked] == [
+        await inner.count_tokens(one) for one in asked
+    ]
     assert replaying.price(Usage(input_tokens=500_000)) == 1.0
 
 

@@ -73,7 +73,7 @@ async def test_a_task_holds_its_requests_and_its_tools(spans: InMemorySpanExport
         ]
     ]
     chat = dict(named(spans, "chat gpt-x").attributes or {})
-    assert chat.pop("gen_ai.usage.input_tokens") == model.count_tokens(model.payloads[0])
+    assert chat.pop("gen_ai.usage.input_tokens") == await model.count_tokens(model.payloads[0])
     assert chat.pop("gen_ai.usage.output_tokens")
     assert chat == {
         "gen_ai.operation.name": "chat",

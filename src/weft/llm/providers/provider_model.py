@@ -81,7 +81,7 @@ class ProviderModel:
         """
         delivery = _Delivery(on_text)
         tell_attempts()
-        tokens = self.count_tokens(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
+        tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
         wait = longest_wait(self._connection.access.settings.timeout_seconds)
 
         async def once() -> ModelReply:
@@ -95,7 +95,7 @@ class ProviderModel:
             once, may_retry=lambda: not delivery.pieces, on_refused=self._connection.limits.pause
         )
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """An estimate that is rather too high."""
         return estimate_payload(payload)
 
@@ -179,7 +179,7 @@ class ProviderModel:
         usage = reply.usage
         if not usage.tokens:
             usage = Usage(
-                input_tokens=self.count_tokens(payload), output_tokens=estimate(reply.text), is_estimated=True
+                input_tokens=estimate_payload(payload), output_tokens=estimate(reply.text), is_estimated=True
             )
         return structs.replace(reply, usage=structs.replace(usage, cost=self.price(usage)))
 
