@@ -155,6 +155,35 @@ def test_evaluations_in_many_threads(
     assert len(model_server.requests) == sum(range(1, together + 1))
 
 
+def test_a_value_that_the_prompt_shows_is_sent_once() -> None:
+    model = ScriptedModel(lambda _: "ok")
+
+    weft.evaluate('(map (lambda (n) (task :instructions "n {{n}}")) (list "LONG"))', model=model)
+
+    assert (model.prompts, model.payloads[0].context) == (["n LONG"], None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        '(let ((pw tok)) (task :instructions "Say hi"))',
+        '(let ((headers (dict :auth (string-append "Bearer " tok)))) (task :instructions "Say hi"))',
+        '(deftask f (pw) :instructions "Say hi") (f tok)',
+        """(sequential :context (:accumulate true :format "full_output")
+             (script :argv ("printenv" "PW") :inputs ((PW tok))) (task :instructions "Say hi"))""",
+    ],
+)
+def test_a_secret_is_sent_to_a_model_only_by_a_placeholder_that_names_it(program: str) -> None:
+    model = ScriptedModel(lambda _: "ok")
+    token = weft.Secret("hunter2-the-second", "TOK")
+
+    weft.evaluate(program, model=model, tok=token)
+    weft.evaluate('(task :instructions "Use {{tok}}")', model=model, tok=token)
+
+    assert "hunter2" not in str(model.payloads[0])
+    assert model.prompts[1] == "Use hunter2-the-second"
+
+
 def test_importing_weft_imports_nothing_of_it() -> None:
     code = "import sys, weft; print(sorted(name for name in sys.modules if name.startswith('weft')))"
 
