@@ -5,7 +5,7 @@ import re
 import click
 
 from weft.cli.text import printable
-from weft.llm.events import ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
+from weft.llm.events import AnswerCut, ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
 from weft.secrets.streams import RedactedStream
 
 _LINES = re.compile(r"(\n)")
@@ -26,6 +26,8 @@ class Narrator:
                 self._text(event)
             case ToolRefused():
                 self._line(f"step {event.step_key}: tool '{event.tool}' was refused: {event.reason}")
+            case AnswerCut():
+                self._line(_cut_words(event))
             case ResourceWarned():
                 self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} are used")
             case RequestRetried():
@@ -48,6 +50,12 @@ class Narrator:
     def _line(self, text: str) -> None:
         self.end()
         click.echo(printable(text), err=True)
+
+
+def _cut_words(event: AnswerCut) -> str:
+    who = f"'{event.template}' (step {event.step_key})" if event.template else f"step {event.step_key}"
+    why = "the budget has no more left" if event.is_by_budget else "the model's output may not be longer"
+    return f"{who}: the answer was cut after {event.tokens} tokens: {why}"
 
 
 def _shown(text: str) -> str:

@@ -32,6 +32,16 @@ class TurnFailed(Struct, frozen=True, tag="turn_failed"):
     usage: Usage
 
 
+class AnswerCut(Struct, frozen=True, tag="answer_cut"):
+    """A text is not whole: it ends where the model's output has to end, or where a budget bounds it."""
+
+    step_key: str
+    template: str | None
+    tokens: int
+    """Of the answer."""
+    is_by_budget: bool = False
+
+
 class ToolCalled(Struct, frozen=True, tag="tool_called"):
     """A tool that a model asked for was called."""
 
@@ -66,7 +76,16 @@ class RequestRetried(Struct, frozen=True, tag="request_retried"):
     message: str
 
 
-ModelEvent = TextArrived | TurnEnded | TurnFailed | ToolCalled | ToolRefused | ResourceWarned | RequestRetried
+ModelEvent = (
+    TextArrived
+    | TurnEnded
+    | TurnFailed
+    | AnswerCut
+    | ToolCalled
+    | ToolRefused
+    | ResourceWarned
+    | RequestRetried
+)
 
 OnEvent = Callable[[ModelEvent], None]
 """Called in the event loop; must not block."""

@@ -22,7 +22,7 @@ from weft.llm.attempts import counted_attempts
 from weft.llm.data_context import DataContext
 from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
+from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
 from weft.llm.journal import TurnJournal, Unkept
 from weft.llm.outlay import added, set_aside
 from weft.llm.payload import ModelReply, ToolMessage, Usage
@@ -118,6 +118,8 @@ class _Work:
         self._session: Session | None = None
         self._arriving: list[str] = []
         """The pieces of the answer that is under way."""
+        self._is_bound = False
+        """Whether a budget bounds the answer."""
         self._usage = Usage(cost=0.0)
         self._turns = 0
         self._called: list[str] = []
@@ -126,10 +128,12 @@ class _Work:
     async def answer(self) -> TaskResult:
         """Turn after turn until the model asks for no more tools."""
         handler, call = self._handler, self._call
-        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
-        if call.tools and not handler.model.features.has_tools:
+        if (
+            call.tools and not handler.model.features.has_tools
+        ):  # asked first: to find tools may start servers
             message = f"the task lists tools, and '{handler.model.id}' cannot call any"
             raise TaskFailed(TaskFailure("configuration_error", message))
+        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
         session = self._session = Session(
             self._step.key,
             call,
@@ -156,6 +160,7 @@ class _Work:
             raise _with_content(error, session.content) from None
         except ModelError as error:
             raise self._model_failed(session, error) from error
+        self._is_bound = outlay.max_tokens is not None
         payload = session.construct_payload(outlay.max_tokens)
         self._arriving.clear()
         with counted_attempts() as attempts:
@@ -204,7 +209,8 @@ class _Work:
             self._tool_context, step_key=key, template=self._call.template or self._tool_context.template
         )
         name = tool.definition.name
-        self._called.append(name)
+        if tools.problem_of(tool, use) is None:
+            self._called.append(name)
 
         async def call() -> ToolMessage:
             with tool_span(name, use) as called:
@@ -234,6 +240,8 @@ class _Work:
             if session.schema is not None:
                 raise session.output_exhausted(reply)
             notes["truncated"] = True
+            tokens, template = reply.usage.output_tokens, self._call.template
+            self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
         return TaskResult(reply.text, "COMPLETE", notes=notes)
 
     def failed(self, error: TaskFailure) -> TaskFailed:

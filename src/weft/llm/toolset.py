@@ -46,14 +46,18 @@ class Toolset:
         """The tool that a model means; None: the template does not list it."""
         return self._tools.get(name) or self._by_name.get(name)
 
+    def problem_of(self, tool: Tool, use: ToolUse) -> str | None:
+        """Why the tool is not called with these arguments; None: they fit."""
+        try:
+            _fitting(tool, use)
+        except BadArguments as error:
+            return str(error)
+        return None
+
     async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
         """What the tool gives, for the model; what goes wrong is told to it and raises nothing."""
         try:
-            arguments = use.arguments
-            if isinstance(arguments, str):
-                raise BadArguments("the arguments are no JSON object")
-            check_arguments(tool.definition, arguments)
-            text = as_text(await tool.call(arguments, context))
+            text = as_text(await tool.call(_fitting(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
         except (Exception, SystemExit) as error:
@@ -86,6 +90,14 @@ async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Cal
             raise TaskFailed(TaskFailure("configuration_error", message))
         found[provider_name] = tool
     return Toolset(found, redact=redact)
+
+
+def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
+    """The arguments, which fit the tool's schema; raises BadArguments."""
+    if isinstance(use.arguments, str):
+        raise BadArguments("the arguments are no JSON object")
+    check_arguments(tool.definition, use.arguments)
+    return use.arguments
 
 
 def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:

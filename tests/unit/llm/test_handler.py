@@ -13,7 +13,7 @@ from weft.evaluator.effects import ModelCall, Repair, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.events import ModelEvent, TextArrived, TurnEnded, TurnFailed
+from weft.llm.events import AnswerCut, ModelEvent, TextArrived, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
@@ -139,9 +139,11 @@ async def test_a_filtered_answer_is_no_answer() -> None:
 async def test_a_text_that_is_cut_is_complete_and_says_so() -> None:
     reply = ModelReply(text="Once upon", model="test:m", finish_reason="length")
 
-    result = await run(ScriptedModel([reply]), a_call())
+    events: list[ModelEvent] = []
+    result = await run(ScriptedModel([reply]), a_call(template="tell"), on_event=events.append)
 
     assert (result.content, result.notes["truncated"]) == ("Once upon", True)
+    assert [event.template for event in events if isinstance(event, AnswerCut)] == ["tell"]
 
 
 async def test_json_that_is_cut_exhausts_the_output_and_is_kept() -> None:
