@@ -13,7 +13,7 @@ from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
 from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_project"]
+__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "missing_paths", "read_project"]
 
 PROJECT_FILE = "weft.toml"
 
@@ -98,6 +98,17 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
         module_name(module, where="[tools] modules")
     (mcp,) = _absolute((settings.mcp,), folder)
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+
+
+def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
+    """What `[tools]` names and is not there, in words; nobody needs to have the usual MCP file."""
+    missing = [
+        f"[tools] roots: there is no folder {root}" for root in settings.roots if not Path(root).is_dir()
+    ]
+    usual = _tools(ToolsSettings(), folder).mcp
+    if settings.mcp != usual and not Path(settings.mcp).is_file():
+        missing.append(f"[tools] mcp: there is no file {settings.mcp}")
+    return missing
 
 
 def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:

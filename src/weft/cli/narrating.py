@@ -31,7 +31,7 @@ class Narrator:
             case ResourceWarned():
                 self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} are used")
             case RequestRetried():
-                self._line(f"{event.model}: {event.message}; again in {event.delay_seconds:g} s")
+                self._line(f"{event.model}: {event.message}; again in {event.delay_seconds:.1f} s")
             case _:
                 pass
 

@@ -136,6 +136,21 @@ async def test_what_cannot_be_asked_is_a_configuration_error(name: str, message:
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize("key", ["käy-ünïcode-123", "with\nnewline-12345", "nul\0-12345678"])
+async def test_a_key_that_no_header_takes_is_told_by_its_variable(
+    key: str, model_server: ModelServer
+) -> None:
+    models = ConfiguredModels(served_settings(model_server), {"SERVER_KEY": key})
+
+    with pytest.raises(ModelError) as caught:
+        await models.find(MODEL_OF["openai"])
+
+    assert caught.value.reason == "configuration_error"
+    assert caught.value.message.startswith("the key in SERVER_KEY cannot be sent")
+    assert key[:5] not in caught.value.message
+    assert not model_server.requests
+
+
 async def test_closed_models_are_not_found_any_more(model_server: ModelServer) -> None:
     models = served_models(model_server)
     await models.close()

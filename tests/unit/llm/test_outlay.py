@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.model_calls import a_call, a_step
+from tests.model_payloads import MODEL_OF, a_payload, served_models
+from tests.model_server import ModelServer, fails, says, sends
 from weft.evaluator.budget import Scope
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.results import TaskFailure
@@ -14,8 +16,9 @@ from weft.evaluator.scope_purse import ScopePurse
 from weft.llm.attempts import attempt, tell_attempts
 from weft.llm.errors import ModelError
 from weft.llm.handler import Handler
-from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features, OnText
+from weft.llm.providers.timing import Timing
 from weft.llm.scripted import ScriptedModel, tool_use
 
 PROMPT = "x" * 384
@@ -281,3 +284,19 @@ async def test_nobody_waits_for_a_budget_that_others_cannot_free() -> None:
 
     with pytest.raises(BudgetExceeded):
         await run(a_model(), inner)
+
+
+async def test_requests_to_a_provider_count_as_often_as_they_were_taken(model_server: ModelServer) -> None:
+    model_server.script(fails(503), sends(b"<html>"), says("ok", input_tokens=11, output_tokens=7))
+    models = served_models(model_server, retries=3, timing=Timing(chance=lambda: 0.0))
+    scope = Scope({"tokens": 5000})
+    try:
+        model = await models.find(MODEL_OF["openai"])
+        call = a_call("Say hello.")
+        result = await Handler(model).run(a_step(call), call, ScopePurse(scope, "spender"))
+        estimate = await model.count_tokens(a_payload(messages=(UserMessage("Say hello."),)))
+    finally:
+        await models.close()
+
+    assert len(model_server.requests) == 3
+    assert scope.used["tokens"] == result.notes["usage"]["tokens"] == 18 + estimate

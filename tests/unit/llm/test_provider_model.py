@@ -11,6 +11,7 @@ import pytest
 from tests.model_payloads import KEY, KINDS, MODEL_OF, a_payload, served_models, served_settings
 from tests.model_server import ModelServer, asks_for, drips, fails, gives_json, hangs, says
 from weft.evaluator.tools import ToolDefinition, ToolUse
+from weft.llm.errors import ModelError
 from weft.llm.models import ConfiguredModels
 from weft.llm.payload import AssistantMessage, PayloadMetadata, ToolMessage, UserMessage
 from weft.llm.protocol import Model
@@ -226,6 +227,35 @@ async def test_a_schema_that_the_provider_refuses_is_told_in_words_instead(
     assert [first.text, second.text] == ['{"a": 1}', '{"a": 2}']
     assert ["response_format" in request.body for request in model_server.requests] == [True, False, False]
     assert json.dumps(schema) in model_server.requests[1].body["messages"][0]["content"]
+
+
+async def test_a_schema_is_not_given_up_for_a_refusal_that_does_not_mean_it(
+    model_server: ModelServer, models: ConfiguredModels
+) -> None:
+    refusal = fails(400, "Invalid schema for function 'system_look'")
+    model_server.script(refusal, refusal, gives_json({"a": 1}))
+    model = await models.find(MODEL_OF["openai"])
+    payload = a_payload(output_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
+
+    with pytest.raises(ModelError):
+        await model.request(payload)
+    await model.request(payload)
+
+    assert ["response_format" in request.body for request in model_server.requests] == [True, False, True]
+
+
+async def test_a_request_that_is_refused_takes_nothing_of_the_minute(model_server: ModelServer) -> None:
+    models = served_models(model_server, tokens_per_minute=5_000)
+    model = await models.find(MODEL_OF["openai"])
+    payload = a_payload(metadata=PayloadMetadata(model="any", max_tokens=4_000))
+    model_server.script(fails(400, "no"), fails(400, "no"), says("yes"))
+
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            await model.request(payload)
+
+    assert (await asyncio.wait_for(model.request(payload), 30)).text == "yes"
+    await models.close()
 
 
 @pytest.mark.parametrize(

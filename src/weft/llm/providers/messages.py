@@ -34,6 +34,7 @@ from weft.llm.payload import (
     Usage,
     UserMessage,
 )
+from weft.llm.providers.delivery import clean_text
 from weft.llm.providers.schemas import HeldOutput
 
 _FINISH: dict[str | None, FinishReason] = {
@@ -123,12 +124,12 @@ def reply_of(response: ModelResponse, model: str, held: HeldOutput | None) -> Mo
     """The answer, without a price; raises ValueError when it is none."""
     if not response.parts and response.finish_reason is None:
         raise ValueError("an answer without parts and without an end")
-    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    said = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     uses = tuple(_tool_use(part) for part in response.parts if isinstance(part, ToolCallPart))
     finish = _FINISH.get(response.finish_reason, "other")
     usage = response.usage
     return ModelReply(
-        text=text if held is None or uses else held.unwrapped(text),
+        text=clean_text(said if held is None or uses else held.unwrapped(said)),
         tool_uses=uses,
         usage=Usage(
             input_tokens=usage.input_tokens,
@@ -138,21 +139,31 @@ def reply_of(response: ModelResponse, model: str, held: HeldOutput | None) -> Mo
         ),
         finish_reason="tools" if uses and finish in ("stop", "other") else finish,
         model=model,
-        response_model=response.model_name,
+        response_model=None if response.model_name is None else clean_text(response.model_name),
     )
 
 
 def _tool_use(part: ToolCallPart) -> ToolUse:
-    return ToolUse(id=part.tool_call_id, name=part.tool_name, arguments=_arguments(part.args))
+    name = clean_text(part.tool_name)
+    return ToolUse(id=clean_text(part.tool_call_id), name=name, arguments=_arguments(part.args))
 
 
 def _arguments(given: Any) -> dict[str, Any] | str:
     if given is None or given == "":
         return {}
-    if isinstance(given, dict):
-        return given
     try:
-        value = json.loads(given)
+        value = _clean(given if isinstance(given, dict) else json.loads(given))
     except (ValueError, RecursionError):
-        return str(given)
-    return value if isinstance(value, dict) else str(given)
+        return clean_text(str(given))
+    return value if isinstance(value, dict) else clean_text(str(given))
+
+
+def _clean(value: Any) -> Any:
+    """The value with every text in it cleaned."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(str(name)): _clean(item) for name, item in value.items()}
+    return value

@@ -98,6 +98,7 @@ class Retries:
 
     def _tell(self, attempt: int, delay: float, error: ModelError) -> None:
         if self._on_event is not None:
+            message = error.message.removeprefix(f"{self._model}: ")  # the event has the model already
             self._on_event(
-                RequestRetried(model=self._model, attempt=attempt, delay_seconds=delay, message=error.message)
+                RequestRetried(model=self._model, attempt=attempt, delay_seconds=delay, message=message)
             )
