@@ -1,11 +1,13 @@
 """What is wrong with a value of `weft.toml`, in words. Only a mistake imports this."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct, inspect
 
-from weft.project_tables import meant
+Hint = Callable[[str, list[str]], str]
+"""What may be meant by a word that is not known, of those that are."""
 
 _WORDS: tuple[tuple[type[Any], str], ...] = (
     (inspect.BoolType, "true or false"),
@@ -16,7 +18,7 @@ _WORDS: tuple[tuple[type[Any], str], ...] = (
 )
 
 
-def mistake(kind: type[Struct], values: dict[str, Any]) -> str | None:
+def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | None:
     """The first value that does not fit its setting; None when all of them do."""
     for field in msgspec.structs.fields(kind):
         if field.name not in values:
@@ -26,7 +28,7 @@ def mistake(kind: type[Struct], values: dict[str, Any]) -> str | None:
             msgspec.convert(value, field.type)
         except msgspec.ValidationError:
             wanted = inspect.type_info(field.type)
-            return f"{field.name} must be {_wanted(wanted)}{_given(value, wanted)}"
+            return f"{field.name} must be {_wanted(wanted)}{_given(value, wanted, hint)}"
     return None
 
 
@@ -49,7 +51,7 @@ def _bounds(wanted: inspect.Type) -> list[str]:
     return [f"{words} {bound:g}" for words, bound in found if bound is not None]
 
 
-def _given(value: Any, wanted: inspect.Type) -> str:
+def _given(value: Any, wanted: inspect.Type, hint: Hint) -> str:
     """What is there instead; a text only where one of some words is wanted, for it may be a secret."""
     if isinstance(value, bool):
         return f"; this is {str(value).lower()}"
@@ -57,8 +59,8 @@ def _given(value: Any, wanted: inspect.Type) -> str:
         return f"; this is {value}"
     words = _literals(wanted)
     if isinstance(value, str) and words:
-        hint = meant(value, words)
-        return f"; this is {value!r}{hint if 'did you mean' in hint else ''}"
+        said = hint(value, words)
+        return f"; this is {value!r}{said if 'did you mean' in said else ''}"
     return ""
 
 

@@ -131,7 +131,8 @@ async def test_any_text_can_be_asked(subject: Subject, prompt: str) -> None:
         reply = await within_reason(model.request(ask(prompt)))
 
     if subject.is_told:
-        assert reply.text == f"you said {prompt}"
+        said = f"you said {prompt}"
+        assert reply.text in (said, said.replace("\0", "\ufffd"))  # providers' NULs are replaced
 
 
 async def test_an_empty_prompt_is_answered_or_refused(subject: Subject) -> None:

@@ -23,6 +23,7 @@ LAYERS = [
         "telemetry",
         "project_file",
         "project_models",
+        "project_values",
         "project_tables",
         "project_tools",
         "faults",

@@ -23,7 +23,12 @@ class Delivery:
         self.pieces: list[str] = []
         self.failure: Exception | None = None
         """What the listener raised."""
-        self._room = None if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
+        self._most = None if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
+        self._room = self._most
+
+    def begin(self) -> None:
+        """Begin to count anew: the request is made, perhaps again."""
+        self._room = self._most
 
     @property
     def text(self) -> str | None:
@@ -35,10 +40,14 @@ class Delivery:
         return self._room is not None and self._room <= 0
 
     def deliver(self, piece: str) -> None:
-        """Hand a piece on."""
+        """Hand a piece of a stream on, as far as the answer can have it."""
         self.count(piece)
         if self._room is not None and self._room < 0:
             piece = piece[: self._room]
+        self.hand_on(piece)
+
+    def hand_on(self, piece: str) -> None:
+        """Hand a text on as it is."""
         if self.on_text is not None and piece:
             piece = clean_text(piece)
             self.pieces.append(piece)

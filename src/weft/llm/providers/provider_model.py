@@ -136,6 +136,7 @@ class ProviderModel:
         )
         is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
         failed: ModelError
+        delivery.begin()
         with arriving() as arrival:
             try:
                 if is_streamed:
@@ -151,7 +152,7 @@ class ProviderModel:
                 failed = self._failures.error(error, delivery.text, arrival)
             else:
                 if not is_streamed:
-                    delivery.deliver(reply.text)
+                    delivery.hand_on(reply.text)
                 return reply
         # Raised here and not above, so that no exception with a request in it hangs on it.
         raise detached(failed)
