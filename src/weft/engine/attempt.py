@@ -13,8 +13,9 @@ from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
+from weft.secrets.cutting import cut
 from weft.secrets.references import SecretSettings, resolved
-from weft.secrets.registry import redact, redact_json
+from weft.secrets.registry import redact_json
 from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
@@ -171,5 +172,4 @@ def is_permanent(error: BaseException) -> bool:
 def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
-    text = redact(text_of(error if own is None else own))
-    return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"
+    return cut(text_of(error if own is None else own), MAX_ERROR_CHARACTERS, " ... (cut)")
