@@ -103,8 +103,16 @@ class Registry:
         for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
             candidates = self._by_first.get(text[start])
             if candidates and any(form.startswith(text[start:]) for form in candidates):
-                return start
+                return self._before_whole(text, start)
         return len(text)
+
+    def _before_whole(self, text: str, start: int) -> int:
+        """The place, or the beginning of a secret that lies across it: `abcabc` in `abcabcab`."""
+        for form in self._forms:
+            found = text.find(form.text, max(0, start - len(form.text) + 1), start + len(form.text) - 1)
+            if 0 <= found < start:
+                return self._before_whole(text, found)
+        return start
 
     def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
         """The value with every text in it, keys too, and every number that is a secret, redacted."""
