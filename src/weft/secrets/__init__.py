@@ -8,13 +8,12 @@ from weft.secrets.registry import (
     Registry,
     forget_all,
     is_any,
-    is_secret_name,
     redact,
     redact_json,
     redact_struct,
     register,
-    register_environment,
 )
+from weft.secrets.variables import is_secret_name, register_environment
 
 __all__ = [
     "MIN_CHARACTERS",

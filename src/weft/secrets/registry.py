@@ -18,7 +18,6 @@ MIN_CUT_CHARACTERS = 8
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|ACCESS_KEY)$", re.IGNORECASE)
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9_.:-]")
 _MARK = "[secret]"
 
@@ -281,18 +280,6 @@ def register(value: str, name: str) -> bool:
 def forget_all() -> None:
     """Keep nothing secret any more: for tests, so that none has the secrets of another."""
     _REGISTRY.forget_all()
-
-
-def register_environment(environment: Mapping[str, str]) -> None:
-    """Keep the values of all variables secret that are named like keys, tokens and passwords."""
-    for name, value in environment.items():
-        if is_secret_name(name):
-            register(value, name)
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable is named like a key, a token or a password."""
-    return _SECRET_NAME.search(name) is not None
 
 
 def is_any() -> bool:
