@@ -53,6 +53,10 @@ class Evaluator:
             task_calls=task_calls or template_calls,
         )
 
+    def bind(self, bindings: Mapping[str, Any]) -> None:
+        """Make global names for all evaluations to come; values from outside, as `evaluate` takes them."""
+        self.global_env.update(_checked(bindings))
+
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
         """The value of the last form; `bindings` are global names for the time of the evaluation.
 

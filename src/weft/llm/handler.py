@@ -208,7 +208,7 @@ class _Work:
         return message
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        name = cut(use.name, MAX_SHOWN_CHARACTERS, redact=self._handler.redact)
+        name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)
         self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
             self._refusals.append({"tool": name, "reason": reason})
