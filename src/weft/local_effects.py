@@ -166,7 +166,9 @@ class LocalEffects:
 
 
 def _task_span(step: Step, kind: str, name: str | None) -> Span:
-    attributes = {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+    def attributes() -> dict[str, Any]:
+        return {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+
     return span(f"execute_task {name or kind}", "internal", attributes)
 
 

@@ -162,13 +162,16 @@ async def redacted(result: JsonObject) -> JsonObject:
 
 def _task_span(claimed: Claimed, method: str) -> Span:
     task, claim = claimed.task, claimed.claim
-    attributes = {
-        "weft.task.id": task.id,
-        "weft.task.name": task.name,
-        "weft.task.attempt": claim.attempt,
-        "weft.executor": method,
-        "weft.flow.id": claim.task_tree_id,
-    }
+
+    def attributes() -> JsonObject:
+        return {
+            "weft.task.id": task.id,
+            "weft.task.name": task.name,
+            "weft.task.attempt": claim.attempt,
+            "weft.executor": method,
+            "weft.flow.id": claim.task_tree_id,
+        }
+
     return span(f"execute_task {task.name}", "internal", attributes)
 
 

@@ -114,7 +114,10 @@ class Evaluator:
 def _run_span(program: Program) -> TelemetrySpan:
     source = next((form.span.source.name for form in program.forms), "")
     name = None if source.startswith("<") or not source else source
-    attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+
+    def attributes() -> dict[str, Any]:
+        return {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+
     return span(f"invoke_workflow {name}" if name else "invoke_workflow", "internal", attributes)
 
 

@@ -200,7 +200,7 @@ class _Work:
             with tool_span(name, use) as called:
                 message = await tools.call(tool, use, context)
                 if message.is_error:
-                    called.set({"error.type": "tool_execution_error"})
+                    called.fail("tool_execution_error")
                 return message
 
         message = await self._handler.journal.tool_message(key, use, call)
