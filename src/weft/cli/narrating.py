@@ -6,18 +6,19 @@ import click
 
 from weft.cli.text import printable
 from weft.llm.events import AnswerCut, ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
-from weft.secrets.streams import RedactedStream
 
 _LINES = re.compile(r"(\n)")
 
 
 class Narrator:
-    """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near."""
+    """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near.
+
+    Events come to it without secrets (`weft.llm.redacted_events`).
+    """
 
     def __init__(self) -> None:
         self._step: str | None = None
         """Whose text stands on the line that is not ended."""
-        self._stream = RedactedStream()
 
     def tell(self, event: ModelEvent) -> None:
         """Print an event, if it is one to be told."""
@@ -39,13 +40,13 @@ class Narrator:
         """End the line that text was printed on."""
         if self._step is not None:
             self._step = None
-            click.echo(_shown(self._stream.end()), err=True)
+            click.echo(err=True)
 
     def _text(self, event: TextArrived) -> None:
         if self._step not in (None, event.step_key):
             self.end()
         self._step = event.step_key
-        click.echo(_shown(self._stream.feed(event.text)), nl=False, err=True)
+        click.echo(_shown(event.text), nl=False, err=True)
 
     def _line(self, text: str) -> None:
         self.end()

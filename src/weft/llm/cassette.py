@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from weft.errors import RequestError
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Features
+from weft.secrets.cutting import cut
 from weft.secrets.registry import redact, redact_json, redact_struct
 
 VERSION = 1
@@ -210,7 +211,7 @@ def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> 
 
     nearest = max(map(_lines, recorded), key=likeness)
     found = difflib.unified_diff(nearest, asked, "recorded", "asked", n=1, lineterm="")
-    shown = [line if len(line) <= 200 else f"{line[:200]}..." for line in found]
+    shown = [cut(line, 200) for line in found]
     more = [f"... and {len(shown) - MAX_DIFF_LINES} lines more"] if len(shown) > MAX_DIFF_LINES else []
     return redact("\n".join(shown[:MAX_DIFF_LINES] + more))
 

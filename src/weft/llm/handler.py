@@ -31,6 +31,7 @@ from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
+from weft.secrets.cutting import cut
 from weft.secrets.registry import redact as redact_secrets
 
 MAX_TOOL_USES = 32
@@ -216,7 +217,7 @@ class _Work:
             with tool_span(name, use) as called:
                 message = await tools.call(tool, use, context)
                 if message.is_error:
-                    called.set({"error.type": "tool_execution_error"})
+                    called.fail("tool_execution_error")
                 return message
 
         message = await self._handler.journal.tool_message(key, use, call)
@@ -224,7 +225,7 @@ class _Work:
         return message
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        name = use.name[:MAX_SHOWN_CHARACTERS]
+        name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)
         self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
             self._refusals.append({"tool": name, "reason": reason})

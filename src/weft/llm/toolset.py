@@ -15,6 +15,7 @@ from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, 
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.payload import ToolMessage
 from weft.llm.tool_names import provider_names
+from weft.secrets.cutting import cut
 
 MAX_RESULT_CHARACTERS = 100_000
 """How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
@@ -67,11 +68,17 @@ class Toolset:
             if task is None or task.cancelling():
                 raise
             return self.error(use, "the tool has cancelled itself")  # nobody else has
-        return ToolMessage(_cut(self._redact(text)), use.id, use.name)
+        return ToolMessage(self._cut(text), use.id, use.name)
 
     def error(self, use: ToolUse, message: str) -> ToolMessage:
         """A message that tells the model what went wrong."""
-        return ToolMessage(_cut(self._redact(message)), use.id, use.name, is_error=True)
+        return ToolMessage(self._cut(message), use.id, use.name, is_error=True)
+
+    def _cut(self, text: str) -> str:
+        """The text as it can be sent: without secrets, half surrogate pairs replaced, and not too long."""
+        text = text.encode("utf-8", "replace").decode()
+        end = f"\n[cut here: {len(text)} characters in all]"
+        return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
 
 
 async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Callable[[str], str]) -> Toolset:
@@ -113,13 +120,5 @@ def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> No
         if len(problems) == MAX_PROBLEMS:
             break
     if problems:
-        shown = (problem[:MAX_SHOWN_CHARACTERS] for problem in problems)
+        shown = (cut(problem, MAX_SHOWN_CHARACTERS) for problem in problems)
         raise BadArguments(f"the arguments do not fit: {'; '.join(shown)}")
-
-
-def _cut(text: str) -> str:
-    """The text as it can be sent: half surrogate pairs replaced, and not too long."""
-    text = text.encode("utf-8", "replace").decode()
-    if len(text) <= MAX_RESULT_CHARACTERS:
-        return text
-    return f"{text[:MAX_RESULT_CHARACTERS]}\n[cut here: {len(text)} characters in all]"
