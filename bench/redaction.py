@@ -37,7 +37,7 @@ def redaction(what: str, registry: Registry) -> None:
 
 
 def a_span() -> None:
-    with span("execute_task x", "internal", {"weft.task.name": "x", "weft.step.key": "1"}) as one:
+    with span("execute_task x", "internal", lambda: {"weft.task.name": "x", "weft.step.key": "1"}) as one:
         one.set({"process.exit.code": 0})
 
 

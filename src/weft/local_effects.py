@@ -25,9 +25,10 @@ from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
-from weft.llm.events import ModelEvent, OnEvent, TurnEnded
+from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model, Models
+from weft.llm.redacted_events import RedactedEvents
 from weft.llm.request_spans import tool_span
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
@@ -72,7 +73,7 @@ class LocalEffects:
             files=files,
             commands=commands,
             handler=handler,
-            on_event=on_event,
+            on_event=None if on_event is None else RedactedEvents(on_event).tell,
             say=log_message,
             fetch=fetch,
         )
@@ -152,23 +153,26 @@ class LocalEffects:
             raise TaskFailed(TaskFailure(error.reason, error.message)) from error
 
     def _events(self, call: ModelCall) -> OnEvent:
-        """What keeps the ledger, and passes events on."""
+        """What keeps the ledger, and passes events on, without secrets."""
+        told = None if self._on_event is None else RedactedEvents(self._on_event)
 
         def on_event(event: ModelEvent) -> None:
-            if isinstance(event, TurnEnded):
+            if isinstance(event, TurnEnded | TurnFailed):
                 self.ledger.add(_entry(event, call))
-            if self._on_event is not None:
-                self._on_event(event)
+            if told is not None:
+                told.tell(event)
 
         return on_event
 
 
 def _task_span(step: Step, kind: str, name: str | None) -> Span:
-    attributes = {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+    def attributes() -> dict[str, Any]:
+        return {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+
     return span(f"execute_task {name or kind}", "internal", attributes)
 
 
-def _entry(event: TurnEnded, call: ModelCall) -> Entry:
+def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
     usage = event.usage
     return Entry(
         step_key=event.step_key,

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
 from weft.model_settings import ModelsSettings, ToolsSettings
-from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
 from weft.secrets.references import SecretSettings
 
@@ -42,6 +41,9 @@ def read_project(folder: Path) -> ProjectSettings:
     path = find_project_file(folder)
     if path is None:
         return ProjectSettings(tools=_tools(ToolsSettings(), folder))
+    # Imported here: what reads it is needed only where there is a file.
+    from weft.project_models import read_models
+
     document = _document(path)
     check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
     return ProjectSettings(

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from weft.errors import RequestError
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Features
+from weft.secrets.cutting import cut
 from weft.secrets.registry import redact, redact_json, redact_struct
 
 VERSION = 1
@@ -28,8 +29,8 @@ MAX_COMPARED = 200
 
 MAX_DIFF_LINES = 20
 
-_UNSTABLE = ("timestamp", "resourceUsage")
-"""What of a payload says when it was made and how much was used before, not what is asked."""
+_COUNTERS = ("resourceUsage", "maxTokens")
+"""What of the metadata says how much was used before and what is left in a budget, not what is asked."""
 
 
 class BadCassette(RequestError):
@@ -145,7 +146,7 @@ class Cassette:
         if line.model is not None:
             self.models[line.model.asked_as] = line.model
         if line.exchange is not None:
-            self._exchanges.setdefault(line.exchange.key, []).append(line.exchange)
+            self._exchanges.setdefault(_key_of_recorded(line.exchange), []).append(line.exchange)
 
     def _append(self, line: _Line) -> None:
         if not self.path.exists():
@@ -180,7 +181,7 @@ def _drop_cut_line(file: int) -> None:
 
 def request_of(payload: HandlerPayload) -> dict[str, Any]:
     """What is asked, as JSON: without times and counters, and without secrets."""
-    plain: dict[str, Any] = _stable(msgspec.to_builtins(payload))
+    plain = _stable(msgspec.to_builtins(payload))
     found: dict[str, Any] = redact_json(plain)
     return found
 
@@ -190,10 +191,22 @@ def key_of(request: dict[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()[:16]
 
 
-def _stable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _stable(part) for key, part in value.items() if key not in _UNSTABLE}
-    return [_stable(part) for part in value] if isinstance(value, list | tuple) else value
+def _key_of_recorded(exchange: Exchange) -> str:
+    """The key as it is made now: older cassettes have counters in the request, and so another key."""
+    try:
+        return key_of(_stable(exchange.request))
+    except (LookupError, TypeError, AttributeError):  # edited by hand: then the key is what counts
+        return exchange.key
+
+
+def _stable(request: dict[str, Any]) -> dict[str, Any]:
+    """The payload without its own times and counters; what users call so is theirs."""
+    metadata = {key: value for key, value in request["metadata"].items() if key not in _COUNTERS}
+    messages = [
+        {key: value for key, value in message.items() if key != "timestamp"}
+        for message in request["messages"]
+    ]
+    return {**request, "metadata": metadata, "messages": messages}
 
 
 def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> str:
@@ -207,7 +220,7 @@ def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> 
 
     nearest = max(map(_lines, recorded), key=likeness)
     found = difflib.unified_diff(nearest, asked, "recorded", "asked", n=1, lineterm="")
-    shown = [line if len(line) <= 200 else f"{line[:200]}..." for line in found]
+    shown = [cut(line, 200) for line in found]
     more = [f"... and {len(shown) - MAX_DIFF_LINES} lines more"] if len(shown) > MAX_DIFF_LINES else []
     return redact("\n".join(shown[:MAX_DIFF_LINES] + more))
 

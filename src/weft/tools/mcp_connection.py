@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from weft.errors import MissingExtra, text_of
 from weft.evaluator.tools import ToolFailed
+from weft.secrets.cutting import cut
 from weft.threads import run_blocking
 from weft.tools.mcp_file import HttpServer, Server, StdioServer
 from weft.tools.mcp_process import GroupGuard, ServerProcess
@@ -246,5 +247,4 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _short(text: str) -> str:
     """The text in one line, not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= 300 else f"{line[:300]}..."
+    return " ".join(cut(text, 300).split())

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from weft.secrets.cutting import cut
 from weft.tools.mcp_file import HttpServer
 from weft.tools.mcp_process import ServerProcess
 
@@ -121,7 +122,7 @@ class _Lines:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             self._bad += 1
-            shown = line[:80].decode("utf-8", "replace")
+            shown = cut(line.decode("utf-8", "replace"), 80)
             log.info("no message of MCP: %s", shown, extra={"action": "mcp_bad_line"})
             self._odd = f"protocol_error: it writes what is no message of MCP: {shown!r}"
             self._on_odd_line(self._odd)

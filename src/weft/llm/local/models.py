@@ -103,9 +103,9 @@ class EmbeddedModel:
                 self._runtime.call_off(call)
         return answer.reply(self.id)
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """Exact: the payload in the model's own template and tokens."""
-        return self._runtime.count_tokens(messages_of(payload))
+        return await asyncio.to_thread(self._runtime.count_tokens, messages_of(payload))
 
     def price(self, usage: Usage) -> float | None:
         """Nothing."""

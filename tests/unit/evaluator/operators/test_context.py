@@ -380,3 +380,24 @@ async def test_inputs_that_no_placeholder_shows_are_told_apart(
     await evaluate(program, effects)
 
     assert effects.calls[0].unmentioned == unmentioned
+
+
+@pytest.mark.parametrize(
+    ("program", "mentioned"),
+    [
+        ('(map (lambda (n) (task :instructions "n {{n}}")) (list "long value"))', ("n",)),
+        ('(let ((a "one") (b "two")) (task :instructions "x" :system "{{a}}"))', ("a",)),
+        ('(let ((a "one")) (let ((b a)) (task :instructions "{{b}}")))', ("a", "b")),
+        ('(let ((a 1)) (let ((b a)) (task :instructions "{{b}}")))', ("b",)),
+        ('(let ((a "one")) (task :instructions "{{b}}" :inputs ((b a))))', ("a",)),
+        ('(let ((a "one")) (task :instructions "x"))', ()),
+    ],
+)
+async def test_bindings_that_a_placeholder_shows_are_told_apart(
+    program: str, mentioned: tuple[str, ...]
+) -> None:
+    effects = InMemoryEffects(["x"])
+
+    await evaluate(program, effects)
+
+    assert tuple(sorted(effects.calls[0].mentioned)) == mentioned
