@@ -87,7 +87,9 @@ class EmbeddedModel:
     def features(self) -> Features:
         """Output is held to its schema, and tool calls to theirs, by a grammar."""
         window = self._runtime.settings.context_window
-        return Features(context_window=window, max_output_tokens=window, output="held", is_local=True)
+        # The bound of answers that name none: no budget may make them longer.
+        longest = min(DEFAULT_MAX_TOKENS, window)
+        return Features(context_window=window, max_output_tokens=longest, output="held", is_local=True)
 
     async def request(
         self, payload: HandlerPayload, on_text: OnText | None = None, *, must_use_tool: bool = False
