@@ -12,8 +12,9 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 BATCH = 64
 """Tokens of a prompt that are read at once: a call that is called off stops between two batches."""
@@ -34,13 +35,13 @@ def main() -> None:
     try:
         server = load(asked)
     except (ImportError, RuntimeError) as error:
-        print(json.dumps({"error": str(error)}), file=out, flush=True)
+        _tell(out, {"error": str(error)})
         return
     # The runtime puts in handlers of its own when it loads.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        print(json.dumps({"ready": True}), file=out, flush=True)
+        _tell(out, {"ready": True})
         sys.stdin.buffer.read()
     finally:
         shutil.rmtree(Path(asked["socket"]).parent, ignore_errors=True)
@@ -67,6 +68,12 @@ def load(asked: dict[str, Any]) -> Any:
     params.sse_ping_interval = -1
     params.verbosity = -1
     return xllamacpp.Server(params)
+
+
+def _tell(out: TextIO, answer: dict[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # nobody is there any more: the input will say so too
+        out.write(json.dumps(answer) + "\n")
+        out.flush()
 
 
 if __name__ == "__main__":
