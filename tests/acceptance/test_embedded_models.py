@@ -164,7 +164,16 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
     assert call.type == "function"
     assert call.function.name == "weather"
 
-    for wrong in ({"model": "gpt-4"}, {"stop": ["x"]}, {"n": 2}, {"response_format": {"type": "xml"}}):
+    assert client.chat.completions.create(model="smollm2", messages=hello, max_tokens=1).choices
+
+    for wrong in (
+        {"model": "gpt-4"},
+        {"max_tokens": 0},
+        {"max_completion_tokens": -1},
+        {"stop": ["x"]},
+        {"n": 2},
+        {"response_format": {"type": "xml"}},
+    ):
         with pytest.raises(openai.APIStatusError) as caught:
             client.chat.completions.create(**{"model": name, "messages": hello, **wrong})
         assert caught.value.status_code in (400, 404)

@@ -45,7 +45,7 @@ async def test_without_a_choice_the_embedded_model_answers_and_that_is_said_once
 
     assert embedded.asked == ["local:auto", "local:auto", "local:tiny"]
     (line,) = said
-    assert line.startswith("no provider is configured: using the embedded model (set WEFT_MODEL")
+    assert line.startswith("no provider is configured: using the embedded model local:auto (set WEFT_MODEL")
     await models.close()
     assert embedded.is_closed
 

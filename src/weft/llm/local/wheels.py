@@ -17,10 +17,10 @@ _POLL_SECONDS = 0.25
 _CHUNK = 1 << 20
 
 
-def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None]) -> Path:
+def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int) -> Path:
     """The package's file in the folder, its contents checked; what is there and right is not fetched again.
 
-    `on_bytes` is told how much has arrived.
+    `on_bytes` is told how much has arrived. `lock` is the descriptor of the lock of this pull.
     """
     path = folder / wheel.file
     if path.is_file() and sha256_of(path) == wheel.sha256:
@@ -28,7 +28,7 @@ def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None]) -> Path:
     path.unlink(missing_ok=True)
     temporary = folder / "temporary"
     temporary.mkdir(parents=True, exist_ok=True)
-    _run_pip(wheel, folder, temporary, on_bytes)
+    _run_pip(wheel, folder, temporary, on_bytes, lock)
     if not path.is_file():
         raise FetchFailed(f"pip fetched {wheel.package}, but not its file {wheel.file}")
     if (found := sha256_of(path)) != wheel.sha256:
@@ -49,7 +49,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None]) -> None:
+def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None], lock: int) -> None:
     # No cache: a gigabyte would lie on the disk twice. TMPDIR is ours: so is what a killed pip leaves.
     command = [
         _python_with_pip(folder), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
@@ -63,6 +63,9 @@ def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[in
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "TMPDIR": str(temporary)},
+            # It outlives a pull that is killed, and keeps the lock until it ends: the next pull waits
+            # for what it fetches, and does not fetch the same beside it.
+            pass_fds=(lock,),
         )
         try:
             while True:
