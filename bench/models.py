@@ -77,7 +77,7 @@ async def overhead(what: str, turns: int, purse: Callable[[], Purse]) -> None:
 
 
 async def _counted(model: ScriptedModel, payload: HandlerPayload) -> None:
-    model.count_tokens(payload)
+    await model.count_tokens(payload)
 
 
 async def concurrent(limits: str) -> None:

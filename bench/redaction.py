@@ -13,6 +13,11 @@ from weft.telemetry.spans import span
 RESULT = {"stdout": "hello world", "stderr": "", "exit_code": 0}
 MEGABYTE = "lorem ipsum dolor sit amet, consectetur\n" * 26_000
 KEY = "ghp_9fK2mX7qLw3ZrT8vBn5Y"
+HOLDING = MEGABYTE[:500_000] + f"token: {KEY}\n" + MEGABYTE[500_000:]
+ROWS = [
+    {"name": f"row {number}", "text": "lorem ipsum dolor sit amet", "key": KEY} for number in range(13_000)
+]
+"""A megabyte as JSON, with a secret in every row."""
 HARD_KEY = "-4Rk9/x+Zq7'Lw\"2\\Tn&é<0>"
 """With signs that are written otherwise in JSON, URLs, HTML and shells: many forms."""
 
@@ -25,11 +30,14 @@ def microseconds(act: Callable[[], object], times: int) -> float:
 def redaction(what: str, registry: Registry) -> None:
     small = microseconds(lambda: registry.redact_json(RESULT), 10_000)
     large = microseconds(lambda: registry.redact(MEGABYTE), 3) / 1e3
-    print(f"{what:<28} a small result {small:8.2f} us   a megabyte of text {large:8.2f} ms")
+    holding = microseconds(lambda: registry.redact(HOLDING), 3) / 1e3
+    rows = microseconds(lambda: registry.redact_json(ROWS), 3) / 1e3
+    print(f"{what:<30} a small result {small:8.2f} us   a megabyte of text {large:8.2f} ms", end="")
+    print(f"   with the secret in it {holding:8.2f} ms   a megabyte of JSON full of it {rows:8.2f} ms")
 
 
 def a_span() -> None:
-    with span("execute_task x", "internal", {"weft.task.name": "x", "weft.step.key": "1"}) as one:
+    with span("execute_task x", "internal", lambda: {"weft.task.name": "x", "weft.step.key": "1"}) as one:
         one.set({"process.exit.code": 0})
 
 

@@ -32,11 +32,16 @@ def script(text: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def toolbox_with(
-    folder: Path, patience: Patience | None = None, **servers: dict[str, Any]
+    folder: Path,
+    patience: Patience | None = None,
+    settings: ToolsSettings | None = None,
+    **servers: dict[str, Any],
 ) -> AsyncIterator[Toolbox]:
     """The tools of a project with these servers; all of them have ended when the block is left."""
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    toolbox = open_toolbox(ToolsSettings(), folder, dict(os.environ), guard=watchdog, patience=patience)
+    toolbox = open_toolbox(
+        settings or ToolsSettings(), folder, dict(os.environ), guard=watchdog, patience=patience
+    )
     try:
         yield toolbox
     finally:

@@ -1,11 +1,11 @@
-"""Payloads and models of the scripted server, for tests of whatever asks a model."""
+"""Models of the scripted server, and payloads for them, for tests of whatever asks a model."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tests.model_server import ModelServer
+from tests.payloads import a_payload as a_payload
 from weft.llm.models import ConfiguredModels
-from weft.llm.payload import HandlerPayload, PayloadMetadata, UserMessage
 from weft.model_settings import ModelsSettings, ProviderSettings
 
 KEY = "sk-test/ab+cd=ef-0123456789"
@@ -19,16 +19,6 @@ MODEL_OF = {
     "google": "far:gemini-2.5-flash",
 }
 """A model of each kind at the scripted server."""
-
-
-def a_payload(text: str = "hi", **fields: Any) -> HandlerPayload:
-    """A payload that asks something."""
-    known: dict[str, Any] = {
-        "system_prompt": "",
-        "messages": (UserMessage(text),),
-        "metadata": PayloadMetadata(model="any"),
-    }
-    return HandlerPayload(**{**known, **fields})
 
 
 def served_settings(server: ModelServer, **fields: Any) -> ModelsSettings:

@@ -97,14 +97,14 @@ class ObedientModel:
             model=self.id,
         )
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         return estimated_tokens(payload)
 
     def price(self, usage: Usage) -> float | None:
         return 0.0
 
     def _usage(self, payload: HandlerPayload) -> Usage:
-        return Usage(input_tokens=self.count_tokens(payload), output_tokens=1)
+        return Usage(input_tokens=estimated_tokens(payload), output_tokens=1)
 
 
 def read_by(payload: HandlerPayload) -> str:

@@ -25,7 +25,7 @@ VERDICT = {
 
 
 def a_payload(
-    prompt: str = "Say hello.",
+    prompt: str = "hi",
     *,
     before: tuple[Message, ...] = (),
     after: tuple[Message, ...] = (),
@@ -36,13 +36,15 @@ def a_payload(
     model: str = "test:scripted",
     template: str | None = None,
     max_tokens: int | None = None,
+    **fields: Any,
 ) -> HandlerPayload:
-    """A payload that asks one thing."""
-    return HandlerPayload(
-        system_prompt=system,
-        messages=(*before, UserMessage(prompt), *after),
-        context=context,
-        tools=tools,
-        output_schema=schema,
-        metadata=PayloadMetadata(model=model, template=template, max_tokens=max_tokens),
-    )
+    """A payload that asks one thing; `fields` are those of the payload itself."""
+    known: dict[str, Any] = {
+        "system_prompt": system,
+        "messages": (*before, UserMessage(prompt), *after),
+        "context": context,
+        "tools": tools,
+        "output_schema": schema,
+        "metadata": PayloadMetadata(model=model, template=template, max_tokens=max_tokens),
+    }
+    return HandlerPayload(**{**known, **fields})

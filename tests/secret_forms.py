@@ -73,3 +73,8 @@ def _decoded(run: str) -> Iterator[str]:
 def is_told(value: str, text: str) -> bool:
     """Whether somebody who reads the text can read the value."""
     return any(value in part for part in decoded_parts(text))
+
+
+def shows_part(value: str, text: str, least: int = 5) -> bool:
+    """Whether some characters of the value, one after the other, are in the text."""
+    return any(value[start : start + least] in text for start in range(len(value) - least + 1))

@@ -69,7 +69,7 @@ FRESH_VERDICTS = (
     Verdict("Write a greeting that contains the name Eva.", "Hello Eva, nice to see you!", True),
     Verdict("Write a greeting that contains the name Eva.", "Hello, nice to see you!", False),
 )
-"""As many again, written after the prompt was: it was not made with these in view."""
+"""As many again, which the prompt was not tuned on."""
 
 
 class Pick(NamedTuple):

@@ -81,3 +81,8 @@ def __getattr__(name: str) -> Any:
     module, attribute = _PLACES[name]
     found = import_module(module)
     return found if attribute is None else getattr(found, attribute)
+
+
+def __dir__() -> list[str]:
+    """What is here, and the public names that are imported when they are used."""
+    return sorted({*globals(), *__all__})

@@ -1,10 +1,13 @@
 """What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
 
+import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
@@ -35,7 +38,8 @@ log = logging.getLogger(__name__)
 class Equipment:
     """Models, tools, files and settings. What is given is used; the rest is the project's.
 
-    A program without effects pays for none of it: neither `weft.toml` is read nor a library imported.
+    A program without effects pays for none of it: neither `weft.toml` is read nor a library imported. Several
+    event loops, each in a thread, may use one object: each has models and tools of its own.
     """
 
     def __init__(
@@ -54,13 +58,14 @@ class Equipment:
         memory_roots: Sequence[Path | str] | None = None,
         on_indexing: OnIndexing | None = None,
     ) -> None:
-        self._given_models, self._given_tools, self._given_memory = models, tools, memory
-        self._memory = memory
+        self._given_models, self._given_tools = models, tools
+        self._given_memory = self._memory = memory
         self._memory_settings = memory_settings
         self._memory_roots = memory_roots
         self._on_indexing = on_indexing
-        self._models = models
-        self._tools = tools
+        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
+        """By event loop: connections and locks belong to the one that they were made in."""
+        self._lock = threading.Lock()  # loops run in threads
         self._files = files
         self._commands = commands
         self._handler = handler
@@ -90,15 +95,17 @@ class Equipment:
 
     def models(self) -> Models:
         """The models there are."""
-        if self._models is None:
-            self._models = self._configured()
-        return self._models
+        opened = self._here()
+        if opened.models is None:
+            opened.models = self._configured()
+        return opened.models
 
     def tools(self) -> Tools:
         """The tools there are."""
-        if self._tools is None:
-            self._tools = self._toolbox()
-        return self._tools
+        opened = self._here()
+        if opened.tools is None:
+            opened.tools = self._toolbox()
+        return opened.tools
 
     def files(self) -> ReadsFiles:
         """What reads the files of tasks: inside the roots."""
@@ -123,6 +130,14 @@ class Equipment:
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
             self._memory = open_memory(roots, self._on_indexing)
         return self._memory
+
+    def _here(self) -> "_Opened":
+        """What is open in the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._opened:
+                self._opened[loop] = _Opened(self._given_models, self._given_tools)
+            return self._opened[loop]
 
     def _configured(self) -> Models:
         # Imported here: a program that asks no model need not pay for it.
@@ -150,18 +165,34 @@ class Equipment:
         return open_project_tools(self.project.tools, folder, os.environ, self.project.executors)
 
     async def close(self) -> None:
-        """Let go of servers, connections and models in memory; what is needed again is made again."""
-        models, tools, memory = self._models, self._tools, self._memory
-        self._models, self._tools = self._given_models, self._given_tools
-        self._memory = self._given_memory
+        """Let go of what this event loop has opened: servers, connections and models in memory.
+
+        What is needed again is made again. What was given is closed with the last loop that uses it; the
+        index too, which all loops share.
+        """
+        with self._lock:
+            own = self._opened.pop(asyncio.get_running_loop(), None)
+            is_last = not any(not loop.is_closed() for loop in self._opened)
+            memory = self._memory if is_last and self._memory is not self._given_memory else None
+            if memory is not None:
+                self._memory = None
+        opened = own or _Opened(self._given_models, self._given_tools)
         try:
-            if memory is not None and memory is not self._given_memory:
+            if memory is not None:
                 await run_blocking(memory.close, name="weft-memory")
-            if tools is not None:
-                await tools.close()
+            if opened.tools is not None and (is_last or opened.tools is not self._given_tools):
+                await opened.tools.close()
         finally:
-            if models is not None:
-                await models.close()
+            if opened.models is not None and (is_last or opened.models is not self._given_models):
+                await opened.models.close()
+
+
+class _Opened:
+    """What one event loop uses."""
+
+    def __init__(self, models: Models | None, tools: Tools | None) -> None:
+        self.models = models
+        self.tools = tools
 
 
 class RootFiles:

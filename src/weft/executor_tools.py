@@ -6,19 +6,15 @@ from typing import Any
 
 from weft.errors import text_of
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
-from weft.evaluator.errors import TaskFailed
-from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
 from weft.executor_settings import CommandSettings, ExecutorSettings
 from weft.executors.built_in import default_registry
-from weft.executors.command import Command
 from weft.executors.performing import perform
-from weft.executors.protocol import ExecutionFailed, Executor, Work
+from weft.executors.protocol import ExecutionFailed, Executor
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.executors.watchdog import watchdog
-from weft.ids import new_task_id
 from weft.model_settings import ToolsSettings
-from weft.tasks.record import JsonObject, Status, Task
+from weft.script_runs import run_program, unstored_work
 from weft.tools.system_scripts import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
 
@@ -45,7 +41,9 @@ class ExecutorTool:
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """The result of one attempt."""
         try:
-            return await perform(self._executor, _work(context.template or self._executor.id, arguments))
+            return await perform(
+                self._executor, unstored_work(context.template or self._executor.id, arguments)
+            )
         except ExecutionFailed as error:
             raise ToolFailed(error.message) from error
         except (Exception, SystemExit) as error:
@@ -79,30 +77,10 @@ def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterat
 
 
 def script_runner(settings: CommandSettings, folder: Path) -> RunScript:
-    """Runs programs in a folder as the `command` executor does, under its settings."""
-    command = Command(settings)
+    """Runs programs in a folder, under the settings of the `command` executor."""
 
     async def run_script(run: ScriptRun) -> ScriptOutcome:
-        inputs: JsonObject = {
-            "argv": list(run.argv),
-            "stdin": run.stdin,
-            "cwd": str(folder),
-            "env": run.environment,
-            "check": False,
-            "max_output_bytes": MAX_OUTPUT_BYTES,
-        }
-        if run.timeout_seconds is not None:
-            inputs["timeout_seconds"] = run.timeout_seconds
-        try:
-            result = await command.execute(_work(run.template or "script", inputs))
-        except ExecutionFailed as error:
-            if "exit_code" not in error.details:
-                raise TaskFailed(TaskFailure("configuration_error", error.message)) from error
-            result = error.details
-        code = result["exit_code"]
-        return ScriptOutcome(
-            result["stdout"], result["stderr"], -1 if code is None else code, is_timed_out=code is None
-        )
+        return await run_program(run, settings, cwd=str(folder), max_output_bytes=MAX_OUTPUT_BYTES)
 
     return run_script
 
@@ -124,18 +102,3 @@ def open_project_tools(
         extra=executor_tools(settings.executors, registry),
         guard=watchdog,
     )
-
-
-def _work(name: str, inputs: JsonObject) -> Work:
-    """An attempt at a task that is stored nowhere."""
-    return Work(
-        task=Task(id=new_task_id(), name=name, status=Status.IN_PROGRESS, inputs=inputs),
-        attempt=1,
-        inputs=inputs,
-        dependencies={},
-        report=_unreported,
-    )
-
-
-async def _unreported(fraction: float) -> None:
-    """Progress that nobody looks at."""

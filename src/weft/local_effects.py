@@ -23,24 +23,22 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
-from weft.executors.command import Command
-from weft.executors.protocol import ExecutionFailed, Work
-from weft.ids import new_task_id
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
-from weft.llm.events import ModelEvent, OnEvent, TurnEnded
+from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model, Models
+from weft.llm.redacted_events import RedactedEvents
 from weft.llm.request_spans import tool_span
 from weft.llm.room import context_room
 from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
+from weft.script_runs import run_program
 from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
 from weft.task_files import ReadsFiles, files_of
 from weft.task_ranking import Ranker
-from weft.tasks.record import Status, Task
 from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ class LocalEffects:
             files=files,
             commands=commands,
             handler=handler,
-            on_event=on_event,
+            on_event=None if on_event is None else RedactedEvents(on_event).tell,
             say=log_message,
             fetch=fetch,
             memory=memory,
@@ -141,24 +139,9 @@ class LocalEffects:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await self._run_script(run)
+            outcome = await run_program(run, self._equipment.commands)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
-
-    async def _run_script(self, run: ScriptRun) -> ScriptOutcome:
-        try:
-            result = await Command(self._equipment.commands).execute(_work(run))
-        except ExecutionFailed as error:
-            if "exit_code" not in error.details:
-                _refuse("configuration_error", error.message)
-            result = error.details
-        exit_code = result["exit_code"]
-        return ScriptOutcome(
-            result["stdout"],
-            result["stderr"],
-            -1 if exit_code is None else exit_code,
-            is_timed_out=exit_code is None,
-        )
 
     async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
@@ -238,23 +221,26 @@ class LocalEffects:
             raise TaskFailed(TaskFailure(error.reason, error.message)) from error
 
     def _events(self, call: ModelCall) -> OnEvent:
-        """What keeps the ledger, and passes events on."""
+        """What keeps the ledger, and passes events on, without secrets."""
+        told = None if self._on_event is None else RedactedEvents(self._on_event)
 
         def on_event(event: ModelEvent) -> None:
-            if isinstance(event, TurnEnded):
+            if isinstance(event, TurnEnded | TurnFailed):
                 self.ledger.add(_entry(event, call))
-            if self._on_event is not None:
-                self._on_event(event)
+            if told is not None:
+                told.tell(event)
 
         return on_event
 
 
 def _task_span(step: Step, kind: str, name: str | None) -> Span:
-    attributes = {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+    def attributes() -> dict[str, Any]:
+        return {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+
     return span(f"execute_task {name or kind}", "internal", attributes)
 
 
-def _entry(event: TurnEnded, call: ModelCall) -> Entry:
+def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
     usage = event.usage
     return Entry(
         step_key=event.step_key,
@@ -264,26 +250,6 @@ def _entry(event: TurnEnded, call: ModelCall) -> Entry:
         output_tokens=usage.output_tokens,
         cost=usage.cost,
     )
-
-
-def _work(run: ScriptRun) -> Work:
-    """The run as an attempt at a task that is stored nowhere."""
-    inputs: dict[str, Any] = {"env": run.environment, "stdin": run.stdin, "check": False}
-    inputs |= {"argv": list(run.argv)} if run.shell is None else {"shell": True, "command": run.shell}
-    if run.timeout_seconds is not None:
-        inputs["timeout_seconds"] = run.timeout_seconds
-    name = run.template or run.description or "script"
-    return Work(
-        task=Task(id=new_task_id(), name=name, status=Status.IN_PROGRESS),
-        attempt=1,
-        inputs=inputs,
-        dependencies={},
-        report=_unreported,
-    )
-
-
-async def _unreported(fraction: float) -> None:
-    """Progress that nobody looks at."""
 
 
 def _refuse(reason: TaskFailureReason, message: str) -> NoReturn:

@@ -19,7 +19,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     api_key_env: str | None = None
     """The environment variable that holds the key; the key itself does not belong in a file."""
     timeout_seconds: Seconds = 300.0
-    """How long to wait for an answer, or between two pieces of a stream."""
+    """How long to wait for a whole answer; of a stream, between two pieces of its text."""
     retries: Annotated[int, Meta(ge=0)] = 4
     """How often a request is made again after a transient error."""
     concurrency: Positive = 64
@@ -77,3 +77,5 @@ class ToolsSettings(Struct, frozen=True, kw_only=True):
     """Executors that may be called as tools, `executor:NAME`."""
     mcp: str = ".mcp.json"
     """The file that names MCP servers."""
+    read_only_hints: tuple[str, ...] = ()
+    """MCP servers that are believed when they call a tool read-only."""

@@ -10,11 +10,10 @@ from msgspec import Struct, field
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
 from weft.memory_settings import MemorySettings
 from weft.model_settings import ModelsSettings, ToolsSettings
-from weft.project_models import read_models
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
 from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "read_project"]
+__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "missing_paths", "read_project"]
 
 PROJECT_FILE = "weft.toml"
 
@@ -44,6 +43,9 @@ def read_project(folder: Path) -> ProjectSettings:
     path = find_project_file(folder)
     if path is None:
         return ProjectSettings(tools=_tools(ToolsSettings(), folder))
+    # Imported here: what reads it is needed only where there is a file.
+    from weft.project_models import read_models
+
     document = _document(path)
     check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
     return ProjectSettings(
@@ -106,6 +108,17 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
 def _memory(settings: MemorySettings, folder: Path) -> MemorySettings:
     """The settings with the roots made absolute."""
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder))
+
+
+def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
+    """What `[tools]` names and is not there, in words; nobody needs to have the usual MCP file."""
+    missing = [
+        f"[tools] roots: there is no folder {root}" for root in settings.roots if not Path(root).is_dir()
+    ]
+    usual = _tools(ToolsSettings(), folder).mcp
+    if settings.mcp != usual and not Path(settings.mcp).is_file():
+        missing.append(f"[tools] mcp: there is no file {settings.mcp}")
+    return missing
 
 
 def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from weft.model_settings import HandlerSettings, ModelParameters, ModelsSettings, ProviderSettings
-from weft.project_tables import InvalidSetting, check_names, table, tables_of
+from weft.project_tables import InvalidSetting, check_names, meant, table, tables_of
 
 KEY_VARIABLES = {
     "openai": ("OPENAI_API_KEY",),
@@ -39,12 +39,19 @@ def read_models(tables: dict[str, Any], path: Path) -> ModelsSettings:
         handler=table(HandlerSettings, tables, "handler", where=f"{path}: [models.handler]"),
     )
     for name in settings.settings:
-        if not all(name.partition(":")):
-            raise InvalidSetting(f"{path}: [models.settings.\"{name}\"]: the name must be 'provider:model'")
+        _check_model(name, [*KEY_VARIABLES, *providers, LOCAL], f'{path}: [models.settings."{name}"]')
     default = tables.get("default")
     if default is not None and not (isinstance(default, str) and default.strip()):
         raise InvalidSetting(f"{where}: default must be the name of a model, as text")
     return msgspec.structs.replace(settings, default=default)
+
+
+def _check_model(name: str, providers: list[str], where: str) -> None:
+    provider, separator, model = name.partition(":")
+    if not (provider and separator and model):
+        raise InvalidSetting(f"{where}: the name must be 'provider:model'")
+    if provider not in providers:
+        raise InvalidSetting(f"{where}: unknown provider '{provider}'{meant(provider, providers)}")
 
 
 def _many(kind: type[Any], tables: dict[str, Any], name: str, path: Path) -> dict[str, Any]:

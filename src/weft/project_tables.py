@@ -35,7 +35,10 @@ def table(kind: type[T], tables: dict[str, Any], name: str, *, where: str) -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise InvalidSetting(f"{where}: {error}") from error
+        # Imported here: only a mistake needs it.
+        from weft.project_values import mistake
+
+        raise InvalidSetting(f"{where}: {mistake(kind, values, meant) or error}") from error
 
 
 def check_names(names: Iterable[str], known: Iterable[str], *, where: str, what: str) -> None:

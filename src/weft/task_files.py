@@ -14,6 +14,7 @@ from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import ToolFailed
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.data_context import file_item
+from weft.secrets.cutting import cut
 
 MAX_FILES = 1_000
 """Most files of one task: a command that lists a whole disk is a mistake."""
@@ -63,7 +64,7 @@ async def files_of(
         try:
             items.append(file_item(path, await reader().read(path)))
         except ToolFailed as error:
-            warnings.append(f"file '{path[:MAX_SHOWN_CHARACTERS]}' is left out: {error}")
+            warnings.append(f"file '{cut(path, MAX_SHOWN_CHARACTERS)}' is left out: {error}")
     return TaskFiles(tuple(items), tuple(warnings))
 
 
@@ -78,7 +79,7 @@ async def _listed(command: str, step: Step, run: RunScript) -> tuple[tuple[str, 
     outcome = await run(step, ScriptRun(argv=argv, description="file_paths"))
     warnings = []
     if outcome.exit_code != 0:
-        said = outcome.stderr.strip()[:MAX_SHOWN_CHARACTERS]
+        said = cut(outcome.stderr.strip(), MAX_SHOWN_CHARACTERS)
         warnings.append(f"the command of file_paths ended with {outcome.exit_code}: {said}")
     paths = [line for line in outcome.stdout.splitlines() if line.strip()]
     if len(paths) > MAX_FILES:

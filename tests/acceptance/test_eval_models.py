@@ -1,6 +1,7 @@
 """`weft eval` and `weft repl` with models: over real HTTP, as a person runs them."""
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,18 @@ def test_an_answer_is_printed_and_what_it_took_is_said_beside_it(
     body = model_server.requests[0].body
     assert body["model"] == "good"
     assert body["messages"][-1]["content"] == "Greet Ada."
+
+
+def test_an_answer_that_was_cut_is_told(project: Path, model_server: ModelServer) -> None:
+    model_server.script(*[says("Once upon", finish="length")] * 2)
+    program = '(deftask tell () :instructions "Tell.") (tell)'
+
+    cut, bounded = evaluate(project, program), evaluate(project, program, "--budget-tokens", "200")
+
+    assert (cut.code, cut.out) == (bounded.code, bounded.out) == (0, "Once upon\n")
+    (told, _) = cut.err.splitlines()
+    assert re.fullmatch(r"'tell' \(step [\d/]+\): the answer was cut after \d+ tokens: the model.*", told)
+    assert "the budget has no more left" in bounded.err
 
 
 def test_json_has_the_usage_in_the_document(project: Path) -> None:

@@ -84,7 +84,10 @@ def test_doctor_looks_at_the_store(store_url: str) -> None:
 
     assert ran.code == 0, ran.out
     assert "1 task, 1 event" in ran.out
-    assert {check["name"] for check in checks} == {"weft", "sqlite", "time zones", "postgresql", "store"}
+    assert {check["name"] for check in checks} == {
+        *("weft", "sqlite", "time zones", "postgresql", "store"),
+        *("models", "tools", "runtime"),
+    }
     assert all(check["ok"] for check in checks)
 
 

@@ -20,6 +20,19 @@ def test_what_one_input_defines_the_next_can_use() -> None:
     assert (ran.code, ran.out, ran.err) == (0, "144\n", "")
 
 
+def test_names_can_be_bound_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", "hunter2-hunter2")
+    ran = session(
+        "(string-length token)\ntoken\n(+ n 1)\n(define n 5)\nn\n",
+        "--secret",
+        "token=DEPLOY_TOKEN",
+        "--set",
+        "n=41",
+    )
+
+    assert (ran.code, ran.out) == (0, "15\n[secret token]\n42\n5\n")
+
+
 def test_an_input_goes_on_until_it_is_closed() -> None:
     ran = session('(string-append "a\nb" ; )\n #| ( |#\n "c")\n\n\n(+ 1\n\n2)')
 

@@ -21,12 +21,18 @@ def listed(folder: Path, *arguments: str) -> dict[str, dict[str, Any]]:
 def project(folder: Path) -> Path:
     (folder / "weft.toml").write_text(
         '[tools]\nmodules = ["my_tools", "missing"]\nexecutors = ["sleep", "htpp"]\n'
+        'read_only_hints = ["believed"]\n'
     )
     (folder / "my_tools.py").write_text(
         'import weft\n@weft.tool(name="shop:price", pure=True)\ndef price(item: str) -> float:\n'
         '    """What an item costs."""\n    return 1.0\n'
     )
-    servers = {"shop": shop(), "broken": {"command": "no-such-program"}, "odd": {"type": "smoke"}}
+    servers = {
+        "shop": shop(),
+        "believed": shop(),
+        "broken": {"command": "no-such-program"},
+        "odd": {"type": "smoke"},
+    }
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     sub = folder / "sub"
     sub.mkdir()
@@ -63,7 +69,8 @@ def test_with_connect_the_tools_of_servers_are_listed_too(tmp_path: Path) -> Non
 
     assert found["mcp:shop:add"]["description"] == "Add two numbers."
     assert found["mcp:shop:add"]["has_effects"] is True
-    assert found["mcp:shop:die_once"]["has_effects"] is False
+    assert found["mcp:shop:die_once"]["has_effects"] is True
+    assert found["mcp:believed:die_once"]["has_effects"] is False
     assert "cannot be started" in found["mcp:broken:*"]["why"]
 
 

@@ -97,8 +97,8 @@ class _Replayed:
         await self._recording.request(payload)
         return await ReplayingModel(self._path).request(payload, on_text)
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
-        return self._replaying.count_tokens(payload)
+    async def count_tokens(self, payload: HandlerPayload) -> int:
+        return await self._replaying.count_tokens(payload)
 
     def price(self, usage: Usage) -> float | None:
         return self._replaying.price(usage)

@@ -84,8 +84,9 @@ async def test_what_it_takes_is_counted(subject: Subject) -> None:
 
         assert usage.input_tokens > 0
         assert usage.output_tokens > 0
-        assert model.count_tokens(payload) == model.count_tokens(payload) > 0
-        assert model.count_tokens(ask("word " * 500)) > model.count_tokens(payload)
+        counted = await model.count_tokens(payload)
+        assert counted == await model.count_tokens(payload) > 0
+        assert await model.count_tokens(ask("word " * 500)) > counted
         price = model.price(usage)
         assert price is None or price >= 0
         assert model.price(Usage()) in (None, 0.0)
@@ -130,7 +131,8 @@ async def test_any_text_can_be_asked(subject: Subject, prompt: str) -> None:
         reply = await within_reason(model.request(ask(prompt)))
 
     if subject.is_told:
-        assert reply.text == f"you said {prompt}"
+        said = f"you said {prompt}"
+        assert reply.text in (said, said.replace("\0", "\ufffd"))  # providers' NULs are replaced
 
 
 async def test_an_empty_prompt_is_answered_or_refused(subject: Subject) -> None:

@@ -100,7 +100,7 @@ async def test_a_program_that_is_not_there_is_said_so(tmp_path: Path) -> None:
         "nul": {"command": "a\0b"},
         "cwd": {**shop(), "cwd": "none"},
     }
-    async with toolbox_with(tmp_path, None, **servers) as toolbox:
+    async with toolbox_with(tmp_path, None, None, **servers) as toolbox:
         for name in servers:
             with pytest.raises(ToolFailed, match=r"connection_error: '.*' cannot be started"):
                 await toolbox.find(f"mcp:{name}:add")

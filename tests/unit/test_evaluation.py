@@ -3,17 +3,21 @@
 import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import weft
 from tests.given_tools import GivenTool, GivenTools
+from tests.model_server import ModelServer
 from weft import build as b
 from weft.evaluator.errors import TaskFailed
 from weft.language.problems import InvalidProgram
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel, tool_use
+from weft.local_effects import LocalEffects
 
 
 @weft.task
@@ -128,6 +132,60 @@ def test_concurrent_evaluations() -> None:
         return list(await asyncio.gather(weft.evaluate_async("(+ 1 1)"), weft.evaluate_async("(+ 2 2)")))
 
     assert asyncio.run(both()) == [2, 4]
+
+
+def test_public_names_are_listed_for_completion() -> None:
+    assert {*weft.__all__, "__version__"} <= set(dir(weft))
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_evaluations_in_many_threads(
+    is_shared: bool, model_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = 8
+    (tmp_path / "weft.toml").write_text(
+        f'[models.providers.x]\nbase_url = "{model_server.base_url}"\nretries = 0\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    effects = LocalEffects(model="x:y")
+
+    def answer(number: int) -> str:
+        chosen: dict[str, Any] = {"effects": effects} if is_shared else {"model": "x:y"}
+        program = '(deftask t (n) :instructions "{{n}}") (begin ' + "(t n)" * (number + 1) + ")"
+        return str(weft.evaluate(program, n=number, **chosen).content)  # the first ends long before the last
+
+    with ThreadPoolExecutor(together) as threads:
+        assert list(threads.map(answer, range(together))) == ["hello"] * together
+    assert len(model_server.requests) == sum(range(1, together + 1))
+
+
+def test_a_value_that_the_prompt_shows_is_sent_once() -> None:
+    model = ScriptedModel(lambda _: "ok")
+
+    weft.evaluate('(map (lambda (n) (task :instructions "n {{n}}")) (list "LONG"))', model=model)
+
+    assert (model.prompts, model.payloads[0].context) == (["n LONG"], None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        '(let ((pw tok)) (task :instructions "Say hi"))',
+        '(let ((headers (dict :auth (string-append "Bearer " tok)))) (task :instructions "Say hi"))',
+        '(deftask f (pw) :instructions "Say hi") (f tok)',
+        """(sequential :context (:accumulate true :format "full_output")
+             (script :argv ("printenv" "PW") :inputs ((PW tok))) (task :instructions "Say hi"))""",
+    ],
+)
+def test_a_secret_is_sent_to_a_model_only_by_a_placeholder_that_names_it(program: str) -> None:
+    model = ScriptedModel(lambda _: "ok")
+    token = weft.Secret("hunter2-the-second", "TOK")
+
+    weft.evaluate(program, model=model, tok=token)
+    weft.evaluate('(task :instructions "Use {{tok}}")', model=model, tok=token)
+
+    assert "hunter2" not in str(model.payloads[0])
+    assert model.prompts[1] == "Use hunter2-the-second"
 
 
 def test_importing_weft_imports_nothing_of_it() -> None:

@@ -12,10 +12,13 @@ import weft
 from tests.given_tools import GivenTools
 from tests.model_calls import a_call, a_step
 from weft.errors import WeftError
+from weft.evaluator.budget import Scope
 from weft.evaluator.effects import Files, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.scope_purse import ScopePurse
 from weft.executor_settings import CommandSettings
+from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, TextArrived, TurnEnded
 from weft.llm.given import GivenModels
 from weft.llm.scripted import ScriptedModel, tool_use
@@ -174,6 +177,21 @@ async def test_a_failed_task_is_in_the_ledger_too() -> None:
         await ask(effects)
 
     assert effects.ledger.total().calls == 2
+
+
+async def test_budget_ledger_and_notes_agree_on_a_stream_that_was_cut() -> None:
+    cut = ModelError("connection_error", "cut", partial_text="word " * 400)
+    effects, _ = with_model(cut, is_streaming=True)
+    scope = Scope({"tokens": 10_000})
+    call = a_call()
+
+    with pytest.raises(TaskFailed) as caught:
+        await effects.call_model(a_step(call), call, ScopePurse(scope, "spender"))
+
+    error = caught.value.error
+    assert isinstance(error, TaskFailure)
+    assert scope.used["tokens"] == effects.ledger.total().tokens == (error.notes or {})["usage"]["tokens"]
+    assert effects.ledger.total().output_tokens > 400
 
 
 async def test_events_are_handed_on() -> None:

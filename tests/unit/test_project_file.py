@@ -64,13 +64,19 @@ def test_the_nearest_file_upwards_counts(tmp_path: Path) -> None:
         ("[executors.htp]", "[executors]: unknown table 'htp'; did you mean 'http'?"),
         ("[executors.http]\nalow_hosts = []", "unknown setting 'alow_hosts'; did you mean 'allow_hosts'?"),
         ("[executors.http]\nzzz = 1", "unknown setting 'zzz' (known: allow_private, allow_hosts)"),
-        ("[executors.http]\nallow_private = 1", "[executors.http]: Expected `bool`, got `int`"),
-        ("[executors.command]\nallow = 'git'", "[executors.command]: Expected `array | null`"),
+        (
+            "[executors.http]\nallow_private = 1",
+            "[executors.http]: allow_private must be true or false; this is 1",
+        ),
+        (
+            "[executors.command]\nallow = 'git'",
+            "[executors.command]: allow must be a list, each of it a text",
+        ),
         (
             "[executors.command]\nallow = ['bin/git']",
             "'bin/git' must be a program's name or an absolute path",
         ),
-        ("[executors.command]\ngrace_seconds = -1", "Expected `float` >= 0"),
+        ("[executors.command]\ngrace_seconds = -1", "grace_seconds must be a number, at least 0; this is -1"),
         ("[executors.python]\nmodules = ['a/b']", "'a/b' is not the name of a module"),
         ("executors = 3", "executors must be a table"),
         ("[executors]\nhttp = 3", "[executors.http] must be a table"),

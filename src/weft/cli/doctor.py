@@ -12,7 +12,7 @@ from weft import __version__
 from weft.cli.options import store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
-from weft.cli.text import plural
+from weft.cli.text import plural, printable
 from weft.errors import EXIT_FAILED, WeftError
 from weft.store.errors import StoreNotFound
 
@@ -31,8 +31,12 @@ class Check(Struct, frozen=True):
 @click.command()
 @store_options
 def doctor(db: str | None, user: str | None, is_json: bool) -> int:
-    """Check this installation and its store; exit 1 when something is wrong."""
+    """Check this installation, its store, models and tools; exit 1 when something is wrong."""
+    # Imported here: `weft doctor --help` must not pay for it.
+    from weft.cli.doctor_project import project_checks
+
     checks = [_python(), _sqlite(), _time_zones(), _postgresql_driver(), _store(db, user)]
+    checks += [Check(*found) for found in project_checks()]
     if is_json:
         print_json(
             {"checks": [{"name": check.name, "ok": check.is_ok, "found": check.found} for check in checks]}
@@ -40,7 +44,7 @@ def doctor(db: str | None, user: str | None, is_json: bool) -> int:
     else:
         for check in checks:
             mark = click.style("ok  ", fg="green") if check.is_ok else click.style("FAIL", fg="red")
-            click.echo(f"{mark}  {check.name:<12}  {check.found}")
+            click.echo(f"{mark}  {check.name:<12}  {printable(check.found)}")
     return 0 if all(check.is_ok for check in checks) else EXIT_FAILED
 
 

@@ -1,17 +1,14 @@
 """`weft eval`."""
 
-import json
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from weft.cli.options import (
-    TEXT,
+    binding_options,
     evaluation_options,
     json_option,
     model_options,
-    read_input,
     surface_option,
 )
 
@@ -23,22 +20,7 @@ if TYPE_CHECKING:
 @click.command("eval")
 @click.argument("expression", required=False, metavar="EXPR|-")
 @click.option("--file", "file", metavar="FILE", help="Evaluate this file instead.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    type=TEXT,
-    help="Bind a name; a value that is JSON is JSON, @FILE is the text of a file. Several may be given.",
-)
-@click.option(
-    "--secret",
-    "secrets",
-    metavar="NAME[=VARIABLE]",
-    multiple=True,
-    type=TEXT,
-    help="Bind a name to what an environment variable (default: of that name) holds; it is shown nowhere.",
-)
+@binding_options
 @evaluation_options
 @model_options
 @click.option(
@@ -64,6 +46,7 @@ def eval_command(
     on standard error, with --json in the document. Exit code 1: a task failed, or the program as it ran.
     """
     # Imported here: `weft eval --help` must not pay for it.
+    from weft.cli.bindings import read_bindings
     from weft.cli.collecting import collecting
     from weft.cli.evaluating import Evaluation, EvaluationOptions, run
     from weft.cli.usage import print_usage, usage_json
@@ -71,7 +54,7 @@ def eval_command(
     from weft.evaluator.required_inputs import require_inputs
 
     program = _program(expression, file, surface)
-    bindings = dict(map(_binding, settings)) | dict(map(_secret, secrets))
+    bindings = read_bindings(settings, secrets)
 
     evaluation = Evaluation(EvaluationOptions(**options))
 
@@ -110,42 +93,3 @@ def _program(expression: str | None, file: str | None, surface: "Surface | None"
     if expression == STDIN:
         return read_stdin(surface)
     return read_text(expression or "", "<eval>", surface)
-
-
-def _binding(setting: str) -> tuple[str, Any]:
-    name, sign, text = setting.partition("=")
-    if not name or not sign:
-        raise click.UsageError(f"--set takes NAME=VALUE; {setting!r} is none")
-    if text.startswith("@"):
-        return name, read_input(text[1:]).decode("utf-8", "replace")
-    try:
-        return name, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return name, text
-
-
-def _secret(setting: str) -> tuple[str, Any]:
-    """A name, and the secret it is bound to. The value is never an argument: others can read these."""
-    import os
-
-    from weft.secrets.marked import Secret
-
-    name, _, variable = setting.partition("=")
-    variable = variable or name
-    if not name.isprintable() or not name:
-        raise click.UsageError(f"--secret takes NAME or NAME=VARIABLE; {setting!r} is none")
-    value = os.environ.get(variable)
-    if not value:
-        raise click.UsageError(f"--secret {name}: the environment variable {variable} is not set")
-    return name, Secret(value, name)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise click.UsageError(f"--set: {digits} is too large for a number")
-    return number
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")

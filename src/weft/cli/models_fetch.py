@@ -25,10 +25,13 @@ class Stopped(TransientError):
 def fetch_model(entry: "Entry", stop: threading.Event | None = None) -> Path:
     """The model's file. What is fetched and how large it is, is said before; setting `stop` ends it."""
     from weft.llm.local.catalogue import megabytes
+    from weft.llm.local.pull import is_whole
     from weft.llm.local.store import file_of, is_present
 
-    if is_present(entry):
+    if is_whole(entry):
         return file_of(entry)
+    if is_present(entry):
+        say(f"{file_of(entry)} is damaged and is fetched again")
     say(f"fetching {entry.title} ({megabytes(entry.fetch_size)}, {entry.license}) into {file_of(entry)}")
     stop = stop or threading.Event()
     return _with_bar(entry, stop) if sys.stderr.isatty() else _with_lines(entry, stop)

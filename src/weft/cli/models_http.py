@@ -41,5 +41,5 @@ async def answer_clients(model: EmbeddedModel, listening: socket.socket, key: st
     with stopping.on_signals():
         click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/v1")
         sys.stdout.flush()
-        say(f"serving {model.id}; Ctrl-C stops")
+        say(f"serving {model.id} (as model '{model.id.partition(':')[2]}'); Ctrl-C stops")
         await stopping.or_stop(server.serve(sockets=[listening]), stop)

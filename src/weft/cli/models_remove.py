@@ -1,5 +1,7 @@
 """`weft models remove`."""
 
+import sys
+
 import click
 
 from weft.cli.options import TEXT, json_option
@@ -18,9 +20,21 @@ def remove(name: str, yes: bool, is_json: bool) -> None:
 
     entry = find_entry(name)
     if not yes and store.is_present(entry):
-        click.confirm(f"Delete {store.file_of(entry)} ({megabytes(entry.size)})?", abort=True, err=True)
+        _confirm(f"Delete {store.file_of(entry)} ({megabytes(entry.size)})?")
     freed = store.remove(entry)
     if is_json:
         print_json({"model": f"local:{entry.name}", "freed": freed})
         return
     click.echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not here")
+
+
+def _confirm(question: str) -> None:
+    """Go on only if the answer is yes; nobody who could give one is wrong input."""
+    try:
+        is_confirmed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        raise click.UsageError("nobody is here to confirm: say --yes") from None
+    if not is_confirmed:
+        raise click.Abort

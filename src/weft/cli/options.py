@@ -121,6 +121,27 @@ def evaluation_options(command: F) -> F:
     )(command)
 
 
+def binding_options(command: F) -> F:
+    """Add --set and --secret."""
+    command = click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME[=VARIABLE]",
+        multiple=True,
+        type=TEXT,
+        help="Bind a name to what an environment variable (default: of that name) holds; "
+        "it is shown nowhere.",
+    )(command)
+    return click.option(
+        "--set",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        type=TEXT,
+        help="Bind a name; a value that is JSON is JSON, @FILE is the text of a file. Several may be given.",
+    )(command)
+
+
 def model_options(command: F) -> F:
     """Add --model, --budget-tokens, --budget-cost and --stream."""
     command = click.option(

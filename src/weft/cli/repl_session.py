@@ -1,6 +1,7 @@
 """A session: what was defined so far."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Self
 
 from weft.cli.evaluating import Evaluation, run
@@ -44,6 +45,10 @@ class Session:
         """The names that were bound, without the built-in ones."""
         known = self._evaluator.global_env
         return {name: known[name] for name in known if name not in BUILT_INS and name != "taskLibrary"}
+
+    def bind(self, bindings: Mapping[str, Any]) -> None:
+        """Bind names from outside; programs may define them again."""
+        self._evaluator.bind(bindings)
 
     def evaluate_text(self, text: str) -> Any:
         """The value of expressions."""

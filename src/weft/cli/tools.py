@@ -7,6 +7,7 @@ import click
 
 from weft.cli.options import json_option
 from weft.cli.output import print_json, print_table
+from weft.cli.saying import say
 from weft.cli.text import printable
 
 if TYPE_CHECKING:
@@ -23,14 +24,28 @@ def tools(is_connecting: bool, is_json: bool) -> None:
     executors ([tools] executors) and the tools of MCP servers (.mcp.json). A model gets those that its
     template lists, and no others.
     """
-    found = asyncio.run(_listed(is_connecting=is_connecting))
+    for line in missing_tool_paths():
+        say(line)
+    found = asyncio.run(listed(is_connecting=is_connecting))
     if is_json:
         print_json({"tools": [_described(one) for one in found]})
         return
     print_table(["NAME", "EFFECTS", "SOURCE", "DESCRIPTION"], [_row(one) for one in found])
 
 
-async def _listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
+def missing_tool_paths() -> list[str]:
+    """What `[tools]` names and is not there."""
+    # Imported here: `weft tools --help` must not pay for it.
+    from weft.project_file import find_project_file, missing_paths, read_project
+    from weft.settings import working_folder
+
+    folder = working_folder()
+    file = find_project_file(folder)
+    return missing_paths(read_project(folder).tools, folder if file is None else file.parent)
+
+
+async def listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
+    """The tools of the project, and why some cannot be used."""
     # Imported here: `weft tools --help` must not pay for it.
     import os
 

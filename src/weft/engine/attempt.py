@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+import msgspec
+
 from weft.clock import Clock
 from weft.engine.limits import EngineLimits
 from weft.engine.patience import Patience
@@ -13,8 +15,9 @@ from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
+from weft.secrets.cutting import cut
 from weft.secrets.references import SecretSettings, resolved
-from weft.secrets.registry import redact, redact_json
+from weft.secrets.registry import is_any, redact_json
 from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
@@ -23,11 +26,15 @@ from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
 from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
 from weft.telemetry.spans import Span, span
+from weft.threads import run_blocking
 
 log = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 20_000
 """How much of an error's text is kept: a page, not a log file."""
+
+MAX_BYTES_ON_THE_LOOP = 64 * 1024
+"""Results up to this size are looked through for secrets at once: it takes a millisecond or two."""
 
 
 class Attempts:
@@ -52,7 +59,7 @@ class Attempts:
 
     def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
         """The ending of an attempt that succeeded."""
-        return Ending(claimed.claim, Completed(self._clock.now(), redact_json(result)))
+        return Ending(claimed.claim, Completed(self._clock.now(), result))
 
     def failed(self, claimed: Claimed, error: BaseException) -> Ending:
         """The ending of an attempt that did not, followed by another if the task's policy says so."""
@@ -80,7 +87,7 @@ class Attempts:
         return seconds_to_let_go(found.executor if found else None)
 
     async def result(self, claimed: Claimed, report: Report) -> JsonObject:
-        """What the attempt brings; raises to fail it."""
+        """What the attempt brings, without secrets; raises to fail it."""
         task = claimed.task
         if claimed.losses >= self._limits.max_losses:
             raise given_up(claimed)
@@ -88,7 +95,7 @@ class Attempts:
         if method is None:
             return {}  # a task without an executor only holds others together
         with _task_span(claimed, method):
-            return await self._performed(claimed, method, report)
+            return await redacted(await self._performed(claimed, method, report))
 
     async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
         task = claimed.task
@@ -139,15 +146,32 @@ class Attempts:
         return None if delay is None else now + delay
 
 
+async def redacted(result: JsonObject) -> JsonObject:
+    """The result without secrets; a large one is looked through in a thread, not to hold the others up."""
+    if not is_any():
+        return result
+    try:
+        size = len(msgspec.json.encode(result))
+    except (TypeError, ValueError, OverflowError, RecursionError):  # the store will say what is wrong with it
+        size = 0
+    if size <= MAX_BYTES_ON_THE_LOOP:
+        found: JsonObject = redact_json(result)
+        return found
+    return await run_blocking(lambda: redact_json(result), name="weft-redaction")
+
+
 def _task_span(claimed: Claimed, method: str) -> Span:
     task, claim = claimed.task, claimed.claim
-    attributes = {
-        "weft.task.id": task.id,
-        "weft.task.name": task.name,
-        "weft.task.attempt": claim.attempt,
-        "weft.executor": method,
-        "weft.flow.id": claim.task_tree_id,
-    }
+
+    def attributes() -> JsonObject:
+        return {
+            "weft.task.id": task.id,
+            "weft.task.name": task.name,
+            "weft.task.attempt": claim.attempt,
+            "weft.executor": method,
+            "weft.flow.id": claim.task_tree_id,
+        }
+
     return span(f"execute_task {task.name}", "internal", attributes)
 
 
@@ -171,5 +195,4 @@ def is_permanent(error: BaseException) -> bool:
 def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
-    text = redact(text_of(error if own is None else own))
-    return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]} ... (cut)"
+    return cut(text_of(error if own is None else own), MAX_ERROR_CHARACTERS, " ... (cut)")

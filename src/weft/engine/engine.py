@@ -121,7 +121,7 @@ class Engine:
         Raises what ended the engine, if that was an error.
         """
         attributes = {"gen_ai.operation.name": "invoke_workflow", "weft.flow.id": root_id}
-        with span("invoke_workflow", "internal", attributes):
+        with span("invoke_workflow", "internal", lambda: attributes):
             await (await self.join(root_id)).wait()
         if self._failure is not None and root_id in self._flows:
             raise self._failure

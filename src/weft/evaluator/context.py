@@ -1,6 +1,6 @@
 """Scope and context: what of the surroundings a task sees by name, and what reaches its request."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.evaluator.effects import ContextPayload
@@ -127,6 +127,23 @@ def _bindings_around(env: Env, *, hidden: Mapping[str, Any]) -> dict[str, Any]:
                 found[name] = _handed_down(value)
         scope = scope.outer
     return found
+
+
+def mentioned_bindings(inherited: Mapping[str, Any], env: Env, names: Iterable[str]) -> tuple[str, ...]:
+    """The inherited bindings that have one of the names, or are the very value of one under another name.
+
+    `(let ((text file)) (task :instructions "Review {{text}}"))` shows `file` too. Equal numbers are not the
+    same value: each says something of its own.
+    """
+    shown = set(names)
+    if not inherited or not shown:
+        return ()
+    values = {id(_handed_down(env[name])) for name in shown}
+    return tuple(
+        name
+        for name, value in inherited.items()
+        if name in shown or (isinstance(value, str | list | dict) and len(value) > 1 and id(value) in values)
+    )
 
 
 def _handed_down(value: Any) -> Any:

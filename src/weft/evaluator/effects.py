@@ -73,6 +73,9 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any] = field(default_factory=dict)
     unmentioned: tuple[str, ...] = ()
     """The relevant inputs that no placeholder of prompt or system shows: the model gets them as data."""
+    mentioned: tuple[str, ...] = ()
+    """The inherited bindings that such a placeholder names, or whose value it shows under another name: the
+    model does not get them a second time as data."""
     output_format: OutputFormat | None = None
     output_schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the output format."""

@@ -53,6 +53,10 @@ class Evaluator:
             task_calls=task_calls or template_calls,
         )
 
+    def bind(self, bindings: Mapping[str, Any]) -> None:
+        """Make global names for all evaluations to come; values from outside, as `evaluate` takes them."""
+        self.global_env.update(_checked(bindings))
+
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
         """The value of the last form; `bindings` are global names for the time of the evaluation.
 
@@ -110,7 +114,10 @@ class Evaluator:
 def _run_span(program: Program) -> TelemetrySpan:
     source = next((form.span.source.name for form in program.forms), "")
     name = None if source.startswith("<") or not source else source
-    attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+
+    def attributes() -> dict[str, Any]:
+        return {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
+
     return span(f"invoke_workflow {name}" if name else "invoke_workflow", "internal", attributes)
 
 

@@ -17,6 +17,7 @@ from weft.executor_settings import HttpSettings
 from weft.executors.http_connection import GuardedTransport, Resolve
 from weft.executors.http_inputs import HttpInputs
 from weft.executors.protocol import ExecutionFailed
+from weft.secrets.cutting import cut
 
 MAX_REDIRECTS = 10
 
@@ -129,13 +130,13 @@ def _checked_url(text: str, *, base: httpx2.URL | None = None) -> httpx2.URL:
         raise ExecutionFailed(f"not a URL: {error}", is_permanent=True) from error
     if url.scheme not in {"http", "https"} or not url.host:
         raise ExecutionFailed(
-            f"only http and https URLs can be called, not '{url.scheme or text[:80]}'", is_permanent=True
+            f"only http and https URLs can be called, not '{url.scheme or cut(text, 80)}'", is_permanent=True
         )
     if url.userinfo:
         raise ExecutionFailed("a URL may not hold a user or password; use a header", is_permanent=True)
     if not _HOST.fullmatch(url.raw_host.decode("ascii")) or not 0 < _port(url) < 65536:
         # The library takes "a b" for a host and 99999 for a port; the sockets below take neither.
-        raise ExecutionFailed(f"not a URL: bad host or port in '{text[:80]}'", is_permanent=True)
+        raise ExecutionFailed(f"not a URL: bad host or port in '{cut(text, 80)}'", is_permanent=True)
     return url
 
 

@@ -46,7 +46,7 @@ def read_setting(name: str, value: Any, span: Span) -> tuple[str, Any]:
         case "context":
             return "context", _settings(value, ContextOverrides, _CONTEXT_WORDS, name)
         case _:
-            return "history", _settings(value, HistorySettings, _HISTORY_WORDS, name)
+            return "history", _history(value)
 
 
 def _files(value: Any, span: Span) -> FilePaths:
@@ -59,6 +59,13 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise BadSetting("wrong-type", ":model takes a string")
     return str(value)
+
+
+def _history(value: Any) -> HistorySettings:
+    history: HistorySettings = _settings(value, HistorySettings, _HISTORY_WORDS, "history")
+    if history.history_turns_to_include is not None and history.history_turns_to_include < 0:
+        raise BadSetting("bad-value", ":history: turns is a whole number, at least 0")
+    return history
 
 
 def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: str) -> Any:

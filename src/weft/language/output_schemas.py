@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from weft.errors import AuthorError
 from weft.language.suggestions import nearest
+from weft.secrets.cutting import cut
 
 JsonSchema = dict[str, Any] | bool
 
@@ -125,4 +126,4 @@ def _escaped(part: str | int) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE_CHARACTERS else f"{text[:MAX_MESSAGE_CHARACTERS]}..."
+    return cut(text, MAX_MESSAGE_CHARACTERS)

@@ -19,6 +19,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{found}'?" if found is not None else ""
 
 
+def nearest_tool(name: str, known: Iterable[str]) -> str:
+    """As `nearest`, of tools: what comes after the last colon must be alike, not only `system:` before it."""
+    last = name.rpartition(":")[2]
+    return nearest(name, [one for one in known if _closest(last, [one.rpartition(":")[2]], ALIKE)])
+
+
 def near_miss(name: str, known: Iterable[str]) -> str | None:
     """The known name that a name is nearly."""
     return _closest(name, known, NEARLY)

@@ -5,6 +5,7 @@ that a run that is killed keeps what it has; a last line that was cut is passed 
 """
 
 import difflib
+import fcntl
 import hashlib
 import os
 from collections import Counter
@@ -18,6 +19,7 @@ from msgspec import Struct, field
 from weft.errors import RequestError
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Features
+from weft.secrets.cutting import cut
 from weft.secrets.registry import redact, redact_json, redact_struct
 
 VERSION = 1
@@ -27,8 +29,8 @@ MAX_COMPARED = 200
 
 MAX_DIFF_LINES = 20
 
-_UNSTABLE = ("timestamp", "resourceUsage")
-"""What of a payload says when it was made and how much was used before, not what is asked."""
+_COUNTERS = ("resourceUsage", "maxTokens")
+"""What of the metadata says how much was used before and what is left in a budget, not what is asked."""
 
 
 class BadCassette(RequestError):
@@ -72,7 +74,6 @@ class Cassette:
         self.models: dict[str | None, RecordedModel] = {}
         self._exchanges: dict[str, list[Exchange]] = {}
         self._given: Counter[str] = Counter()
-        self._cut_at: int | None = None
         """Where the last line begins, if it was cut: it is taken away before the next is written."""
         if is_new:
             self.path.unlink(missing_ok=True)
@@ -130,13 +131,10 @@ class Cassette:
 
     def _read(self) -> None:
         lines = self.path.read_bytes().split(b"\n")
-        whole, cut = lines[:-1], lines[-1]
-        for number, text in enumerate(whole, 1):
+        # After the last line end is what a process wrote that was ended meanwhile: no answer.
+        for number, text in enumerate(lines[:-1], 1):
             if text.strip():
                 self._take_in(text, f"{self.path}:{number}")
-        if cut:
-            # A process was ended while it wrote: what it had not finished is no answer.
-            self._cut_at = sum(len(text) + 1 for text in whole)
 
     def _take_in(self, text: bytes, where: str) -> None:
         try:
@@ -148,7 +146,7 @@ class Cassette:
         if line.model is not None:
             self.models[line.model.asked_as] = line.model
         if line.exchange is not None:
-            self._exchanges.setdefault(line.exchange.key, []).append(line.exchange)
+            self._exchanges.setdefault(_key_of_recorded(line.exchange), []).append(line.exchange)
 
     def _append(self, line: _Line) -> None:
         if not self.path.exists():
@@ -158,20 +156,32 @@ class Cassette:
 
     def _write(self, line: _Line) -> None:
         text = msgspec.json.encode(line, order="deterministic") + b"\n"
-        if self._cut_at is not None:
-            os.truncate(self.path, self._cut_at)
-            self._cut_at = None
-        # One write at the end of the file: lines of several processes do not mix.
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed: several processes may record
+            _drop_cut_line(file)
             os.write(file, text)
         finally:
             os.close(file)
 
 
+def _drop_cut_line(file: int) -> None:
+    """Shorten a file to its last line end. Who holds the lock knows that nobody is writing that line."""
+    size = end = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        line_end = os.pread(file, end - start, start).rfind(b"\n")
+        if line_end >= 0:
+            end = start + line_end + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
+
+
 def request_of(payload: HandlerPayload) -> dict[str, Any]:
     """What is asked, as JSON: without times and counters, and without secrets."""
-    plain: dict[str, Any] = _stable(msgspec.to_builtins(payload))
+    plain = _stable(msgspec.to_builtins(payload))
     found: dict[str, Any] = redact_json(plain)
     return found
 
@@ -181,10 +191,22 @@ def key_of(request: dict[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()[:16]
 
 
-def _stable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _stable(part) for key, part in value.items() if key not in _UNSTABLE}
-    return [_stable(part) for part in value] if isinstance(value, list | tuple) else value
+def _key_of_recorded(exchange: Exchange) -> str:
+    """The key as it is made now: older cassettes have counters in the request, and so another key."""
+    try:
+        return key_of(_stable(exchange.request))
+    except (LookupError, TypeError, AttributeError):  # edited by hand: then the key is what counts
+        return exchange.key
+
+
+def _stable(request: dict[str, Any]) -> dict[str, Any]:
+    """The payload without its own times and counters; what users call so is theirs."""
+    metadata = {key: value for key, value in request["metadata"].items() if key not in _COUNTERS}
+    messages = [
+        {key: value for key, value in message.items() if key != "timestamp"}
+        for message in request["messages"]
+    ]
+    return {**request, "metadata": metadata, "messages": messages}
 
 
 def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> str:
@@ -198,7 +220,7 @@ def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> 
 
     nearest = max(map(_lines, recorded), key=likeness)
     found = difflib.unified_diff(nearest, asked, "recorded", "asked", n=1, lineterm="")
-    shown = [line if len(line) <= 200 else f"{line[:200]}..." for line in found]
+    shown = [cut(line, 200) for line in found]
     more = [f"... and {len(shown) - MAX_DIFF_LINES} lines more"] if len(shown) > MAX_DIFF_LINES else []
     return redact("\n".join(shown[:MAX_DIFF_LINES] + more))
 

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from weft.evaluator.results import TaskFailureReason
 
 
+_AFTER_SENDING = ("connection_error", "protocol_error", "execution_timeout")
+"""Reasons of errors that come when a request is on its way, unless it is known to be otherwise."""
+
+
 class ModelError(WeftError):
     """A model could not be asked, or did not answer properly.
 
@@ -27,6 +31,7 @@ class ModelError(WeftError):
         is_transient: bool = False,
         retry_after_seconds: float | None = None,
         partial_text: str | None = None,
+        is_charged: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -36,6 +41,8 @@ class ModelError(WeftError):
         """How long the provider asks to wait."""
         self.partial_text = partial_text
         """What had arrived of an answer that was cut."""
+        self.is_charged = reason in _AFTER_SENDING or bool(partial_text) if is_charged is None else is_charged
+        """Whether the request was sent and not refused: then providers charge at least for its input."""
 
 
 class ContextTooLong(ModelError):

@@ -23,6 +23,25 @@ class TurnEnded(Struct, frozen=True, tag="turn_ended"):
     usage: Usage
 
 
+class TurnFailed(Struct, frozen=True, tag="turn_failed"):
+    """A turn brought no whole answer, and is charged for nevertheless; the usage is an estimate."""
+
+    step_key: str
+    model: str
+    turn: int
+    usage: Usage
+
+
+class AnswerCut(Struct, frozen=True, tag="answer_cut"):
+    """A text is not whole: it ends where the model's output has to end, or where a budget bounds it."""
+
+    step_key: str
+    template: str | None
+    tokens: int
+    """Of the answer."""
+    is_by_budget: bool = False
+
+
 class ToolCalled(Struct, frozen=True, tag="tool_called"):
     """A tool that a model asked for was called."""
 
@@ -57,7 +76,16 @@ class RequestRetried(Struct, frozen=True, tag="request_retried"):
     message: str
 
 
-ModelEvent = TextArrived | TurnEnded | ToolCalled | ToolRefused | ResourceWarned | RequestRetried
+ModelEvent = (
+    TextArrived
+    | TurnEnded
+    | TurnFailed
+    | AnswerCut
+    | ToolCalled
+    | ToolRefused
+    | ResourceWarned
+    | RequestRetried
+)
 
 OnEvent = Callable[[ModelEvent], None]
 """Called in the event loop; must not block."""

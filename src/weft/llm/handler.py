@@ -19,17 +19,19 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.attempts import counted_attempts
 from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.events import OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded
+from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
 from weft.llm.journal import TurnJournal, Unkept
-from weft.llm.outlay import priced, set_aside
+from weft.llm.outlay import added, set_aside
 from weft.llm.payload import ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
+from weft.secrets.cutting import cut
 from weft.secrets.registry import redact as redact_secrets
 
 MAX_TOOL_USES = 32
@@ -117,6 +119,8 @@ class _Work:
         self._session: Session | None = None
         self._arriving: list[str] = []
         """The pieces of the answer that is under way."""
+        self._is_bound = False
+        """Whether a budget bounds the answer."""
         self._usage = Usage(cost=0.0)
         self._turns = 0
         self._called: list[str] = []
@@ -125,10 +129,12 @@ class _Work:
     async def answer(self) -> TaskResult:
         """Turn after turn until the model asks for no more tools."""
         handler, call = self._handler, self._call
-        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
-        if call.tools and not handler.model.features.has_tools:
+        if (
+            call.tools and not handler.model.features.has_tools
+        ):  # asked first: to find tools may start servers
             message = f"the task lists tools, and '{handler.model.id}' cannot call any"
             raise TaskFailed(TaskFailure("configuration_error", message))
+        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
         session = self._session = Session(
             self._step.key,
             call,
@@ -148,30 +154,41 @@ class _Work:
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
-        tokens = session.begin_turn()
         try:
+            tokens = await session.begin_turn()
             outlay = await set_aside(model, self._purse, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
+        except ModelError as error:
+            raise self._model_failed(session, error) from error
+        self._is_bound = outlay.max_tokens is not None
         payload = session.construct_payload(outlay.max_tokens)
         self._arriving.clear()
-        try:
-            reply = await self._handler.journal.reply(
-                self._key(), payload, lambda: request(model, payload, self._on_text())
-            )
-        except ModelError as error:
-            outlay.break_off(model, error.partial_text)
-            raise self._model_failed(session, error) from error
-        except BaseException:
-            outlay.break_off(model, "".join(self._arriving))
-            raise
-        usage = priced(model, reply.usage)
-        outlay.settle(usage)
+        with counted_attempts() as attempts:
+            try:
+                reply = await self._handler.journal.reply(
+                    self._key(), payload, lambda: request(model, payload, self._on_text())
+                )
+            except ModelError as error:
+                failed = attempts.charged(is_failed=error.is_charged)
+                self._turn_failed(outlay.break_off(model, error.partial_text, failed))
+                raise self._model_failed(session, error) from error
+            except BaseException:
+                failed = attempts.charged(is_failed=True)
+                self._turn_failed(outlay.break_off(model, "".join(self._arriving), failed))
+                raise
+        usage = outlay.settle(model, reply.usage, attempts.charged(is_failed=False))
         self._count(usage)
         session.add(reply)
         self._arriving.clear()
         self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
         return reply
+
+    def _turn_failed(self, usage: Usage) -> None:
+        """Count what is charged for a turn without an answer, if anything is."""
+        if usage.tokens:
+            self._count(usage)
+            self._handler.on_event(TurnFailed(self._step.key, self._handler.model.id, self._turns, usage))
 
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
         """What the tools give, in the order of asking; they run at the same time."""
@@ -193,13 +210,14 @@ class _Work:
             self._tool_context, step_key=key, template=self._call.template or self._tool_context.template
         )
         name = tool.definition.name
-        self._called.append(name)
+        if tools.problem_of(tool, use) is None:
+            self._called.append(name)
 
         async def call() -> ToolMessage:
             with tool_span(name, use) as called:
                 message = await tools.call(tool, use, context)
                 if message.is_error:
-                    called.set({"error.type": "tool_execution_error"})
+                    called.fail("tool_execution_error")
                 return message
 
         message = await self._handler.journal.tool_message(key, use, call)
@@ -207,7 +225,7 @@ class _Work:
         return message
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        name = use.name[:MAX_SHOWN_CHARACTERS]
+        name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)
         self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
             self._refusals.append({"tool": name, "reason": reason})
@@ -223,6 +241,8 @@ class _Work:
             if session.schema is not None:
                 raise session.output_exhausted(reply)
             notes["truncated"] = True
+            tokens, template = reply.usage.output_tokens, self._call.template
+            self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
         return TaskResult(reply.text, "COMPLETE", notes=notes)
 
     def failed(self, error: TaskFailure) -> TaskFailed:
@@ -246,7 +266,7 @@ class _Work:
     def _notes(self, session: Session) -> dict[str, Any]:
         model, usage = self._handler.model.id, self._usage
         metrics = session.metrics
-        spent = {
+        spent: dict[str, Any] = {
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "tokens": usage.tokens,
@@ -254,6 +274,8 @@ class _Work:
             "turns": self._turns,
             "model": model,
         }
+        if usage.is_estimated:
+            spent["is_estimated"] = True
         notes: dict[str, Any] = {
             "model": model,
             "usage": spent,
@@ -271,13 +293,7 @@ class _Work:
 
     def _count(self, usage: Usage) -> None:
         self._turns += 1
-        before = self._usage
-        is_known = before.cost is not None and usage.cost is not None
-        self._usage = Usage(
-            input_tokens=before.input_tokens + usage.input_tokens,
-            output_tokens=before.output_tokens + usage.output_tokens,
-            cost=before.cost + usage.cost if is_known else None,  # type: ignore[operator]  # both are known
-        )
+        self._usage = added(self._usage, usage)
 
     def _on_text(self) -> OnText | None:
         if not self._handler.is_streaming:

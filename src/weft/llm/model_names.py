@@ -87,6 +87,8 @@ def _followed(name: str, settings: ModelsSettings) -> str:
 def _unknown(name: str, settings: ModelsSettings) -> str:
     known = [*settings.aliases, *(f"{provider}:" for provider in provider_names(settings)), f"{LOCAL}:auto"]
     hint = meant(name, known) if settings.aliases else ""
+    if "/" not in name and _embedded_problem(name) is None:
+        hint = f"; did you mean '{LOCAL}:{name}'?"
     return f"unknown model '{name}': it is no alias, and no 'provider:model'{hint}"
 
 

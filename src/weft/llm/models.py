@@ -52,14 +52,14 @@ class ConfiguredModels:
         if self._is_closed:
             raise ModelError("configuration_error", "the models are closed")
         name = resolved(model, self._settings, provider)
-        if model is None and name == AUTO and self._settings.default is None:
-            self._tell_fallback()
         if name.provider == LOCAL:
             if self._local is None:
                 raise ModelError("configuration_error", f"'{name}': there are no embedded models here")
-            return await self._local.find(str(name))
-        found = self._models.get(name)
-        return found if found is not None else await self._opened(name)
+            found = await self._local.find(str(name))
+            if model is None and name == AUTO and self._settings.default is None:
+                self._tell_fallback(found)
+            return found
+        return self._models.get(name) or await self._opened(name)
 
     async def close(self) -> None:
         """Close all connections, and let go of the embedded models."""
@@ -95,7 +95,7 @@ class ConfiguredModels:
             )
             return self._models[name]
 
-    def _tell_fallback(self) -> None:
+    def _tell_fallback(self, found: Model) -> None:
         if self._on_fallback is None:
             return
         tell, self._on_fallback = self._on_fallback, None
@@ -106,7 +106,10 @@ class ConfiguredModels:
             if self._environment.get(variable, "").strip()
         ]
         why = f"{keys[0]} is set, but no model is chosen" if keys else "no provider is configured"
-        tell(f"{why}: using the embedded model (set WEFT_MODEL, or default in [models] of weft.toml)")
+        tell(
+            f"{why}: using the embedded model {found.id} "
+            "(set WEFT_MODEL, or default in [models] of weft.toml)"
+        )
 
 
 def _with_default(settings: ModelsSettings, default: str | None) -> ModelsSettings:

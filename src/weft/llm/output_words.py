@@ -21,8 +21,11 @@ def output_schema(call: ModelCall) -> dict[str, Any] | None:
 
 def output_words(schema: dict[str, Any] | None, features: Features) -> str:
     """The words of the system prompt that ask for JSON; none where the model is held to it."""
-    if schema is None or features.output == "held":
-        return ""
+    return "" if schema is None or features.output == "held" else json_words(schema)
+
+
+def json_words(schema: dict[str, Any]) -> str:
+    """The words that ask for JSON that fits a schema; `{}` is JSON of any shape."""
     if not schema:
         return _JSON
     return f"{_JSON} It must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"

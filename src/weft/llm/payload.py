@@ -76,7 +76,8 @@ class HandlerPayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     system_prompt: str
     messages: tuple[Message, ...]
     context: str | None = None
-    """The data of the task, apart from the conversation. It is data: adapters send it as such."""
+    """The data of the task, apart from the conversation. Its text says that it is data, and marks where each
+    piece begins and ends: adapters send it as it is, before the messages."""
     tools: tuple[ToolDefinition, ...] = ()
     """With names that providers take."""
     output_schema: dict[str, Any] | None = None

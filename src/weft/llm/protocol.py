@@ -41,7 +41,7 @@ class Model(Protocol):
         """The answer. Raises ModelError. Cancelling it stops the request where it runs."""
         ...
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """How many tokens the payload takes: exact where the tokenizer is at hand, else rather too many."""
         ...
 

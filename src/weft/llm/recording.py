@@ -38,11 +38,11 @@ class RecordingModel:
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """The answer of the other model. What is given is what is replayed: without secrets."""
         reply = await self._inner.request(payload, on_text)
-        return self._cassette.add(payload, reply, self._inner.count_tokens(payload))
+        return self._cassette.add(payload, reply, await self._inner.count_tokens(payload))
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """What the other model counts."""
-        return self._inner.count_tokens(payload)
+        return await self._inner.count_tokens(payload)
 
     def price(self, usage: Usage) -> float | None:
         """What the other model says."""
@@ -94,7 +94,7 @@ class ReplayingModel:
         inner = RecordingModel(await self._otherwise(), self._cassette, asked_as=self._asked_as)
         return await inner.request(payload, on_text)
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """What was counted when the payload was recorded; of others an estimate."""
         counted = self._cassette.tokens_of(payload)
         return estimated_tokens(payload) if counted is None else counted

@@ -7,6 +7,7 @@ import msgspec
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Model, OnText
+from weft.llm.span_messages import answered_attributes, asked_attributes
 from weft.telemetry.spans import Span, is_content_shown, span
 
 _PROVIDERS = {"google": "gcp.gemini"}
@@ -16,38 +17,41 @@ _PROVIDERS = {"google": "gcp.gemini"}
 async def request(model: Model, payload: HandlerPayload, on_text: OnText | None) -> ModelReply:
     """The answer of the model, within a span."""
     provider, _, name = model.id.partition(":")
-    metadata = payload.metadata
-    attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
-        "gen_ai.request.model": name,
-        "gen_ai.request.temperature": metadata.temperature,
-        "gen_ai.request.max_tokens": metadata.max_tokens,
-        "gen_ai.request.stream": True if on_text is not None else None,
-        "gen_ai.output.type": "text" if payload.output_schema is None else "json",
-    }
+
+    def attributes() -> dict[str, Any]:
+        metadata = payload.metadata
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": name,
+            "gen_ai.request.temperature": metadata.temperature,
+            "gen_ai.request.max_tokens": metadata.max_tokens,
+            "gen_ai.request.stream": True if on_text is not None else None,
+            "gen_ai.output.type": "text" if payload.output_schema is None else "json",
+        }
+
     with span(f"chat {name}", "client", attributes) as asked:
-        if is_content_shown():
-            asked.set(
-                {
-                    "gen_ai.system_instructions": payload.system_prompt,
-                    "gen_ai.input.messages": msgspec.json.encode(payload.messages).decode(),
-                }
-            )
+        if asked.is_collected and is_content_shown():
+            asked.set(asked_attributes(payload))
         reply = await model.request(payload, on_text)
-        _tell(asked, reply)
+        if asked.is_collected:
+            _tell(asked, reply)
         return reply
 
 
 def tool_span(tool: str, use: ToolUse | None = None) -> Span:
     """A span around the call of a tool; `use` is what a model asked for."""
-    attributes = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.call.id": None if use is None else use.id,
-    }
-    if use is not None and is_content_shown():
-        attributes["gen_ai.tool.call.arguments"] = msgspec.json.encode(use.arguments).decode()
+
+    def attributes() -> dict[str, Any]:
+        found = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.call.id": None if use is None else use.id,
+        }
+        if use is not None and is_content_shown():
+            found["gen_ai.tool.call.arguments"] = msgspec.json.encode(use.arguments).decode()
+        return found
+
     return span(f"execute_tool {tool}", "internal", attributes)
 
 
@@ -64,4 +68,4 @@ def _tell(asked: Span, reply: ModelReply) -> None:
         }
     )
     if is_content_shown():
-        asked.set({"gen_ai.output.messages": msgspec.json.encode(reply).decode()})
+        asked.set(answered_attributes(reply))

@@ -97,7 +97,7 @@ class ScriptedModel:
         finally:
             self._under_way -= 1
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """One for every four characters and four for every message: not what a real one counts, but fixed."""
         return estimated_tokens(payload)
 
@@ -107,7 +107,7 @@ class ScriptedModel:
         return (usage.input_tokens * input_price + usage.output_tokens * output_price) / 1e6
 
     def _reply(self, payload: HandlerPayload) -> ModelReply | BaseException:
-        input_tokens = self.count_tokens(payload)
+        input_tokens = estimated_tokens(payload)
         window = self._features.context_window
         if window is not None and input_tokens > window:
             raise ContextTooLong(

@@ -100,13 +100,13 @@ class Session:
             ),
         )
 
-    def begin_turn(self) -> int:
+    async def begin_turn(self) -> int:
         """The tokens of the next payload; raises TaskFailed when there may be no further turn."""
         limit = self._settings.max_turns
         if self._turns >= limit:
             message = f"the task is not done after {limit} turns"
             raise self._exhausted("turns", message, used=self._turns, limit=limit)
-        tokens = self._fitted()
+        tokens = await self._fitted()
         self._turns += 1
         self._warn("turns", self._turns, limit)
         self._used = tokens
@@ -136,9 +136,9 @@ class Session:
         message = f"the answer was cut after {used} tokens, and what there is of it is no JSON"
         return self._exhausted("output", message, used=used, limit=used)
 
-    def _fitted(self) -> int:
+    async def _fitted(self) -> int:
         """The tokens of the payload. The oldest turns of the history are left out where it does not fit."""
-        tokens, limit = self._count(), self.context_limit
+        tokens, limit = await self._count(), self.context_limit
         if not limit or tokens <= limit:
             return tokens
         least, most = 0, len(self._history)  # turns to keep: `least` fits or is nothing, more than `most` not
@@ -146,21 +146,21 @@ class Session:
         while least < most:
             middle = (least + most + 1) // 2
             self._history = every[len(every) - middle :]
-            if self._count() <= limit:
+            if await self._count() <= limit:
                 least = middle
             else:
                 most = middle - 1
         self._history = every[len(every) - least :]
         self.turns_left_out += len(every) - least
-        tokens = self._count()
+        tokens = await self._count()
         if tokens > limit:
             self._used, self._peak = tokens, max(self._peak, tokens)
             message = f"the task takes {tokens} tokens; {limit} of the window of {self._model.id} may be used"
             raise self.context_exhausted(message)
         return tokens
 
-    def _count(self) -> int:
-        return self._model.count_tokens(self.construct_payload())
+    async def _count(self) -> int:
+        return await self._model.count_tokens(self.construct_payload())
 
     def _warn(self, resource: str, used: int, limit: int) -> None:
         if limit and used >= limit * self._settings.warning_threshold and resource not in self._warned:

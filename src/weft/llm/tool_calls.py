@@ -7,7 +7,7 @@ from weft.evaluator.effects import ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed, Tools
-from weft.language.suggestions import nearest
+from weft.language.suggestions import nearest_tool
 from weft.llm.toolset import BadArguments, check_arguments
 
 
@@ -16,7 +16,7 @@ async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> An
     try:
         tool = await tools.find(call.tool)
         if tool is None:
-            raise ToolFailed(f"there is none{nearest(call.tool, sorted(tools.names()))}")
+            raise ToolFailed(f"there is none{nearest_tool(call.tool, sorted(tools.names()))}")
         arguments = named_arguments(tool.definition, call)
         check_arguments(tool.definition, arguments)
         return await tool.call(arguments, context)

@@ -8,7 +8,7 @@ MAX_CHARACTERS = 64
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def provider_names(names: Iterable[str]) -> dict[str, str]:
+def wire_names(names: Iterable[str]) -> dict[str, str]:
     """Names that providers take, each with its tool: `system_read_files` for `system:read_files`.
 
     Of two that would have the same name the second gets a number.

@@ -14,7 +14,8 @@ from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.payload import ToolMessage
-from weft.llm.tool_names import provider_names
+from weft.llm.tool_names import wire_names
+from weft.secrets.cutting import cut
 
 MAX_RESULT_CHARACTERS = 100_000
 """How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
@@ -46,14 +47,18 @@ class Toolset:
         """The tool that a model means; None: the template does not list it."""
         return self._tools.get(name) or self._by_name.get(name)
 
+    def problem_of(self, tool: Tool, use: ToolUse) -> str | None:
+        """Why the tool is not called with these arguments; None: they fit."""
+        try:
+            _fitting(tool, use)
+        except BadArguments as error:
+            return str(error)
+        return None
+
     async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
         """What the tool gives, for the model; what goes wrong is told to it and raises nothing."""
         try:
-            arguments = use.arguments
-            if isinstance(arguments, str):
-                raise BadArguments("the arguments are no JSON object")
-            check_arguments(tool.definition, arguments)
-            text = as_text(await tool.call(arguments, context))
+            text = as_text(await tool.call(_fitting(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
         except (Exception, SystemExit) as error:
@@ -63,17 +68,23 @@ class Toolset:
             if task is None or task.cancelling():
                 raise
             return self.error(use, "the tool has cancelled itself")  # nobody else has
-        return ToolMessage(_cut(self._redact(text)), use.id, use.name)
+        return ToolMessage(self._cut(text), use.id, use.name)
 
     def error(self, use: ToolUse, message: str) -> ToolMessage:
         """A message that tells the model what went wrong."""
-        return ToolMessage(_cut(self._redact(message)), use.id, use.name, is_error=True)
+        return ToolMessage(self._cut(message), use.id, use.name, is_error=True)
+
+    def _cut(self, text: str) -> str:
+        """The text as it can be sent: without secrets, half surrogate pairs replaced, and not too long."""
+        text = text.encode("utf-8", "replace").decode()
+        end = f"\n[cut here: {len(text)} characters in all]"
+        return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
 
 
 async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Callable[[str], str]) -> Toolset:
     """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached."""
     found: dict[str, Tool] = {}
-    for provider_name, name in provider_names(names).items():
+    for provider_name, name in wire_names(names).items():
         try:
             tool = None if tools is None else await tools.find(name)
         except ToolFailed as error:
@@ -86,6 +97,14 @@ async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Cal
             raise TaskFailed(TaskFailure("configuration_error", message))
         found[provider_name] = tool
     return Toolset(found, redact=redact)
+
+
+def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
+    """The arguments, which fit the tool's schema; raises BadArguments."""
+    if isinstance(use.arguments, str):
+        raise BadArguments("the arguments are no JSON object")
+    check_arguments(tool.definition, use.arguments)
+    return use.arguments
 
 
 def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:
@@ -101,13 +120,5 @@ def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> No
         if len(problems) == MAX_PROBLEMS:
             break
     if problems:
-        shown = (problem[:MAX_SHOWN_CHARACTERS] for problem in problems)
+        shown = (cut(problem, MAX_SHOWN_CHARACTERS) for problem in problems)
         raise BadArguments(f"the arguments do not fit: {'; '.join(shown)}")
-
-
-def _cut(text: str) -> str:
-    """The text as it can be sent: half surrogate pairs replaced, and not too long."""
-    text = text.encode("utf-8", "replace").decode()
-    if len(text) <= MAX_RESULT_CHARACTERS:
-        return text
-    return f"{text[:MAX_RESULT_CHARACTERS]}\n[cut here: {len(text)} characters in all]"

@@ -1,5 +1,6 @@
 """Values that nobody is to read in a log, an error, a record or an answer."""
 
+from weft.secrets.cutting import cut, cut_middle, without_half
 from weft.secrets.marked import Secret, secret
 from weft.secrets.references import SecretNotAllowed, SecretSettings, has_references, masked, resolved
 from weft.secrets.registry import (
@@ -7,13 +8,12 @@ from weft.secrets.registry import (
     Registry,
     forget_all,
     is_any,
-    is_secret_name,
     redact,
     redact_json,
     redact_struct,
     register,
-    register_environment,
 )
+from weft.secrets.variables import is_secret_name, register_environment
 
 __all__ = [
     "MIN_CHARACTERS",
@@ -21,6 +21,8 @@ __all__ = [
     "Secret",
     "SecretNotAllowed",
     "SecretSettings",
+    "cut",
+    "cut_middle",
     "forget_all",
     "has_references",
     "is_any",
@@ -33,4 +35,5 @@ __all__ = [
     "register_environment",
     "resolved",
     "secret",
+    "without_half",
 ]

@@ -12,7 +12,11 @@ MIN_LINE_CHARACTERS = 16
 
 _ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
+_NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
 _SHELL_SPECIAL = re.compile(r"([^A-Za-z0-9_./:=@%+,-])")
+
+_BASH_SPECIAL = re.compile(r"""(^[~#]|(?<=[:=])~|[ \t'"\\|&;()<>!{}*\[\]?^$`])""")
+"""What bash's `printf %q` writes a backslash before; some versions before commas, too."""
 
 _DROPPED = (0, 2, 3)
 """Of base64 text at an offset of 0, 1, 2 bytes: how many characters depend on what comes before as well."""
@@ -21,6 +25,7 @@ _DROPPED = (0, 2, 3)
 def literal_forms(value: str) -> set[str]:
     """The value, and every way in which a text of JSON, HTML, a URL, Python or a shell would write it."""
     forms = {value, *_json_forms(value), *_url_forms(value), *_html_forms(value), *_quoted_forms(value)}
+    forms |= set(_nested_forms(value))
     for line in value.splitlines():
         stripped = line.strip()
         if len(stripped) >= MIN_LINE_CHARACTERS and not stripped.startswith("-----"):
@@ -29,9 +34,10 @@ def literal_forms(value: str) -> set[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """The value in hexadecimal and base64, without the characters that depend on its neighbours."""
-    raw = value.encode("utf-8", "surrogatepass")
-    return {raw.hex(), raw.hex().upper(), *_base64_forms(raw)}
+    """The value in hexadecimal, base64 and base32, without the characters that depend on its neighbours."""
+    raw = _bytes(value)
+    wide = value.encode("utf-16-le", "surrogatepass")  # as PowerShell has it
+    return {raw.hex(), raw.hex().upper(), *_base64_forms(raw), *_base64_forms(wide), *_base32_forms(raw)}
 
 
 def wrapped_pattern(form: str) -> str:
@@ -55,12 +61,28 @@ def _json_forms(value: str) -> Iterator[str]:
         yield for_html
 
 
+def _nested_forms(value: str) -> Iterator[str]:
+    """What is quoted, quoted again: JSON in JSON in JSON, JSON in what Python prints, links in links."""
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield json.dumps(json.dumps(text)[1:-1])[1:-1]
+        yield repr(text)[1:-1]
+        yield repr(f"'{text}")[2:-1]  # with both kinds of quotes in it, Python escapes one of them
+        yield repr(f"'\"{text}")[4:-1]
+        yield from _url_forms(text)
+    yield repr(repr(value))[2:-2]
+    yield repr(repr(value)[1:-1])[1:-1]
+    yield repr(f"'{repr(value)[1:-1]}")[2:-1]
+    for text in _url_forms(value):
+        yield from _url_forms(text)
+
+
 def _url_forms(value: str) -> Iterator[str]:
     for text in (
         quote(value, safe="", errors="replace"),
         quote(value, errors="replace"),
         quote_plus(value, errors="replace"),
         quote(value, safe="/:?#[]@!$&'()*+,;=", errors="replace"),
+        _NOT_LETTERS.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), value),
     ):
         yield text
         yield _PERCENT.sub(lambda found: found[0].lower(), text)
@@ -70,6 +92,7 @@ def _html_forms(value: str) -> Iterator[str]:
     yield html.escape(value, quote=False)
     quoted = html.escape(value)
     yield quoted
+    yield html.escape(value, quote=False).replace('"', "&quot;")
     yield quoted.replace("&#x27;", "&#39;")
     yield quoted.replace("&#x27;", "&apos;")
     yield quoted.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
@@ -78,12 +101,19 @@ def _html_forms(value: str) -> Iterator[str]:
 def _quoted_forms(value: str) -> Iterator[str]:
     yield repr(value)[1:-1]
     yield ascii(value)[1:-1]
-    yield repr(value.encode("utf-8", "surrogatepass"))[2:-1]
+    yield repr(_bytes(value))[2:-1]
     yield value.replace("'", "'\"'\"'")
     yield value.replace("'", "'\\''")
     yield value.replace("'", "\\'")
     yield value.replace('"', '\\"')
     yield _SHELL_SPECIAL.sub(r"\\\1", value)
+    yield _BASH_SPECIAL.sub(r"\\\1", value)
+    yield _BASH_SPECIAL.sub(r"\\\1", value).replace(",", "\\,")
+    yield value.replace("'", "''")
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
@@ -94,3 +124,11 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
         yield certain.replace("+", "-").replace("/", "_")
         yield quote(certain, safe="")
         yield certain.replace("/", "\\/")
+
+
+def _base32_forms(raw: bytes) -> Iterator[str]:
+    for offset in range(5):
+        encoded = base64.b32encode(bytes(offset) + raw).decode("ascii")
+        certain = encoded[-(-offset * 8 // 5) : (offset + len(raw)) * 8 // 5]
+        yield certain
+        yield certain.lower()

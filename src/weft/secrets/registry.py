@@ -1,5 +1,6 @@
 """Which values are secret, and texts without them."""
 
+import functools
 import re
 import threading
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ MIN_CUT_CHARACTERS = 8
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|ACCESS_KEY)$", re.IGNORECASE)
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9_.:-]")
 _MARK = "[secret]"
 
@@ -45,6 +45,10 @@ class Registry:
         """The longest first, so that a secret which contains another one is replaced as a whole."""
         self._by_first: dict[str, list[str]] = {}
         """The forms by their first character."""
+        self._marks: dict[str, str] = {}
+        """What stands in the place of each value."""
+        self._finder: Any = None
+        """Finds a form, or an end of a secret, in one pass over a text, however many there are."""
 
     @property
     def is_any(self) -> bool:
@@ -59,30 +63,44 @@ class Registry:
         with self._lock:
             if value not in self._names:
                 self._names = {**self._names, value: name}
-                forms = _forms(self._names)
+                marks = _marks(self._names)
+                forms = _forms(marks)
                 by_first: dict[str, list[str]] = {}
                 for form in forms:
                     by_first.setdefault(form.text[0], []).append(form.text)
-                self._by_first, self._forms = by_first, forms
+                self._finder = _finder(self._names, forms)
+                self._marks, self._by_first, self._forms = marks, by_first, forms
         return True
 
     def forget_all(self) -> None:
         """Keep nothing secret any more."""
         with self._lock:
-            self._names, self._by_first, self._forms = {}, {}, ()
+            self._names, self._marks, self._by_first, self._forms, self._finder = {}, {}, {}, (), None
 
     def redact(self, text: str) -> str:
         """The text with `[secret NAME]` in the place of every secret."""
         forms = self._forms
-        if not forms or not isinstance(
-            text, str
-        ):  # an error of somebody else's may have anything as its words
+        # An error of somebody else's may have anything as its words.
+        if not forms or not isinstance(text, str) or not self._may_hold(text):
             return text
         for form in forms:
             if form.text in text:
                 text = form.replaced(text)
         text = self._without_broken(text, forms)
+        if _is_spelled(text):
+            from weft.secrets.spelled import without_spelled
+
+            text = without_spelled(text, self._marks)
         return self._without_cut(text)
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether a secret, or an end of one, is in a text: most have none, and are passed over quickly."""
+        if len(text) < MIN_CHARACTERS:
+            return False
+        finder = self._finder
+        if finder is None or finder.search(text.encode("utf-8", "surrogatepass")) is not None:
+            return True
+        return _is_broken(text) and finder.search(_flat(text).encode("utf-8", "surrogatepass")) is not None
 
     def unfinished(self, text: str) -> int:
         """Where a secret may have begun that the text does not hold to its end; the end, if none."""
@@ -92,8 +110,16 @@ class Registry:
         for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
             candidates = self._by_first.get(text[start])
             if candidates and any(form.startswith(text[start:]) for form in candidates):
-                return start
+                return self._before_whole(text, start)
         return len(text)
+
+    def _before_whole(self, text: str, start: int) -> int:
+        """The place, or the beginning of a secret that lies across it: `abcabc` in `abcabcab`."""
+        for form in self._forms:
+            found = text.find(form.text, max(0, start - len(form.text) + 1), start + len(form.text) - 1)
+            if 0 <= found < start:
+                return self._before_whole(text, found)
+        return start
 
     def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
         """The value with every text in it, keys too, and every number that is a secret, redacted."""
@@ -106,7 +132,7 @@ class Registry:
             text = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, OverflowError, RecursionError):
             return self._walked(value, with_numbers)
-        return value if self.redact(text) == text else self._walked(value, with_numbers)
+        return self._walked(value, with_numbers) if self._may_hold(text) else value
 
     def _walked(self, value: Any, with_numbers: bool) -> Any:
         if isinstance(value, str):
@@ -127,14 +153,13 @@ class Registry:
             text = str(value)
         except ValueError:  # thousands of digits: nobody can print it
             return value
-        shown = self.redact(text)
-        return value if shown == text else shown
+        return self._marks.get(text, value)
 
     def _without_broken(self, text: str, forms: tuple[_Form, ...]) -> str:
         """The text without encoded secrets that are broken into lines."""
-        if "\n" not in text and "\\n" not in text:
+        if not _is_broken(text):
             return text
-        flat = text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
+        flat = _flat(text)
         for form in forms:
             if form.is_encoded and form.text in flat:
                 text = form.replaced(text)
@@ -143,7 +168,7 @@ class Registry:
     def _without_cut(self, text: str) -> str:
         """The text without the part of a secret that is left where somebody cut it."""
         for value, name in self._names.items():
-            least = max(MIN_CUT_CHARACTERS, len(value) // 4)
+            least = _least_cut(value)
             tail = text[-len(value) + 1 :]
             start = tail.rfind(value[:least]) if least < len(value) else -1
             if start >= 0 and value.startswith(tail[start:]):
@@ -155,13 +180,73 @@ class Registry:
         return text
 
 
-def _forms(names: Mapping[str, str]) -> tuple[_Form, ...]:
+def _is_broken(text: str) -> bool:
+    return "\n" in text or "\\n" in text
+
+
+def _flat(text: str) -> str:
+    """The text without what breaks it into lines."""
+    return text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
+
+
+def _least_cut(value: str) -> int:
+    """How many characters of a secret give it away where a text was cut."""
+    return max(MIN_CUT_CHARACTERS, len(value) // 4)
+
+
+def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
+    """A pattern of everything that is looked for; None when it is too much for one."""
+    import re2  # type: ignore[import-untyped]  # here: only who has a secret pays for it
+
+    parts = {form.text for form in forms}
+    for value in names:
+        least = _least_cut(value)
+        parts |= {value[:least], value[-least:]}
+    parts |= {_in_json(part) for part in parts}
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 64 << 20
+    words = [re2.escape(part.encode("utf-8", "surrogatepass")) for part in sorted(parts)]
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are
+    try:
+        return re2.compile(b"|".join([*words, _likely_spelled()]), options)
+    except re2.error:
+        return None
+
+
+def _in_json(text: str) -> str:
+    """The text as `redact_json` will see it."""
+    return msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()[1:-1]
+
+
+def _likely_spelled() -> bytes:
+    from weft.secrets.spelled import LIKELY
+
+    return "|".join(LIKELY).encode("ascii")
+
+
+@functools.cache
+def _spelled_finder() -> Any:
+    import re2
+
+    return re2.compile(_likely_spelled())
+
+
+def _is_spelled(text: str) -> bool:
+    """Whether a text spells bytes one by one, so that a secret may be among them."""
+    return _spelled_finder().search(text.encode("utf-8", "surrogatepass")) is not None
+
+
+def _marks(names: Mapping[str, str]) -> dict[str, str]:
+    marks = {value: _mark(name) for value, name in names.items()}
+    # A mark that holds a secret would tell it, or be redacted itself.
+    return {value: _MARK if any(one in mark for one in names) else mark for value, mark in marks.items()}
+
+
+def _forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
     # Imported here: most commands have no secret, and need none of the encodings.
     from weft.secrets.forms import encoded_forms, literal_forms
 
-    marks = {value: _mark(name) for value, name in names.items()}
-    # A mark that holds a secret would tell it, or be redacted itself.
-    marks = {value: _MARK if any(one in mark for one in names) else mark for value, mark in marks.items()}
     found: dict[str, _Form] = {}
     for value, mark in marks.items():
         for form in literal_forms(value):
@@ -195,18 +280,6 @@ def register(value: str, name: str) -> bool:
 def forget_all() -> None:
     """Keep nothing secret any more: for tests, so that none has the secrets of another."""
     _REGISTRY.forget_all()
-
-
-def register_environment(environment: Mapping[str, str]) -> None:
-    """Keep the values of all variables secret that are named like keys, tokens and passwords."""
-    for name, value in environment.items():
-        if is_secret_name(name):
-            register(value, name)
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a variable is named like a key, a token or a password."""
-    return _SECRET_NAME.search(name) is not None
 
 
 def is_any() -> bool:

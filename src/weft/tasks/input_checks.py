@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from weft.secrets.cutting import cut
 from weft.secrets.references import masked
-from weft.secrets.registry import redact
 from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task
 
@@ -83,8 +83,7 @@ def problems_of(
 
 
 def _reason(message: str) -> str:
-    shown = redact(message)
-    return shown if len(shown) < 400 else f"{shown[:400]}..."
+    return cut(message, 400)
 
 
 def _plain(value: Any) -> Any:

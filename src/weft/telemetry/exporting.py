@@ -23,6 +23,8 @@ def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
     exporter = _wanted(environment)
     if exporter is None or _PROVIDERS:
         return None
+    if exporter not in ("otlp", "console"):
+        return f"no spans are sent: OTEL_TRACES_EXPORTER is {exporter!r}; weft knows otlp, console and none"
     try:
         from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
@@ -49,14 +51,12 @@ def shut_down() -> None:
 
 
 def _wanted(environment: Mapping[str, str]) -> str | None:
-    """`otlp`, `console`, or None."""
+    """What the variables ask for, whether it is known or not; None for nothing."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    named = environment.get("OTEL_TRACES_EXPORTER", "").lower()
-    if named in ("otlp", "console"):
-        return named
+    named = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     if named:
-        return None  # `none`, or one that the command line does not know
+        return None if named == "none" else named
     return "otlp" if any(environment.get(name) for name in _ENDPOINTS) else None
 
 

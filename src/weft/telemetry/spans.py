@@ -6,7 +6,7 @@ weft, or the command line (`exporting`).
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -25,8 +25,17 @@ _NAMES_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 class Span(Protocol):
     """A part of the work that has a beginning and an end; used with `with`."""
 
+    @property
+    def is_collected(self) -> bool:
+        """Whether somebody will see it: else there is no need to work attributes out."""
+        ...
+
     def set(self, attributes: Mapping[str, Any]) -> None:
         """Add attributes; those that are None are left out."""
+        ...
+
+    def fail(self, error_type: str) -> None:
+        """Say that it failed, though no error leaves the block."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -41,7 +50,12 @@ class _Nothing:
 
     __slots__ = ()
 
+    is_collected = False
+
     def set(self, attributes: Mapping[str, Any]) -> None:
+        return
+
+    def fail(self, error_type: str) -> None:
         return
 
     def __enter__(self) -> Self:
@@ -56,15 +70,16 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def span(name: str, kind: Kind = "internal", attributes: Mapping[str, Any] | None = None) -> Span:
+def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[str, Any]] = dict) -> Span:
     """A span around the block, inside of the span that is current; nothing while nobody collects spans.
 
-    An error that leaves the block ends it as failed, by its type: messages may quote what was said.
+    The attributes are worked out only when somebody does. An error that leaves the block ends it as failed,
+    by its type: messages may quote what was said.
     """
     api = sys.modules.get("opentelemetry.trace")
     if api is None or not _is_collected(api):
         return _NOTHING
-    return _Collected(api, name, kind, attributes or {})
+    return _Collected(api, name, kind, attributes())
 
 
 def current_context() -> Context | None:
@@ -97,8 +112,16 @@ class _Collected:
         self._span: Any = None
         self._token: Any = None
 
+    @property
+    def is_collected(self) -> bool:
+        return True
+
     def set(self, attributes: Mapping[str, Any]) -> None:
         self._span.set_attributes(_shown(attributes))
+
+    def fail(self, error_type: str, message: str | None = None) -> None:
+        self._span.set_attribute("error.type", error_type)
+        self._span.set_status(self._api.Status(self._api.StatusCode.ERROR, message))
 
     def __enter__(self) -> Self:
         from opentelemetry import context  # whoever collects spans has imported it
@@ -119,8 +142,7 @@ class _Collected:
 
         if error is not None:
             message = redact(str(error)) if is_content_shown() else None
-            self._span.set_attribute("error.type", error_type(error))
-            self._span.set_status(self._api.Status(self._api.StatusCode.ERROR, message))
+            self.fail(error_type(error), message)
         context.detach(self._token)
         self._span.end()
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from weft.errors import text_of
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.threads import run_blocking
-from weft.tools.arguments import read_arguments, schema_of
+from weft.tools.arguments import is_finite, read_arguments, schema_of
 from weft.tools.registry import ToolRegistry, check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,6 +144,9 @@ def _with_defaults(schema: dict[str, Any], parameters: dict[str, inspect.Paramet
 
 def _as_json(value: Any) -> Any:
     try:
-        return msgspec.json.decode(msgspec.json.encode(value))
+        encoded = msgspec.json.encode(value)
+        if b"null" in encoded and not is_finite(msgspec.to_builtins(value, str_keys=True)):
+            raise ValueError("a number in it is not finite")  # the encoder writes null for it
+        return msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ToolFailed(f"the tool returned what is no JSON: {error}") from None

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from weft.errors import MissingExtra, text_of
 from weft.evaluator.tools import ToolFailed
+from weft.secrets.cutting import cut
+from weft.threads import run_blocking
 from weft.tools.mcp_file import HttpServer, Server, StdioServer
 from weft.tools.mcp_process import GroupGuard, ServerProcess
 
@@ -60,6 +62,7 @@ class Connection:
         self._process: ServerProcess | None = None
         self._client: Client | None = None
         self._fault: str | None = None
+        self._odd_line: str | None = None
         self._over = asyncio.Event()
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -78,6 +81,12 @@ class Connection:
 
     async def open(self) -> None:
         """Connect; raises ToolFailed, and nothing is left behind."""
+        try:
+            # In a thread, and before the server's time begins to run: the import takes seconds.
+            await run_blocking(_import_sdk, name="weft-import")
+        except ImportError:
+            missing = MissingExtra(extra="mcp", purpose="an MCP server")
+            raise ToolFailed(self._told(missing.message)) from None
         self._task = asyncio.create_task(self._run(), name=f"weft-mcp-{self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:
@@ -130,15 +139,16 @@ class Connection:
 
     def words(self, otherwise: str) -> str:
         """Why the connection ended, for who called."""
+        # A line that was no message explains why it never said hello, not why it ended later.
+        fault = self._fault if self._ready.is_set() else self._odd_line or self._fault
         said = f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
-        return self._told(f"{self._fault or otherwise}{said}")
+        return self._told(f"{fault or otherwise}{said}")
 
     def _told(self, what: str) -> str:
         return f"MCP server '{self._server.name}': {what}"
 
     async def _run(self) -> None:
         try:
-            # Imported here: only who has a server pays for it.
             from mcp import Client
             from mcp_types import Implementation
 
@@ -151,10 +161,10 @@ class Connection:
                 self._client = client
                 self._ready.set()
                 await self._over.wait()
-        except ImportError:
-            self._fault = MissingExtra(extra="mcp", purpose="an MCP server").message
         except Exception as error:
-            self._fault = self._fault or f"connection_error: {_short(text_of(_innermost(error)))}"
+            self._fault = (
+                self._fault or self._odd_line or f"connection_error: {_short(text_of(_innermost(error)))}"
+            )
             log.info("%s", self._told(self._fault), extra={"action": "mcp_failed"})
         finally:
             self._over.set()
@@ -170,7 +180,7 @@ class Connection:
         process = self._process = self._start(self._server)
         try:
             await process.open()
-            async with stdio_streams(process, self._on_stdio_fault) as streams:
+            async with stdio_streams(process, self._on_end, self._on_odd_line) as streams:
                 yield streams
         finally:
             await process.end()
@@ -183,10 +193,13 @@ class Connection:
             self._fault = f"connection_error: '{server.command}' cannot be started: {reason}"
             raise
 
-    def _on_stdio_fault(self, fault: str) -> None:
+    def _on_end(self, fault: str) -> None:
         self._fault = fault
-        if self._ready.is_set() and not fault.startswith("protocol_error: it writes"):
+        if self._ready.is_set():
             self._over.set()
+
+    def _on_odd_line(self, fault: str) -> None:
+        self._odd_line = fault
 
     async def _on_message(self, message: Any) -> None:
         from mcp_types import ToolListChangedNotification
@@ -211,6 +224,20 @@ class Connection:
             await asyncio.wait({task}, timeout=self._patience.end_seconds)
 
 
+def _import_sdk() -> None:
+    """Import what speaks to servers: only who has a server pays for it."""
+    import mcp  # noqa: F401
+
+    import weft.tools.mcp_transport  # noqa: F401
+
+    # Without a handler anywhere Python shows warnings on standard error. What the SDK warns of, a call that
+    # fails tells in its own words; a program that has set up logging gets it still.
+    for name in ("mcp", "client"):
+        sdk = logging.getLogger(name)
+        if not sdk.handlers:
+            sdk.addHandler(logging.NullHandler())
+
+
 def _innermost(error: BaseException) -> BaseException:
     """The first error that is no group of others."""
     while isinstance(error, BaseExceptionGroup):
@@ -220,5 +247,4 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _short(text: str) -> str:
     """The text in one line, not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= 300 else f"{line[:300]}..."
+    return " ".join(cut(text, 300).split())

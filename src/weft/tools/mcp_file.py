@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct, field
 
 from weft.errors import RequestError
-from weft.secrets.registry import is_secret_name, register, register_environment
+from weft.secrets.registry import register
+from weft.secrets.variables import is_secret_name, register_environment, register_password, register_variable
 
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -141,6 +142,7 @@ def _http(name: str, url: str, headers: dict[str, str]) -> HttpServer:
         raise InvalidServer('"url" must begin with http:// or https://')  # not repeated: it may hold a key
     if any(not one.isprintable() for item in headers.items() for one in item):
         raise InvalidServer("a header has characters that no header may have")
+    register_password(url, f"{name} url")
     for header, value in headers.items():
         if header.lower() in ("authorization", "cookie") or is_secret_name(header.replace("-", "_")):
             register(value, header)
@@ -162,8 +164,7 @@ def expanded(text: str, environment: Mapping[str, str]) -> str:
         found = environment.get(name) or default
         if found is None:
             raise InvalidServer(f"the environment variable {name} is not set")
-        if is_secret_name(name):
-            register(found, name)
+        register_variable(name, found)
         return found
 
     return _VARIABLE.sub(value, text)

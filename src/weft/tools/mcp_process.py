@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from typing import Protocol
 
+from weft.secrets.cutting import cut
 from weft.tools.mcp_file import StdioServer
 
 PASSED_ON = frozenset({"PATH", "HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
@@ -139,7 +140,7 @@ class ServerProcess:
     def _note(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()
         if text:
-            self.last_words = text[:MAX_WORDS_CHARACTERS]
+            self.last_words = cut(text, MAX_WORDS_CHARACTERS)
             log.info("%s: %s", self._name, text, extra={"action": "mcp_stderr", "mcp_server": self._name})
 
     def has_exited(self) -> bool:

@@ -24,15 +24,19 @@ MAX_TOOLS = 1000
 LIST_SECONDS = 60.0
 """How long a list of tools is taken to be true; newer servers do not tell when it changes."""
 
+FAILURE_SECONDS = 3.0
+"""How long a server that could not be had is not tried again: many tasks ask for it one after the other."""
+
 
 class McpTool:
-    """A tool of a server."""
+    """A tool of a server. It is taken to have effects: a server can say of itself what it likes."""
 
-    def __init__(self, server: "McpServer", wire: "WireTool") -> None:
+    def __init__(self, server: "McpServer", wire: "WireTool", *, is_believed: bool) -> None:
         self._server = server
         self._name = wire.name
         hints = wire.annotations
-        self.has_effects = not (hints is not None and hints.read_only_hint is True)
+        is_read_only = hints is not None and hints.read_only_hint is True
+        self.has_effects = not (is_believed and is_read_only)
         schema = wire.input_schema if isinstance(wire.input_schema, dict) else {}
         self.definition = ToolDefinition(
             name=f"{PREFIX}{server.name}:{wire.name}",
@@ -49,15 +53,24 @@ class McpServer:
     """A server that is connected to when it is first needed, once, and again when it has died."""
 
     def __init__(
-        self, server: Server, environment: Mapping[str, str], guard: GroupGuard, patience: Patience
+        self,
+        server: Server,
+        environment: Mapping[str, str],
+        guard: GroupGuard,
+        patience: Patience,
+        *,
+        is_believed: bool = False,
     ) -> None:
         self.name = server.name
+        self._is_believed = is_believed
         self._server = server
         self._environment = environment
         self._guard = guard
         self._patience = patience
         self._connection: Connection | None = None
-        self._lock = asyncio.Lock()
+        self._opening: asyncio.Task[Connection | ToolFailed] | None = None
+        self._failure: ToolFailed | None = None
+        self._failed_at = 0.0
         self._is_closed = False
         self._tools: dict[str, McpTool] = {}
         self._listed_at = 0.0
@@ -82,7 +95,7 @@ class McpServer:
             except (ConnectionLost, ToolFailed) as error:
                 connection.has_new_tools = True
                 raise ToolFailed(str(error)) from None
-            found = [McpTool(self, wire) for wire in listed]
+            found = [McpTool(self, wire, is_believed=self._is_believed) for wire in listed]
             self._tools = {tool.definition.name: tool for tool in reversed(found)}  # of two the first
             self._listed_at = time.monotonic()
         return self._tools
@@ -105,23 +118,47 @@ class McpServer:
     async def close(self) -> None:
         """End the connection, and the server if it is a program. It is not connected to again."""
         self._is_closed = True
-        async with self._lock:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _connected(self) -> Connection:
+        """A connection that was open just now; all who need one wait for the same opening."""
+        if self._connection is not None and self._connection.is_open:
+            return self._connection
+        if self._failure is not None and time.monotonic() - self._failed_at < FAILURE_SECONDS:
+            raise ToolFailed(str(self._failure))
+        if self._opening is None and not self._is_closed:
+            self._opening = asyncio.create_task(self._open(), name=f"weft-mcp-opening-{self.name}")
+        opening = self._opening
+        if opening is not None:
+            # Not awaited itself: who is cancelled here must not end what others wait for.
+            await asyncio.wait({opening})
+        if opening is None or opening.cancelled():
+            raise ToolFailed(f"MCP server '{self.name}': it was closed; look for the tool again")
+        outcome = opening.result()
+        if isinstance(outcome, ToolFailed):
+            raise ToolFailed(str(outcome))
+        return outcome
+
+    async def _open(self) -> Connection | ToolFailed:
+        """Connect. A failure is returned, for there may be nobody left to hear it."""
+        try:
             if self._connection is not None:
                 await self._connection.close()
                 self._connection = None
-
-    async def _connected(self) -> Connection:
-        async with self._lock:
-            if self._is_closed:
-                raise ToolFailed(f"MCP server '{self.name}': it was closed; look for the tool again")
-            if self._connection is not None and not self._connection.is_open:
-                await self._connection.close()
-                self._connection = None
-            if self._connection is None:
-                connection = Connection(self._server, self._environment, self._guard, self._patience)
-                await connection.open()
-                self._connection = connection
-            return self._connection
+            connection = Connection(self._server, self._environment, self._guard, self._patience)
+            await connection.open()
+        except ToolFailed as error:
+            self._failure, self._failed_at = error, time.monotonic()
+            return error
+        finally:
+            self._opening = None
+        self._connection, self._failure = connection, None
+        return connection
 
 
 async def _all_tools(client: "Client") -> "list[WireTool]":
@@ -144,8 +181,10 @@ class McpServers:
         *,
         guard: GroupGuard | None = None,
         patience: Patience | None = None,
+        believed: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
+        self._believed = believed
         self._environment = environment
         self._guard = guard or NoGuard()
         self._patience = patience or Patience()
@@ -157,7 +196,13 @@ class McpServers:
             self._servers = {
                 name: server
                 if isinstance(server, InvalidServer)
-                else McpServer(server, self._environment, self._guard, self._patience)
+                else McpServer(
+                    server,
+                    self._environment,
+                    self._guard,
+                    self._patience,
+                    is_believed=name in self._believed,
+                )
                 for name, server in read_servers(self.path, self._environment).items()
             }
         return self._servers

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from weft.secrets.cutting import cut
 from weft.tools.mcp_file import HttpServer
 from weft.tools.mcp_process import ServerProcess
 
@@ -27,6 +28,9 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_BAD_LINES = 100
 """How many lines of a server may be no messages: some print a banner, none prints a book."""
 
+LAST_LINES_SECONDS = 1.0
+"""How long the last lines of a program are waited for that reads no more: they may say why."""
+
 HTTP_SECONDS = 30.0
 """How long to wait for a connection, or to write."""
 
@@ -37,19 +41,23 @@ OnFault = Callable[[str], None]
 
 
 @asynccontextmanager
-async def stdio_streams(process: ServerProcess, on_fault: OnFault) -> "AsyncIterator[TransportStreams]":
-    """Streams to a program: a message is a line of JSON."""
+async def stdio_streams(
+    process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault
+) -> "AsyncIterator[TransportStreams]":
+    """Streams to a program: a message is a line of JSON. Of lines that are none a few are passed over."""
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
 
+    has_ended = anyio.Event()
+
     async def read() -> None:
         async with to_us:
-            lines = _Lines(process, on_fault)
-            async for message in lines:
+            async for message in _Lines(process, on_fault, on_odd_line):
                 try:
                     await to_us.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
+            has_ended.set()
 
     async def write() -> None:
         async with from_us:
@@ -58,7 +66,10 @@ async def stdio_streams(process: ServerProcess, on_fault: OnFault) -> "AsyncIter
                 try:
                     await process.write(text.encode("utf-8", "replace") + b"\n")
                 except (OSError, RuntimeError):
-                    on_fault("connection_error: it does not read any more")
+                    with anyio.move_on_after(LAST_LINES_SECONDS):
+                        await has_ended.wait()
+                    if not has_ended.is_set():
+                        on_fault("connection_error: it does not read any more")
                     await to_us.aclose()
                     return
 
@@ -73,11 +84,13 @@ async def stdio_streams(process: ServerProcess, on_fault: OnFault) -> "AsyncIter
 class _Lines:
     """The messages of a program, until it ends or writes what cannot be taken."""
 
-    def __init__(self, process: ServerProcess, on_fault: OnFault) -> None:
+    def __init__(self, process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault) -> None:
         self._process = process
         self._on_fault = on_fault
+        self._on_odd_line = on_odd_line
         self._good = 0
         self._bad = 0
+        self._odd = ""
 
     async def __aiter__(self) -> AsyncIterator[SessionMessage]:
         rest = bytearray()
@@ -96,10 +109,11 @@ class _Lines:
                 if message is not None:
                     yield message
             if self._bad > MAX_BAD_LINES:
+                self._on_fault(self._odd)
                 return
         await self._process.hear_out()
-        if self._good or not self._bad:  # else what was said of its lines says more
-            self._on_fault("connection_error: it has ended")
+        # Of a program that wrote no message at all its lines say more.
+        self._on_fault(self._odd if self._bad and not self._good else "connection_error: it has ended")
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -108,9 +122,10 @@ class _Lines:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             self._bad += 1
-            shown = line[:80].decode("utf-8", "replace")
+            shown = cut(line.decode("utf-8", "replace"), 80)
             log.info("no message of MCP: %s", shown, extra={"action": "mcp_bad_line"})
-            self._on_fault(f"protocol_error: it writes what is no message of MCP: {shown!r}")
+            self._odd = f"protocol_error: it writes what is no message of MCP: {shown!r}"
+            self._on_odd_line(self._odd)
             return _as_error(line)
         self._good += 1
         return message

@@ -86,6 +86,8 @@ class Walk:
         self._is_closed = is_closed
         self._open: list[int] = []
         self._links = 0
+        self.root = Path()
+        """Where the path began."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +109,7 @@ class Walk:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise FileUnavailable(self._path, f"the root folder {root}: {error.strerror}") from None
+        self.root = root
         self._enter(descriptor)
 
     def begin(self, path: str) -> list[str]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from weft.tools.path_walk import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
-__all__ = ["Entry", "FileText", "FileUnavailable", "Listing", "PathRefused", "Roots"]
+__all__ = ["FileText", "FileUnavailable", "FolderEntry", "Listing", "PathRefused", "Roots"]
 
 MAX_READ_BYTES = 1024 * 1024
 """How much of a file is read unless asked otherwise: more than any model's window."""
@@ -52,7 +52,7 @@ class FileText(Struct, frozen=True, kw_only=True):
     """Whether it looks like no text at all: it has NUL bytes."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class FolderEntry(Struct, frozen=True, kw_only=True):
     """Something in a folder."""
 
     name: str
@@ -64,7 +64,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 class Listing(Struct, frozen=True, kw_only=True):
     """A folder, by name."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     left_off: int = 0
     """How many entries there are beyond those listed."""
 
@@ -77,7 +77,13 @@ class Roots:
     root is a file of that root: nothing can tell the two apart.
     """
 
-    def __init__(self, folders: Iterable[Path | str], *, kept_files: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        folders: Iterable[Path | str],
+        *,
+        kept_files: Collection[str] = (),
+        kept_modules: Iterable[str] = (),
+    ) -> None:
         given = [Path(folder).absolute() for folder in folders]
         if not given:
             raise ValueError("there must be at least one root")
@@ -87,6 +93,11 @@ class Roots:
         }
         self.folders = tuple(dict.fromkeys(self._places.values()))
         self._kept_files = frozenset(map(_folded, KEPT_FILES | set(kept_files)))
+        self._kept_modules = [
+            tuple(map(_folded, names[:length]))
+            for names in (module.split(".") for module in kept_modules)
+            for length in range(1, len(names) + 1)  # the packages around it are imported with it
+        ]
 
     def read(self, path: str, *, max_bytes: int = MAX_READ_BYTES) -> FileText:
         """The text of a file, at most so much of it."""
@@ -137,7 +148,7 @@ class Roots:
                 raise FileUnavailable(path, "it is a folder")
             if _is_closed(parts[-1]):
                 raise PathRefused(path, f"'{parts[-1]}' is closed to tools")
-            if _folded(parts[-1]) in self._kept_files:
+            if self._is_kept([*walk.root.parts, *parts]):
                 raise PathRefused(path, "it decides what may run, and is not written by tools")
             walk.make(parts[:-1])
             try:
@@ -145,6 +156,15 @@ class Roots:
             except OSError as error:
                 raise FileUnavailable(path, (error.strerror or str(error)).lower()) from None
         return len(content)
+
+    def _is_kept(self, parts: Sequence[str]) -> bool:
+        """Whether a file is never written; of modules, wherever they are: who imports them finds them."""
+        *folders, name = map(_folded, parts)
+        stem = name.partition(".")[0]
+        imported = tuple(folders) if stem == "__init__" else (*folders, stem)
+        return name in self._kept_files or (
+            name != stem and any(imported[-len(module) :] == module for module in self._kept_modules)
+        )
 
     def _walk(self, path: str) -> Walk:
         if not isinstance(path, str):
@@ -196,17 +216,17 @@ def _text(content: bytes, encoding: str, *, is_cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)("replace").decode(content, final=not is_cut)
 
 
-def _entry(found: os.DirEntry[str]) -> Entry:
+def _entry(found: os.DirEntry[str]) -> FolderEntry:
     name = os.fsencode(found.name).decode("utf-8", "replace")
     if found.is_symlink():
-        return Entry(name=name, kind="link")
+        return FolderEntry(name=name, kind="link")
     if found.is_dir(follow_symlinks=False):
-        return Entry(name=name, kind="folder")
+        return FolderEntry(name=name, kind="folder")
     if not found.is_file(follow_symlinks=False):
-        return Entry(name=name, kind="other")
+        return FolderEntry(name=name, kind="other")
     with suppress(OSError):  # it went while we looked
-        return Entry(name=name, kind="file", size=found.stat(follow_symlinks=False).st_size)
-    return Entry(name=name, kind="file")
+        return FolderEntry(name=name, kind="file", size=found.stat(follow_symlinks=False).st_size)
+    return FolderEntry(name=name, kind="file")
 
 
 def _replace(folder: int, name: str, content: bytes, path: str) -> None:

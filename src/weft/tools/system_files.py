@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from weft.errors import RequestError
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
+from weft.secrets.cutting import without_half
 from weft.threads import run_blocking
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 from weft.tools.roots import MAX_READ_BYTES, FileText, PathRefused, Roots
@@ -72,7 +73,8 @@ class ReadFiles:
             return {"path": path, "error": error.message}
         if read.is_binary:
             return {"path": path, "error": f"it is no text: a binary file of {read.size} bytes"}
-        return {"path": path, "content": read.text, **_note(read, max_bytes)}
+        content = without_half(read.text) if read.is_cut else read.text
+        return {"path": path, "content": content, **_note(read, max_bytes)}
 
 
 def _note_refusal(error: RequestError, tool: str) -> None:

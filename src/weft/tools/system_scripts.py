@@ -8,6 +8,7 @@ from msgspec import Meta
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
+from weft.secrets.cutting import cut_middle
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 
 RunScript = Callable[[ScriptRun], Awaitable[ScriptOutcome]]
@@ -63,15 +64,8 @@ class RunScriptTool:
         except TaskFailed as error:
             raise ToolFailed(error.message) from None
         return {
-            "stdout": _cut(outcome.stdout),
-            "stderr": _cut(outcome.stderr),
+            "stdout": cut_middle(outcome.stdout, MAX_OUTPUT_CHARACTERS),
+            "stderr": cut_middle(outcome.stderr, MAX_OUTPUT_CHARACTERS),
             "exit_code": None if outcome.is_timed_out else outcome.exit_code,
             "timed_out": outcome.is_timed_out,
         }
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_OUTPUT_CHARACTERS:
-        return text
-    half = MAX_OUTPUT_CHARACTERS // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left off ...]\n{text[-half:]}"

@@ -151,7 +151,11 @@ def open_toolbox(
     `folder` is where relative roots and modules are; `extra` are further tools, each with where it is from.
     `guard` ends the programs of MCP servers when this process is killed.
     """
-    roots = Roots([folder / root for root in settings.roots], kept_files=[Path(settings.mcp).name])
+    roots = Roots(
+        [folder / root for root in settings.roots],
+        kept_files=[Path(settings.mcp).name],
+        kept_modules=settings.modules,
+    )
     own: list[Tool] = [
         ReadFiles(roots),
         ListDirectory(roots),
@@ -165,5 +169,11 @@ def open_toolbox(
         tools,
         roots=roots,
         modules=ToolModules(settings.modules, folder),
-        servers=McpServers(folder / settings.mcp, environment, guard=guard, patience=patience),
+        servers=McpServers(
+            folder / settings.mcp,
+            environment,
+            guard=guard,
+            patience=patience,
+            believed=frozenset(settings.read_only_hints),
+        ),
     )

@@ -104,6 +104,7 @@ async def test_recursion_without_end_is_an_error_at_a_limit(body: str) -> None:
         ("(cons 1)", "<test>:1:1", "cons takes 2 arguments; it was given 1"),
         ("(get (dict))", "<test>:1:1", "get takes 2 to 3 arguments; it was given 1"),
         ("(nth (list 1) 1.5)", "<test>:1:1", "nth takes an integer; the second is a number"),
+        ("(with-budget (:cost (- 1)) 2)", "<test>:1:1", "the budget :cost is a number from 0; this is -1"),
         ('(condition "nothing > 1")', "<test>:1:12", "name 'nothing' is not bound"),
     ],
 )  # fmt: skip

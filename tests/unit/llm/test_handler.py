@@ -13,9 +13,9 @@ from weft.evaluator.effects import ModelCall, Repair, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.events import ModelEvent, TextArrived, TurnEnded
+from weft.llm.events import AnswerCut, ModelEvent, TextArrived, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
-from weft.llm.payload import AssistantMessage, ModelReply, Usage, UserMessage
+from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel
 from weft.model_settings import HandlerSettings
@@ -139,9 +139,11 @@ async def test_a_filtered_answer_is_no_answer() -> None:
 async def test_a_text_that_is_cut_is_complete_and_says_so() -> None:
     reply = ModelReply(text="Once upon", model="test:m", finish_reason="length")
 
-    result = await run(ScriptedModel([reply]), a_call())
+    events: list[ModelEvent] = []
+    result = await run(ScriptedModel([reply]), a_call(template="tell"), on_event=events.append)
 
     assert (result.content, result.notes["truncated"]) == ("Once upon", True)
+    assert [event.template for event in events if isinstance(event, AnswerCut)] == ["tell"]
 
 
 async def test_json_that_is_cut_exhausts_the_output_and_is_kept() -> None:
@@ -256,3 +258,25 @@ async def test_times_come_from_the_clock() -> None:
     result = await run(Ticking(["ok"]), a_call(), clock=clock)
 
     assert result.notes["answered_at"] == (before + timedelta(seconds=5)).isoformat()
+
+
+class Uncountable(ScriptedModel):
+    async def count_tokens(self, payload: HandlerPayload) -> int:
+        raise ModelError("llm_error", "the tokenizer does not answer")
+
+
+async def test_tokens_that_cannot_be_counted_fail_the_task() -> None:
+    error = await failure(Uncountable(["never"]), a_call())
+
+    assert (error.reason, error.message) == ("llm_error", "the tokenizer does not answer")
+
+
+async def test_a_stream_that_is_cut_is_told_and_noted() -> None:
+    events: list[ModelEvent] = []
+    cut = ModelError("connection_error", "cut", partial_text="word " * 3)
+
+    error = await failure(ScriptedModel([cut]), a_call(), on_event=events.append, is_streaming=True)
+
+    (told,) = [event for event in events if isinstance(event, TurnFailed)]
+    assert told.usage.is_estimated
+    assert error.notes["usage"]["tokens"] == told.usage.tokens > 5

@@ -111,9 +111,9 @@ async def test_arguments_that_do_not_fit_go_back_as_an_error(arguments: Any, say
     tool = GivenTool("system:add", lambda **given: calls.append(given), schema)
     use = ToolUse(id="1", name="system_add", arguments=arguments)
 
-    _, model = await run([use, "ok"], GivenTools(tool), ("system:add",))
+    result, model = await run([use, "ok"], GivenTools(tool), ("system:add",))
 
-    assert calls == []
+    assert (calls, result.notes.get("tools")) == ([], None)
     assert told(model)[0].is_error
     assert says in told(model)[0].content
 
@@ -249,3 +249,13 @@ async def test_a_model_that_has_no_tools_is_refused_for_a_task_that_lists_some()
 
     with pytest.raises(TaskFailed, match="cannot call any"):
         await Handler(model, GivenTools(ADD)).run(a_step(call), call)
+
+
+async def test_no_tool_is_looked_for_when_the_model_can_call_none() -> None:
+    tools = GivenTools(ADD)
+    call = a_call(tools=("system:add",))
+
+    with pytest.raises(TaskFailed, match="cannot call any"):
+        await Handler(ScriptedModel([], features=Features(has_tools=False)), tools).run(a_step(call), call)
+
+    assert tools.looked_for == []

@@ -54,6 +54,8 @@ def test_without_anything_it_is_the_embedded_model() -> None:
         ("odd", None, "unknown provider 'nobody'"),
         ("openai:", None, "'openai:' is no model"),
         (":gpt", None, "':gpt' is no model"),
+        ("smollm2", None, "did you mean 'local:smollm2'?"),
+        ("qwen2.5-coder-1.5b", None, "did you mean 'local:qwen2.5-coder-1.5b'?"),
         ("", None, "unknown model ''"),
         ("openai:gpt", "kyed", "unknown provider 'kyed'; did you mean 'keyed'?"),
     ],

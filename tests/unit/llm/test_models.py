@@ -45,7 +45,7 @@ async def test_without_a_choice_the_embedded_model_answers_and_that_is_said_once
 
     assert embedded.asked == ["local:auto", "local:auto", "local:tiny"]
     (line,) = said
-    assert line.startswith("no provider is configured: using the embedded model (set WEFT_MODEL")
+    assert line.startswith("no provider is configured: using the embedded model local:auto (set WEFT_MODEL")
     await models.close()
     assert embedded.is_closed
 
@@ -134,6 +134,21 @@ async def test_what_cannot_be_asked_is_a_configuration_error(name: str, message:
 
     assert caught.value.reason == "configuration_error"
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("key", ["käy-ünïcode-123", "with\nnewline-12345", "nul\0-12345678"])
+async def test_a_key_that_no_header_takes_is_told_by_its_variable(
+    key: str, model_server: ModelServer
+) -> None:
+    models = ConfiguredModels(served_settings(model_server), {"SERVER_KEY": key})
+
+    with pytest.raises(ModelError) as caught:
+        await models.find(MODEL_OF["openai"])
+
+    assert caught.value.reason == "configuration_error"
+    assert caught.value.message.startswith("the key in SERVER_KEY cannot be sent")
+    assert key[:5] not in caught.value.message
+    assert not model_server.requests
 
 
 async def test_closed_models_are_not_found_any_more(model_server: ModelServer) -> None:

@@ -1,19 +1,24 @@
 """What a turn may cost is set aside before it is made."""
 
 import asyncio
-from math import inf
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tests.model_calls import a_call, a_step
+from tests.model_payloads import MODEL_OF, a_payload, served_models
+from tests.model_server import ModelServer, fails, says, sends
 from weft.evaluator.budget import Scope
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.results import TaskFailure
 from weft.evaluator.scope_purse import ScopePurse
+from weft.llm.attempts import attempt, tell_attempts
 from weft.llm.errors import ModelError
 from weft.llm.handler import Handler
-from weft.llm.payload import ModelReply, Usage
-from weft.llm.protocol import Features
+from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
+from weft.llm.protocol import Features, OnText
+from weft.llm.providers.timing import Timing
 from weft.llm.scripted import ScriptedModel, tool_use
 
 PROMPT = "x" * 384
@@ -45,8 +50,8 @@ async def test_without_a_budget_the_answer_is_not_cut() -> None:
     assert scope.reserved["tokens"] == 0
 
 
-@pytest.mark.parametrize(("budget", "most"), [(5000, 1000), (600, 500), (116, 16)])
-async def test_with_a_budget_of_tokens_the_answer_is_made_to_fit(budget: int, most: int) -> None:
+@pytest.mark.parametrize(("budget", "most"), [(5000, None), (1099, 999), (600, 500), (116, 16)])
+async def test_with_a_budget_of_tokens_the_answer_is_made_to_fit(budget: int, most: int | None) -> None:
     model = a_model()
 
     await run(model, Scope({"tokens": budget}))
@@ -103,17 +108,100 @@ async def test_more_than_was_set_aside_is_counted_and_the_answer_is_not_lost() -
         await run(a_model(), scope)
 
 
-@pytest.mark.parametrize(("partial", "used"), [(None, 0), ("abcdef", 103)])
-async def test_of_a_request_that_fails_only_what_arrived_is_counted(partial: str | None, used: int) -> None:
+@pytest.mark.parametrize(
+    ("error", "used"),
+    [
+        (ModelError("connection_error", "cut", partial_text="abcdef"), 103),
+        (ModelError("connection_error", "no answer for 5 seconds"), 100),
+        (ModelError("protocol_error", "half a JSON"), 100),
+        (ModelError("connection_error", "cannot be reached", is_charged=False), 0),
+        (ModelError("llm_error", "refused (status 400)"), 0),
+        (ModelError("llm_error", "broken off", partial_text="abcdef"), 103),
+    ],
+)
+async def test_a_request_that_was_sent_and_not_refused_is_charged_at_least_its_input(
+    error: ModelError, used: int
+) -> None:
     scope = Scope({"tokens": 5000})
 
-    with pytest.raises(TaskFailed):
-        await run(a_model(ModelError("connection_error", "cut", partial_text=partial)), scope)
+    with pytest.raises(TaskFailed) as caught:
+        await run(a_model(error), scope)
 
     assert (scope.used["tokens"], scope.reserved["tokens"]) == (used, 0)
+    failed = caught.value.error
+    assert isinstance(failed, TaskFailure)
+    notes = failed.notes or {}
+    assert notes["usage"]["tokens"] == used
+    assert notes["usage"].get("is_estimated", False) is (used > 0)
 
 
-async def test_a_request_that_is_cancelled_frees_what_was_set_aside() -> None:
+class Stubborn(ScriptedModel):
+    """Sends a request three times: refused, without an answer, answered."""
+
+    async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
+        tell_attempts()
+        for error in (ModelError("llm_error", "status 429"), ModelError("connection_error", "late")):
+            with suppress(ModelError), attempt():
+                raise error
+        with attempt():
+            return await super().request(payload, on_text)
+
+
+async def test_each_time_that_a_request_is_made_again_counts() -> None:
+    scope = Scope({"tokens": 5000})
+
+    result = await run(Stubborn(["ok"]), scope)
+
+    assert scope.used["tokens"] == result.notes["usage"]["tokens"] == 201
+    assert result.notes["usage"]["is_estimated"] is True
+
+
+class Waiting(ScriptedModel):
+    """Is cancelled before anything is sent."""
+
+    async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
+        tell_attempts()
+        raise asyncio.CancelledError
+
+
+async def test_a_request_that_was_never_sent_is_not_charged() -> None:
+    scope = Scope({"tokens": 5000})
+
+    with pytest.raises(asyncio.CancelledError):
+        await run(Waiting(["ok"]), scope)
+
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (0, 0)
+
+
+class Mispriced(ScriptedModel):
+    def price(self, usage: Usage) -> float | None:
+        raise ZeroDivisionError
+
+
+async def test_a_price_that_cannot_be_worked_out_leaves_nothing_set_aside() -> None:
+    scope = Scope({"tokens": 5000})
+    answer = ModelReply(text="ok", model="m", usage=Usage(input_tokens=100, output_tokens=1))
+
+    result = await run(Mispriced([answer]), scope)
+
+    assert (result.content, result.notes["usage"]["cost"]) == ("ok", None)
+    assert (scope.used["tokens"], scope.reserved["tokens"]) == (101, 0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "most"), [(1_000_000, None), (16_484, None), (16_483, 4096), (5000, 4096), (600, 500)]
+)
+async def test_a_model_that_does_not_say_its_maximum_is_asked_for_what_every_model_allows(
+    budget: int, most: int | None
+) -> None:
+    model = a_model(features=Features(context_window=100_000))
+
+    await run(model, Scope({"tokens": budget}))
+
+    assert model.payloads[0].metadata.max_tokens == most
+
+
+async def test_a_request_that_is_cancelled_frees_all_but_its_input() -> None:
     begun = asyncio.Event()
 
     async def hang(_: float) -> None:
@@ -128,7 +216,7 @@ async def test_a_request_that_is_cancelled_frees_what_was_set_aside() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert (during, scope.reserved["tokens"], scope.left("tokens")) == (1100, 0, 5000)
+    assert (during, scope.reserved["tokens"], scope.left("tokens")) == (1100, 0, 4900)
 
 
 async def test_what_was_said_before_the_budget_was_used_up_is_kept() -> None:
@@ -143,11 +231,11 @@ async def test_what_was_said_before_the_budget_was_used_up_is_kept() -> None:
 
 
 async def test_the_window_bounds_what_is_set_aside() -> None:
-    model, scope = a_model(features=Features(context_window=400)), Scope({"tokens": inf, "cost": 1.0})
+    model, scope = a_model(features=Features(context_window=400)), Scope({"tokens": 400})
 
     await run(model, scope)
 
-    assert model.payloads[0].metadata.max_tokens == 300
+    assert model.payloads[0].metadata.max_tokens is None
 
 
 async def test_concurrent_requests_wait_for_what_others_do_not_use() -> None:
@@ -159,7 +247,7 @@ async def test_concurrent_requests_wait_for_what_others_do_not_use() -> None:
     assert [result.content for result in results] == ["ok"] * 50
     assert 1 < model.most_under_way <= 6
     assert (scope.used["tokens"], scope.reserved["tokens"]) == (5050, 0)
-    assert all(payload.metadata.max_tokens >= 16 for payload in model.payloads)  # type: ignore[operator]
+    assert all((payload.metadata.max_tokens or 1000) >= 16 for payload in model.payloads)
 
 
 async def test_a_request_that_waits_can_be_cancelled_and_the_next_one_gets_its_place() -> None:
@@ -196,3 +284,19 @@ async def test_nobody_waits_for_a_budget_that_others_cannot_free() -> None:
 
     with pytest.raises(BudgetExceeded):
         await run(a_model(), inner)
+
+
+async def test_requests_to_a_provider_count_as_often_as_they_were_taken(model_server: ModelServer) -> None:
+    model_server.script(fails(503), sends(b"<html>"), says("ok", input_tokens=11, output_tokens=7))
+    models = served_models(model_server, retries=3, timing=Timing(chance=lambda: 0.0))
+    scope = Scope({"tokens": 5000})
+    try:
+        model = await models.find(MODEL_OF["openai"])
+        call = a_call("Say hello.")
+        result = await Handler(model).run(a_step(call), call, ScopePurse(scope, "spender"))
+        estimate = await model.count_tokens(a_payload(messages=(UserMessage("Say hello."),)))
+    finally:
+        await models.close()
+
+    assert len(model_server.requests) == 3
+    assert scope.used["tokens"] == result.notes["usage"]["tokens"] == 18 + estimate

@@ -1,5 +1,7 @@
 """Prices: from the list that comes along, and from settings."""
 
+from typing import Any
+
 import pytest
 
 from weft.llm.payload import Usage
@@ -53,4 +55,11 @@ def test_settings_win_over_the_list() -> None:
 
 def test_settings_may_say_one_price_only() -> None:
     assert prices("gpt-4o-mini", input_price=1.0).price(MILLION) == pytest.approx(1.6)
-    assert prices("nobody-knows-it", output_price=5.0).price(MILLION) == pytest.approx(5.0)
+    assert prices("gpt-4o-mini", output_price=1.0).price(
+        Usage(input_tokens=1_000_000, cache_read_tokens=1_000_000)
+    ) == pytest.approx(0.075)
+
+
+@pytest.mark.parametrize("given", [{"input_price": 3.0}, {"output_price": 3.0}])
+def test_one_price_of_a_model_that_is_not_listed_is_no_price(given: dict[str, Any]) -> None:
+    assert prices("nobody-knows-it", **given).price(MILLION) is None

@@ -54,7 +54,7 @@ def test_a_pause_that_comes_while_somebody_waits_for_the_minute_counts_too() -> 
 def test_a_pause_longer_than_may_be_waited_fails_at_once() -> None:
     async def scenario() -> ModelError:
         gate = limits()
-        gate.pause(3_600)
+        gate.pause(360)
         with pytest.raises(ModelError) as caught:
             async with gate.ticket(1, longest_wait=60):
                 pass
@@ -64,9 +64,19 @@ def test_a_pause_longer_than_may_be_waited_fails_at_once() -> None:
     error = run_virtually(scenario())
 
     assert (
-        error.message == "acme asked not to be called for another 3600 seconds, and this request may wait 60"
+        error.message == "acme asked not to be called for another 360 seconds, and this request may wait 60"
     )
-    assert (error.reason, error.is_transient, error.retry_after_seconds) == ("llm_error", True, 3_600)
+    assert (error.reason, error.is_transient, error.retry_after_seconds) == ("llm_error", True, 360)
+
+
+def test_a_pause_has_an_end_whatever_the_provider_asks_for() -> None:
+    async def scenario() -> float:
+        gate = limits()
+        gate.pause(99_999_999_999)
+        async with gate.ticket(1):
+            return asyncio.get_running_loop().time()
+
+    assert run_virtually(scenario()) == 600.0
 
 
 def test_who_is_cancelled_gives_the_place_free() -> None:

@@ -43,7 +43,9 @@ async def test_what_is_recorded_is_replayed(path: Path) -> None:
     replaying: Model = ReplayingModel(path)
     assert [await replaying.request(payload) for payload in reversed(asked)] == replies[::-1]
     assert (replaying.id, replaying.features) == (inner.id, inner.features)
-    assert [replaying.count_tokens(one) for one in asked] == [inner.count_tokens(one) for one in asked]
+    assert [await replaying.count_tokens(one) for one in asked] == [
+        await inner.count_tokens(one) for one in asked
+    ]
     assert replaying.price(Usage(input_tokens=500_000)) == 1.0
 
 
@@ -64,10 +66,32 @@ async def test_times_and_counters_make_no_difference(path: Path) -> None:
     later = HandlerPayload(
         system_prompt="",
         messages=(UserMessage("hello", timestamp=datetime(2026, 1, 1, tzinfo=UTC)),),
-        metadata=PayloadMetadata(model="test:scripted", resource_usage=metrics),
+        metadata=PayloadMetadata(model="test:scripted", resource_usage=metrics, max_tokens=77),
     )
 
     assert (await ReplayingModel(path).request(later)).text == "x"
+
+
+async def test_what_a_schema_calls_a_timestamp_is_part_of_the_request(path: Path) -> None:
+    asked = [
+        a_payload("hello", schema={"properties": {"timestamp": {"type": kind}}})
+        for kind in ("string", "integer")
+    ]
+    await RecordingModel(ScriptedModel(["x"]), path).request(asked[0])
+
+    with pytest.raises(ModelError, match="not recorded"):
+        await ReplayingModel(path).request(asked[1])
+
+
+async def test_a_cassette_that_was_recorded_with_a_budget_is_replayed_without_one(path: Path) -> None:
+    await RecordingModel(ScriptedModel(["x"]), path).request(a_payload("hello"))
+    lines = path.read_text().splitlines()
+    line = json.loads(lines[-1])
+    line["exchange"]["request"]["metadata"]["maxTokens"] = 14_995  # as cassettes were once written
+    line["exchange"]["key"] = "0" * 16
+    path.write_text("\n".join([*lines[:-1], json.dumps(line), ""]))
+
+    assert (await ReplayingModel(path).request(a_payload("hello"))).text == "x"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +101,7 @@ async def test_times_and_counters_make_no_difference(path: Path) -> None:
         a_payload("hello", context="data"),
         a_payload("hello", model="test:other"),
         a_payload("hello", schema={}),
+        a_payload("hello", schema={"properties": {"timestamp": {"type": "string"}}}),
         a_payload("hello", after=(AssistantMessage(""), ToolMessage("x", "1", "echo"))),
     ],
 )
@@ -148,6 +173,20 @@ async def test_a_run_that_was_killed_keeps_what_it_has(path: Path) -> None:
     assert (await again.request(a_payload("2"))).text == "anew"
     assert [json.loads(line) for line in path.read_text().splitlines()]
     assert path.read_bytes().startswith(whole)
+
+
+async def test_what_another_recorded_meanwhile_outlives_the_line_that_was_cut(path: Path) -> None:
+    await RecordingModel(ScriptedModel(["one"]), path).request(a_payload("first"))
+    with path.open("a") as file:
+        file.write('{"exchange": {"key": "cut' + "x" * 200_000)
+    both = [recorded(ScriptedModel([text]), path) for text in ("two", "three")]
+
+    await both[0].request(a_payload("second"))
+    await both[1].request(a_payload("third"))
+
+    replaying = ReplayingModel(path)
+    asked = [a_payload(text) for text in ("first", "second", "third")]
+    assert [(await replaying.request(payload)).text for payload in asked] == ["one", "two", "three"]
 
 
 async def test_a_cassette_is_the_same_text_for_the_same_exchanges(tmp_path: Path) -> None:

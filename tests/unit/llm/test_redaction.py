@@ -5,7 +5,7 @@ import json
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.llm.providers.access import Access, ApiKey
@@ -56,6 +56,7 @@ def test_a_key_is_taken_out_in_every_form(shown: str) -> None:
     assert "[secret P_KEY]" in cleaned
 
 
+@settings(deadline=None)
 @given(KEYS, st.binary(max_size=6), st.binary(max_size=6))
 def test_a_key_inside_base64_of_more_is_found_wherever_it_stands(
     key: str, before: bytes, after: bytes
@@ -70,6 +71,7 @@ def test_a_key_inside_base64_of_more_is_found_wherever_it_stands(
     assert len(left) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
 
 
+@settings(deadline=None)
 @given(KEYS, st.text(max_size=400))
 def test_no_message_holds_a_key_or_is_too_long(key: str, around: str) -> None:
     message = redactor(key).message(around + key + around)

@@ -90,7 +90,7 @@ async def test_tokens_are_counted_the_same_way_every_time() -> None:
     payload = a_payload("x" * 40, system="y" * 8)
     usage = (await model.request(payload)).usage
 
-    assert model.count_tokens(payload) == 10 + 4 + 2
+    assert await model.count_tokens(payload) == 10 + 4 + 2
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (16, 2, 20.0)
 
 

@@ -52,7 +52,7 @@ async def test_history_that_does_not_fit_is_cut_from_the_oldest_and_noted() -> N
     assert 0 < kept < len(TURNS)
     assert payload.messages[0].content == TURNS[-kept].prompt
     assert payload.messages[-1].content == "the task itself"
-    assert model.count_tokens(payload) <= 450
+    assert await model.count_tokens(payload) <= 450
     assert result.notes["history_turns_left_out"] == len(TURNS) - kept
     bigger = (*TURNS[-kept - 1 :],)
     again = a_model(500)

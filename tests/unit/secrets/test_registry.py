@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.secret_forms import forms_of, is_told
 from weft.llm.payload import ModelReply, Usage
-from weft.secrets.registry import Registry, is_secret_name, redact_struct, register
+from weft.secrets.registry import Registry, redact, redact_struct, register
+from weft.secrets.variables import is_secret_name, register_environment
 
 KEY = "sk-proj-4Rk9/x+Zq7'Lw\"2\\Tn&é<0>"
 PLAIN = "ghp_9fK2mX7qLw3ZrT8vBn5Y"
@@ -135,9 +136,40 @@ def test_threads_may_register_at_the_same_time() -> None:
 
 def test_names_of_secrets_are_known() -> None:
     secret = ["OPENAI_API_KEY", "GITHUB_TOKEN", "CLIENT_SECRET", "DB_PASSWORD", "API_KEY", "TOKEN"]
-    other = ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MAX_TOKENS", "SECRETS_DIR"]
+    secret += ["PGPASSWORD", "MYSQL_PWD", "SECRET_KEY", "STRIPE_SECRET_KEY", "PRIVATE_KEY", "GITLAB_PAT"]
+    other = ["PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MAX_TOKENS", "SECRETS_DIR", "PWD", "OLDPWD"]
 
     assert [name for name in secret + other if is_secret_name(name)] == secret
+
+
+def test_an_environment_has_secrets_by_name_and_by_value() -> None:
+    register_environment(
+        {
+            "OPENAI_KEY": "sk-proj-4Rk9xZq7Lw2Tn",
+            "SORT_KEY": "the-name-of-a-column",
+            "DATABASE_URL": "postgresql://app:s%40fe-and-s0und!@db.example.org/shop",
+            "HOME_URL": "https://example.org/@someone",
+            "DB_PASSWORD": "postgres",
+            "MAX_TOKEN": "100000100000100000",
+            "GIT_PAT": "glpat-0123456789",
+        }
+    )
+
+    assert redact("sk-proj-4Rk9xZq7Lw2Tn glpat-0123456789") == "[secret OPENAI_KEY] [secret GIT_PAT]"
+    assert redact("s@fe-and-s0und! s%40fe-and-s0und!") == "[secret DATABASE_URL] [secret DATABASE_URL]"
+    left = "postgres 100000100000100000 the-name-of-a-column db.example.org example.org/@someone"
+    assert redact(left) == left
+
+
+def test_a_number_is_a_secret_only_as_a_whole() -> None:
+    made = registry("100000")
+    value = {"a": 2100000.5, "b": [1000001, 100000, 100000.0], "c": "100000"}
+
+    assert made.redact_json(value) == {
+        "a": 2100000.5,
+        "b": [1000001, "[secret KEY0]", 100000.0],
+        "c": "[secret KEY0]",
+    }
 
 
 @given(st.lists(st.integers(1, 12), max_size=12))

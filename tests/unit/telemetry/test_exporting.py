@@ -57,6 +57,13 @@ def test_what_is_not_installed_is_told(missing: str, said: str, monkeypatch: pyt
     assert said in (set_up({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}) or "")
 
 
+def test_an_exporter_that_is_not_known_is_told() -> None:
+    said = set_up({"OTEL_TRACES_EXPORTER": "nonsense"}) or ""
+
+    assert "OTEL_TRACES_EXPORTER is 'nonsense'; weft knows otlp, console and none" in said
+    assert set_up({"OTEL_TRACES_EXPORTER": "none"}) is None
+
+
 def test_nothing_is_told_otherwise(tmp_path: Path) -> None:
     for environment in ({}, {"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"}):
         ran = weft(tmp_path, "eval", "(+ 1 2)", **environment)

@@ -1,6 +1,7 @@
 """Spans, collected by the real SDK."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from weft import testing
 from weft.app import App
 from weft.evaluation import evaluate_async
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.tools import ToolFailed
 from weft.llm.errors import ModelError
 from weft.local_effects import LocalEffects
 from weft.secrets import Secret
@@ -73,7 +75,7 @@ async def test_a_task_holds_its_requests_and_its_tools(spans: InMemorySpanExport
         ]
     ]
     chat = dict(named(spans, "chat gpt-x").attributes or {})
-    assert chat.pop("gen_ai.usage.input_tokens") == model.count_tokens(model.payloads[0])
+    assert chat.pop("gen_ai.usage.input_tokens") == await model.count_tokens(model.payloads[0])
     assert chat.pop("gen_ai.usage.output_tokens")
     assert chat == {
         "gen_ai.operation.name": "chat",
@@ -138,6 +140,53 @@ async def test_content_is_told_only_when_it_is_asked_for(
     assert "The prompt [secret OTEL]." in told
     assert "The answer." in told
     assert key not in told
+
+
+async def test_a_call_of_a_tool_that_failed_has_the_status_of_an_error(spans: InMemorySpanExporter) -> None:
+    def refuse(text: str) -> str:
+        raise ToolFailed("no")
+
+    model = testing.ScriptedModel([testing.tool_use("test:echo", text="x"), "done"])
+    effects = LocalEffects(models=testing.models(model), tools=GivenTools(GivenTool("test:echo", refuse)))
+    await evaluate_async(
+        '(deftask ask () :instructions "The prompt." :tools ("test:echo")) (ask)', effects=effects
+    )
+
+    called = named(spans, "execute_tool test:echo")
+    assert called.status.status_code is StatusCode.ERROR
+    assert (called.attributes or {})["error.type"] == "tool_execution_error"
+
+
+async def test_content_has_the_form_of_the_conventions(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_OTEL_CONTENT", "1")
+    model = testing.ScriptedModel([testing.tool_use("test:echo", text="x"), "done"], id="openai:gpt-x")
+    effects = LocalEffects(
+        models=testing.models(model), tools=GivenTools(GivenTool("test:echo", lambda text: text))
+    )
+    template = '(deftask ask (data) :system "Be kind." :instructions "The prompt." :tools ("test:echo"))'
+    await evaluate_async(f'{template} (ask "the data")', effects=effects)
+
+    first, second = (one.attributes or {} for one in spans.get_finished_spans() if one.name == "chat gpt-x")
+    (instructions,) = json.loads(str(first["gen_ai.system_instructions"]))
+    assert instructions["type"] == "text"
+    assert "Be kind." in instructions["content"]
+    (asked,) = json.loads(str(first["gen_ai.input.messages"]))
+    assert (asked["role"], [part["type"] for part in asked["parts"]]) == ("user", ["text", "text"])
+    assert "the data" in asked["parts"][0]["content"]
+    assert asked["parts"][1]["content"] == "The prompt."
+    use = {"type": "tool_call", "id": "use-1", "name": "test_echo", "arguments": {"text": "x"}}
+    assert json.loads(str(first["gen_ai.output.messages"])) == [
+        {"role": "assistant", "parts": [use], "finish_reason": "tool_call"}
+    ]
+    response = {"type": "tool_call_response", "id": "use-1", "response": "x"}
+    assert json.loads(str(second["gen_ai.input.messages"]))[1:] == [
+        {"role": "assistant", "parts": [use]},
+        {"role": "tool", "parts": [response]},
+    ]
+    done = {"role": "assistant", "parts": [{"type": "text", "content": "done"}], "finish_reason": "stop"}
+    assert json.loads(str(second["gen_ai.output.messages"])) == [done]
 
 
 async def test_the_tasks_of_a_flow_are_inside_of_its_run(spans: InMemorySpanExporter, tmp_path: Path) -> None:

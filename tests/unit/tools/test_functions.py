@@ -198,6 +198,29 @@ async def test_results_are_json() -> None:
         await call("python:nonsense")
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+async def test_a_number_that_is_not_finite_is_no_result(number: float) -> None:
+    @weft.tool
+    def measure(where: str) -> Any:
+        return {"plain": number, "list": [None, (number,)], "struct": Size(number), "none": None}[where]
+
+    for where in ("plain", "list", "struct"):
+        with pytest.raises(ToolFailed, match="no JSON: a number in it is not finite"):
+            await call("python:measure", where=where)
+    assert await call("python:measure", where="none") is None
+
+
+async def test_a_whole_number_may_be_written_with_a_point() -> None:
+    @weft.tool
+    def place(at: Point, times: int, scale: float = 1.0) -> list[Any]:
+        return [at.x, at.y, times, scale]
+
+    assert await call("python:place", at={"x": 1.0, "y": 2}, times=3.0, scale=2.0) == [1, 2, 3, 2.0]
+    for wrong in (1.5, 1e300, "1"):
+        with pytest.raises(ToolFailed, match="wrong arguments"):
+            await found("python:place").call({"at": {"x": 1}, "times": wrong}, ToolContext())
+
+
 def test_what_cannot_be_called_by_name_is_refused_when_it_is_decorated() -> None:
     with pytest.raises(TypeError, match="'args' cannot be given by name"):
 

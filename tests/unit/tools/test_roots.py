@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.tools import roots as module
-from weft.tools.roots import Entry, FileUnavailable, PathRefused, Roots
+from weft.tools.roots import FileUnavailable, FolderEntry, PathRefused, Roots
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_links_inside_the_roots_are_read(root: Path) -> None:
     roots = Roots([root])
 
     assert [roots.read(path).text for path in ("folder/file", "name", "absolute")] == ["hello"] * 3
-    assert roots.list("folder").entries == (Entry(name="file", kind="file", size=5),)
+    assert roots.list("folder").entries == (FolderEntry(name="file", kind="file", size=5),)
 
 
 def test_links_out_of_the_roots_are_refused(root: Path, outside: Path) -> None:
@@ -353,3 +353,39 @@ def test_texts_that_cannot_be_written_are_refused(root: Path, monkeypatch: pytes
 def test_there_must_be_a_root() -> None:
     with pytest.raises(ValueError, match="at least one root"):
         Roots([])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["mytools.py", "MyTools.PY", "a/../mytools.py", "mytools/__init__.py", "mytools.abi3.so",
+     "src/mytools.py", "shop/__init__.py", "shop.py", "shop/prices.py", "shop/prices/__init__.py"],
+)  # fmt: skip
+def test_modules_of_tools_are_not_written(tmp_path: Path, path: str) -> None:
+    roots = Roots([tmp_path], kept_modules=["mytools", "shop.prices"])
+
+    with pytest.raises(PathRefused, match="decides what may run"):
+        roots.write(path, "import os")
+    with pytest.raises(PathRefused, match="decides what may run"):
+        roots.write(f"{tmp_path}/{path}", "import os")
+
+
+def test_other_files_beside_modules_of_tools_are_written(tmp_path: Path) -> None:
+    roots = Roots([tmp_path], kept_modules=["mytools", "shop.prices"])
+
+    for path in (
+        "mytools2.py",
+        "shop/other.py",
+        "prices.py",
+        "mytools/data.json",
+        "my/tools.py",
+        "__init__.py",
+    ):
+        assert roots.write(path, "x") == 1
+
+
+def test_a_root_inside_the_package_of_a_module_does_not_open_it(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    roots = Roots([tmp_path / "shop"], kept_modules=["shop.prices"])
+
+    with pytest.raises(PathRefused, match="decides what may run"):
+        roots.write("prices.py", "import os")

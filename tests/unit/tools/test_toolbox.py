@@ -9,6 +9,7 @@ import pytest
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.executor_tools import open_project_tools
 from weft.model_settings import ToolsSettings
+from weft.project_tools import SYSTEM_TOOLS
 from weft.tools import functions
 from weft.tools.registry import DuplicateTool, ToolRegistry
 from weft.tools.system_asking import GetContext
@@ -123,3 +124,9 @@ async def test_roots_are_relative_to_the_project(tmp_path: Path) -> None:
     toolbox = open_toolbox(ToolsSettings(roots=("docs",)), tmp_path, {})
 
     assert toolbox.roots.read("a").text == "one"
+
+
+def test_what_is_checked_before_a_run_knows_every_system_tool(tmp_path: Path) -> None:
+    names = open_toolbox(ToolsSettings(), tmp_path, {}).names()
+
+    assert set(SYSTEM_TOOLS) == {name for name in names if name.startswith("system:")}

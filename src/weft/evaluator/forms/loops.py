@@ -129,7 +129,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
             for name, value in values.items():
                 if not is_number(value) or value < 0:
                     raise program_error(
-                        "wrong-type", f"the budget :{name} is a number; this is {_shown(value)}"
+                        "wrong-type", f"the budget :{name} is a number from 0; this is {_shown(value)}"
                     )
             most = {name: min(value, MOST) for name, value in values.items()}
             scope = Scope(most, current_branch().scope)

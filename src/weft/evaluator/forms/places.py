@@ -14,6 +14,7 @@ from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
 from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.secrets.cutting import cut
 
 _CAUSED_BY_PROGRAMS = (
     ArithmeticError,
@@ -82,4 +83,4 @@ def expression_of(node: Node) -> str:
         with suppress(InvalidProgram):  # too deep to be printed, or made in Python and of no text
             text = print_node(clipped(node))
     text = " ".join(text.split())
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
+    return cut(text, MAX_SHOWN_CHARACTERS)

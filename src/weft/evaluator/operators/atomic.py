@@ -3,6 +3,7 @@
 import msgspec
 
 from weft.evaluator.compiler import Compiler
+from weft.evaluator.context import mentioned_bindings
 from weft.evaluator.effects import Files, ModelCall, Repair
 from weft.evaluator.env import Env
 from weft.evaluator.functions import Code
@@ -75,6 +76,7 @@ class AtomicTask(TaskCode):
             criteria=node.criteria,
             inputs=self.data(entered.inputs),
             unmentioned=tuple(name for name in context.relevant_inputs if name not in self._mentioned),
+            mentioned=mentioned_bindings(context.inherited, entered.inner, self._mentioned),
             output_format=node.output_format,
             output_schema=self.shape.schema if self.shape is not None else None,
             context=context,

@@ -9,6 +9,7 @@ from weft.evaluator.plain import result_json
 from weft.evaluator.results import TaskResult
 from weft.language.task_fields import ContextManagement
 from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.secrets.cutting import cut
 
 
 class StepOutput(Struct, frozen=True):
@@ -69,4 +70,5 @@ def _line(number: int, output: StepOutput) -> str:
     if not output.result.notes:
         return line
     notes = json.dumps(output.result.notes, ensure_ascii=False)
-    return f"{line} {notes[:MAX_SHOWN_CHARACTERS]}{'...' if len(notes) > MAX_SHOWN_CHARACTERS else ''}"
+    # What is not cut is a value of the program, and stays as it is.
+    return f"{line} {notes if len(notes) <= MAX_SHOWN_CHARACTERS else cut(notes, MAX_SHOWN_CHARACTERS)}"

@@ -16,6 +16,7 @@ from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.problems import refuse
 from weft.language.task_fields import IMPLICIT_INPUT
 from weft.language.tree import Script
+from weft.secrets.cutting import cut
 
 COMMAND = "command"
 """The input that is the command of a script which has neither `argv` nor `shell`."""
@@ -64,7 +65,7 @@ class ScriptTask(TaskCode):
         elif outcome.exit_code:
             reason, message = "execution_halted", f"the script exited with code {outcome.exit_code}"
             last_line = outcome.stderr.strip().rpartition("\n")[2]
-            message += f": {last_line[:200]}" if last_line else ""
+            message += f": {cut(last_line, 200)}" if last_line else ""
         else:
             return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
         raise failed(TaskFailure(reason, message, content=outcome.stdout, details=facts), self.node.span)

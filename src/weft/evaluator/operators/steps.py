@@ -22,6 +22,7 @@ from weft.evaluator.results import (
 )
 from weft.language.spans import NOWHERE, Span
 from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.secrets.cutting import cut
 
 COMPOSITE_STEPS = 10
 """What a composite task counts: a branch and its coroutines take the time of so many calls, at least."""
@@ -95,7 +96,7 @@ def completed(result: TaskResult, span: Span) -> TaskResult:
 def expression_at(span: Span) -> str:
     """`failing_expression`: the source from the place to the end of the line, shortened."""
     text = span.source.line(span.line)[max(0, span.column - 1) :].strip()
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+    return cut(text, MAX_SHOWN_CHARACTERS)
 
 
 def failed(error: TaskError, span: Span) -> TaskFailed:

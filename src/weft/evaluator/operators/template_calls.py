@@ -23,7 +23,7 @@ from weft.language.library import TaskDefinition
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
 from weft.language.spans import Span
-from weft.language.suggestions import nearest
+from weft.language.suggestions import nearest, nearest_tool
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
@@ -65,7 +65,7 @@ def call_tool(
     effects = compiler.machine.effects
     known = effects.tools()
     if known is not None and name not in known:
-        raise _refused(f"there is no tool '{name}'{nearest(name, sorted(known))}", "unbound-name", span)
+        raise _refused(f"there is no tool '{name}'{nearest_tool(name, sorted(known))}", "unbound-name", span)
     given = {key: as_input(key, value, span) for key, value in keywords.items()}
     positional = tuple(as_input(str(index), value, span) for index, value in enumerate(arguments, 1))
     return ask(compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool)

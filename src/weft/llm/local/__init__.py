@@ -1,1 +1,1 @@
-"""The embedded models: fetched once, then run in this process, with no network and no key."""
+"""The embedded models: fetched once, then run on this machine, with no network and no key."""

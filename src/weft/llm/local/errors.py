@@ -22,6 +22,12 @@ class WrongContents(WeftError):
     code = "model-wrong-contents"
 
 
+class CacheUnusable(RequestError):
+    """The folder that models are kept in cannot be made or written to."""
+
+    code = "model-cache-unusable"
+
+
 class NoRoom(RequestError):
     """There is not enough space on the disk for a model."""
 

@@ -7,10 +7,11 @@ reaches the native code is then bounded in size, depth and number of alternative
 
 import json
 from collections.abc import Sequence
+from math import comb
 from typing import Any
 
-from weft.llm.errors import ModelError
 from weft.llm.local.grammar_numbers import ANY_NUMBER, integer_expression, number_expression
+from weft.llm.local.grammar_schemas import is_plain_enum, merged, sameness, types_of, unusable, values_of
 
 MAX_DEPTH = 40
 MAX_RULES = 3_000
@@ -22,11 +23,13 @@ MAX_WAYS = 600
 MAX_STRING = 1_500
 """How long a string may be when the schema does not say; small models do not always find an end."""
 MAX_ITEMS = 50
+MAX_SETS = 200
+"""How many sets of values an array of different ones may go through: with more, repetitions are left to the
+evaluator's check."""
 MAX_REPETITION = 1_900
 """The runtime refuses to count much further."""
 
 _FREE_DEPTH = 3
-_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 _FORMATS = {
     "date": '[12] [0-9]{3} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
@@ -42,7 +45,7 @@ def grammar_of(schema: dict[str, Any] | bool) -> str:
     try:
         builder.rules["root"] = builder.value(schema, 0)
     except RecursionError:  # depth is counted, but who calls may be deep already
-        raise _unusable("it is nested too deep") from None
+        raise unusable("it is nested too deep") from None
     return builder.text()
 
 
@@ -50,10 +53,6 @@ def literal(text: str) -> str:
     """A text as the grammar's terminal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
-
-
-def _unusable(why: str) -> ModelError:
-    return ModelError("configuration_error", f"no output can be held to this JSON Schema: {why}")
 
 
 class _Builder:
@@ -76,12 +75,12 @@ class _Builder:
     def value(self, schema: Any, depth: int) -> str:
         """The expression of what fits a schema: the name of a rule."""
         if depth > MAX_DEPTH:
-            raise _unusable(f"it is nested more than {MAX_DEPTH} deep")
+            raise unusable(f"it is nested more than {MAX_DEPTH} deep")
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise _unusable("it is too large")
+            raise unusable("it is too large")
         if schema is False:
-            raise _unusable("a part of it is `false`, which nothing fits")
+            raise unusable("a part of it is `false`, which nothing fits")
         if schema is True or not isinstance(schema, dict) or not schema:
             return self._free(0)
         if isinstance(schema.get("$ref"), str):
@@ -89,13 +88,13 @@ class _Builder:
         if isinstance(parts := schema.get("allOf"), list):
             rest = {name: value for name, value in schema.items() if name != "allOf"}
             for part in parts:
-                rest = _merged(rest, self._resolved(part))
+                rest = merged(rest, self._resolved(part))
             return self.value(rest or True, depth + 1)
         for name in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(name), list) and branches:
                 rest = {key: value for key, value in schema.items() if key != name}
                 return self._any(
-                    [_merged(rest, self._resolved(branch) if rest else branch) for branch in branches], depth
+                    [merged(rest, self._resolved(branch) if rest else branch) for branch in branches], depth
                 )
         return self._plain(schema, depth)
 
@@ -103,12 +102,9 @@ class _Builder:
         """A schema without references and combinations."""
         if "const" in schema:
             return self._one_of([schema["const"]])
-        types = _types_of(schema)
-        if isinstance(values := schema.get("enum"), list):
-            fitting = [value for value in values if types is None or _type_of(value) & set(types)]
-            if not fitting:
-                raise _unusable("an `enum` in it has no value that its `type` allows")
-            return self._one_of(fitting)
+        types = types_of(schema)
+        if isinstance(schema.get("enum"), list):
+            return self._one_of(values_of(schema))
         if types is None:
             return self._free(0)
         if len(types) > 1:
@@ -129,7 +125,7 @@ class _Builder:
                 return self._rule('"null"', 1)
         expression = integer_expression(schema) if name == "integer" else number_expression(schema)
         if expression is None:
-            raise _unusable("no number lies between the bounds in it")
+            raise unusable("no number lies between the bounds in it")
         return self._rule(expression, 1)
 
     def _rule(self, body: str, ways: int, name: str | None = None) -> str:
@@ -138,10 +134,10 @@ class _Builder:
         if known is not None and name is None:
             return known
         if ways > MAX_WAYS:
-            raise _unusable(f"a value in it can begin in more than {MAX_WAYS} ways")
+            raise unusable(f"a value in it can begin in more than {MAX_WAYS} ways")
         self._size += len(body)
         if len(self.rules) >= MAX_RULES or self._size > MAX_CHARACTERS:
-            raise _unusable("it is too large")
+            raise unusable("it is too large")
         if name is None:
             name = f"r{len(self.rules)}"
             self._named[body] = name
@@ -152,7 +148,7 @@ class _Builder:
     def _any(self, branches: Sequence[Any], depth: int) -> str:
         names = [self.value(branch, depth + 1) for branch in branches if branch is not False]
         if not names:
-            raise _unusable("none of the alternatives in it can be met")
+            raise unusable("none of the alternatives in it can be met")
         names = list(dict.fromkeys(names))
         return self._rule(" | ".join(names), sum(self._ways.get(name, 1) for name in names))
 
@@ -164,11 +160,11 @@ class _Builder:
         """A rule of its own, so that what refers to itself ends."""
         if len(schema) > 1 and any(name in schema for name in ("properties", "required", "anyOf", "allOf")):
             rest = {name: value for name, value in schema.items() if name != "$ref"}
-            return self.value(_merged(rest, self._resolved(schema)), depth + 1)
+            return self.value(merged(rest, self._resolved(schema)), depth + 1)
         pointer: str = schema["$ref"]
         key = f"$ref {pointer}"
         if key in self._open:
-            raise _unusable(f"{pointer[:80]!r} in it stands for itself")
+            raise unusable(f"{pointer[:80]!r} in it stands for itself")
         if key in self._named:
             return self._named[key]
         name = self._named[key] = f"ref{sum(known.startswith('$ref ') for known in self._named)}"
@@ -184,12 +180,12 @@ class _Builder:
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
             rest = {name: value for name, value in schema.items() if name != "$ref"}
-            schema = _merged(rest, self._target(schema["$ref"]))
-        raise _unusable("references in it go round in a circle")
+            schema = merged(rest, self._target(schema["$ref"]))
+        raise unusable("references in it go round in a circle")
 
     def _target(self, pointer: str) -> Any:
         if not pointer.startswith("#"):
-            raise _unusable(f"it refers to {pointer[:80]!r}, which is outside of it")
+            raise unusable(f"it refers to {pointer[:80]!r}, which is outside of it")
         found: Any = self._root
         for step in pointer[1:].split("/")[1:]:
             part = step.replace("~1", "/").replace("~0", "~")
@@ -198,7 +194,7 @@ class _Builder:
             elif isinstance(found, dict) and part in found:
                 found = found[part]
             else:
-                raise _unusable(f"it refers to {pointer[:80]!r}, which is not there")
+                raise unusable(f"it refers to {pointer[:80]!r}, which is not there")
         return found
 
     def _string(self, schema: dict[str, Any]) -> str:
@@ -223,11 +219,32 @@ class _Builder:
             return self._rule(f'"[" {self._chain([(name, True) for name in names])} "]"', 1)
         if high == 0 or items is False:
             return self._rule('"[]"', 1)
-        if schema.get("uniqueItems") is True and isinstance(items, dict) and _is_short_enum(items):
-            # In the order of the enum, each at most once: that is how a grammar can keep them apart.
-            texts = [(self._one_of([value]), index < low) for index, value in enumerate(items["enum"])]
-            return self._rule(f'"[" {self._chain(texts)} "]"', 1)
+        if schema.get("uniqueItems") is True and isinstance(items, dict) and is_plain_enum(items):
+            return self._unique(values_of(items), low, high)
         return self._repeated(self._inner(items, depth), low, high, "[]")
+
+    def _unique(self, values: list[Any], low: int, high: int) -> str:
+        """Some of the values in any order, each at most once: a rule for every set of those already there."""
+        values = list({sameness(value): value for value in values}.values())
+        if low > len(values):
+            raise unusable("its `minItems` is above the number of values that its unique items can have")
+        high = min(high, len(values))
+        if sum(comb(len(values), count) for count in range(high + 1)) > MAX_SETS:
+            return self._repeated(self._one_of(values), low, high, "[]")
+        texts = [self._one_of([value]) for value in values]
+        rules: dict[frozenset[int], str] = {}
+
+        def rest(used: frozenset[int]) -> str:
+            if used not in rules:
+                comma = '"," " "? ' if used else ""
+                free = [index for index in range(len(texts)) if index not in used and len(used) < high]
+                ways = [f"{comma}{texts[index]} {rest(used | {index})}" for index in free]
+                if len(used) >= low:
+                    ways.append('""')
+                rules[used] = self._rule(" | ".join(ways), len(ways))
+            return rules[used]
+
+        return self._rule(f'"[" {rest(frozenset())} "]"', 1)
 
     def _repeated(self, item: str, low: int, high: int, brackets: str) -> str:
         """An item so many times, with commas between them, in brackets."""
@@ -293,70 +310,13 @@ class _Builder:
         return self._rule(f"{members} | {items} | {scalar}", 7)
 
 
-def _merged(base: dict[str, Any], more: Any) -> Any:
-    """Both schemas at once, as far as that can be said by putting them together."""
-    if not base or more is False:
-        return more
-    if not isinstance(more, dict):
-        return base
-    both = {**base, **more}
-    if isinstance(base.get("properties"), dict) and isinstance(more.get("properties"), dict):
-        both["properties"] = {**base["properties"], **more["properties"]}
-    if isinstance(base.get("required"), list) and isinstance(more.get("required"), list):
-        both["required"] = [*base["required"], *more["required"]]
-    return both
-
-
-def _types_of(schema: dict[str, Any]) -> list[str] | None:
-    """The types that a schema allows, by name or by what it says of them; None: any."""
-    named = schema.get("type")
-    names = [named] if isinstance(named, str) else named
-    if isinstance(names, list):
-        known = [name for name in names if name in _TYPES]
-        if not known:
-            raise _unusable("a `type` in it is none of JSON's")
-        return known
-    if any(name in schema for name in ("properties", "required", "additionalProperties")):
-        return ["object"]
-    if any(name in schema for name in ("items", "prefixItems", "minItems", "maxItems")):
-        return ["array"]
-    if any(name in schema for name in ("minLength", "maxLength", "pattern", "format")):
-        return ["string"]
-    if any(name in schema for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")):
-        return ["number"]
-    return None
-
-
-def _type_of(value: Any) -> set[str]:
-    """The types that a JSON value is of."""
-    match value:
-        case bool():
-            return {"boolean"}
-        case int():
-            return {"integer", "number"}
-        case float():
-            return {"number", "integer"} if value.is_integer() else {"number"}
-        case str():
-            return {"string"}
-        case list():
-            return {"array"}
-        case dict():
-            return {"object"}
-    return {"null"}
-
-
-def _is_short_enum(items: dict[str, Any]) -> bool:
-    values = items.get("enum")
-    return isinstance(values, list) and 0 < len(values) <= 100
-
-
 def _counts(schema: dict[str, Any], least: str, most: str, default: int) -> tuple[int, int]:
     """How often at least and at most; no more than the runtime counts."""
     low, high = schema.get(least), schema.get(most)
     low = min(low, MAX_REPETITION) if isinstance(low, int) and low > 0 else 0
     high = min(high, MAX_REPETITION) if isinstance(high, int) and high >= 0 else max(default, low)
     if low > high:
-        raise _unusable(f"its `{least}` is above its `{most}`")
+        raise unusable(f"its `{least}` is above its `{most}`")
     return low, high
 
 

@@ -4,13 +4,14 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Entry
 from weft.llm.local.conversation import grammar_for, messages_of, read_turn
-from weft.llm.local.runtime import Call, Chunk, Runtime, RuntimeSettings
+from weft.llm.local.runtime import Chunk, Runtime, RuntimeSettings
 from weft.llm.local.store import AUTO, LocalFile, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
@@ -40,7 +41,6 @@ class EmbeddedModels:
         self._folder = folder
         self._fetch = fetch
         self._settings = settings
-        self._held: dict[Path, Runtime] = {}
 
     async def find(self, model: str | None, provider: str | None = None) -> "EmbeddedModel":
         """The model of `local:NAME` or `NAME`; None: the best one present. Loads it. Raises ModelError."""
@@ -54,22 +54,26 @@ class EmbeddedModels:
             finally:
                 stop.set()
         file = locate(name, self._folder)
-        settings = self._settings or settings_from()
-        path = file.path.resolve()
-        if path not in self._held:
-            runtime = await _undisturbed(path, settings)
-            if path in self._held:  # somebody else was as quick
-                _release(runtime)
-            else:
-                self._held[path] = runtime
-        return EmbeddedModel(file, self._held[path])
+        runtime = runtime_of(file.path.resolve(), self._settings or settings_from())
+        await runtime.start()
+        return EmbeddedModel(file, runtime)
 
     async def close(self) -> None:
-        """Let go of the models; one that nobody else uses is unloaded."""
-        held = list(self._held.values())
-        self._held.clear()
-        for runtime in held:
-            await asyncio.to_thread(_release, runtime)
+        """Nothing is let go of: a model stays in memory until the program ends, for whoever asks next."""
+
+
+_known = threading.Lock()
+_runtimes: dict[tuple[Path, RuntimeSettings], Runtime] = {}
+"""The runtimes of this process. They are shared by all event loops and threads, and end with the process."""
+
+
+def runtime_of(path: Path, settings: RuntimeSettings) -> Runtime:
+    """The one runtime of a file."""
+    with _known:
+        runtime = _runtimes.get((path, settings))
+        if runtime is None or runtime.is_closed:
+            runtime = _runtimes[path, settings] = Runtime(path, settings)
+        return runtime
 
 
 class EmbeddedModel:
@@ -87,25 +91,23 @@ class EmbeddedModel:
     def features(self) -> Features:
         """Output is held to its schema, and tool calls to theirs, by a grammar."""
         window = self._runtime.settings.context_window
-        return Features(context_window=window, max_output_tokens=window, output="held", is_local=True)
+        # The bound of answers that name none: no budget may make them longer.
+        longest = min(DEFAULT_MAX_TOKENS, window)
+        return Features(context_window=window, max_output_tokens=longest, output="held", is_local=True)
 
     async def request(
         self, payload: HandlerPayload, on_text: OnText | None = None, *, must_use_tool: bool = False
     ) -> ModelReply:
         """The answer. Cancelling it gives its place in the line free, or stops it within a few tokens."""
         answer = _Answer(payload, on_text)
-        call = Call(body_of(payload, must_use_tool=must_use_tool), answer.take, answer.end)
-        self._runtime.submit(call)
-        try:
-            await answer.ended
-        finally:
-            if not answer.ended.done() or answer.ended.cancelled():
-                self._runtime.call_off(call)
+        async with aclosing(self._runtime.chunks(body_of(payload, must_use_tool=must_use_tool))) as chunks:
+            async for chunk in chunks:
+                answer.take(chunk)
         return answer.reply(self.id)
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """Exact: the payload in the model's own template and tokens."""
-        return self._runtime.count_tokens(messages_of(payload))
+        return await self._runtime.count_tokens(messages_of(payload))
 
     def price(self, usage: Usage) -> float | None:
         """Nothing."""
@@ -113,14 +115,12 @@ class EmbeddedModel:
 
 
 class _Answer:
-    """Gathers the pieces of one answer: they come in the runtime's thread and are handed on in the loop."""
+    """Gathers the pieces of one answer."""
 
     def __init__(self, payload: HandlerPayload, on_text: OnText | None) -> None:
         self._payload = payload
         # With tools what comes is JSON around the answer: its text is handed on when it is known.
         self._on_text = on_text
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = self._loop.create_future()
         self._pieces: list[str] = []
         self._usage = Usage()
         self._finish: FinishReason = "other"
@@ -132,26 +132,9 @@ class _Answer:
             if text := (choice.get("delta") or {}).get("content"):
                 self._pieces.append(text)
                 if self._on_text is not None and not self._payload.tools:
-                    self._tell(self._on_text, text)
+                    self._on_text(text)
             if reason := choice.get("finish_reason"):
                 self._finish = _FINISH_REASONS.get(reason, "other")
-
-    def end(self, problem: BaseException | None) -> None:
-        self._tell(self._settle, problem)
-
-    def _tell(self, function: Any, value: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, value)
-        except RuntimeError:  # the loop has been closed: nobody waits any more
-            return
-
-    def _settle(self, problem: BaseException | None) -> None:
-        if self.ended.done():
-            return
-        if problem is None:
-            self.ended.set_result(None)
-        else:
-            self.ended.set_exception(problem)
 
     def reply(self, model: str) -> ModelReply:
         text, uses = read_turn("".join(self._pieces), self._payload)
@@ -193,43 +176,6 @@ def _usage_of(usage: dict[str, Any]) -> Usage:
         cache_read_tokens=details.get("cached_tokens", 0),
         cost=0.0,
     )
-
-
-_loading = threading.Lock()
-_loaded: dict[tuple[Path, RuntimeSettings], list[Any]] = {}
-"""The runtimes of this process, each with how many use it."""
-
-
-def _acquire(path: Path, settings: RuntimeSettings) -> Runtime:
-    """The runtime of a file, loaded if it is not; whoever takes it gives it back with `_release`."""
-    with _loading:
-        held = _loaded.get((path, settings))
-        if held is None:
-            held = _loaded[path, settings] = [Runtime(path, settings), 0]
-        held[1] += 1
-        runtime: Runtime = held[0]
-        return runtime
-
-
-def _release(runtime: Runtime) -> None:
-    with _loading:
-        key = (runtime.path, runtime.settings)
-        held = _loaded[key]
-        held[1] -= 1
-        if held[1]:
-            return
-        del _loaded[key]
-    runtime.close()
-
-
-async def _undisturbed(path: Path, settings: RuntimeSettings) -> Runtime:
-    """Load in a thread; who is cancelled meanwhile gives back what the thread will have loaded."""
-    loading = asyncio.get_running_loop().run_in_executor(None, _acquire, path, settings)
-    try:
-        return await asyncio.shield(loading)
-    except asyncio.CancelledError:
-        loading.add_done_callback(lambda done: None if done.exception() else _release(done.result()))
-        raise
 
 
 def settings_from(environment: Mapping[str, str] = os.environ) -> RuntimeSettings:

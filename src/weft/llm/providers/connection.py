@@ -35,6 +35,7 @@ class Connection:
         self.limits = ProviderLimits(access.name, access.settings, timing)
         self.redactor = Redactor(access)
         self._base_url = access.base_url or _HOME[access.kind]
+        _keep_quiet()
         self._client = _http_client(access, self._base_url)
         self._provider = self._made_provider()
 
@@ -101,17 +102,26 @@ class Connection:
         return OpenAICompatibleProvider(self.access.name, openai_client=client)
 
 
+def _keep_quiet() -> None:
+    from weft.llm.providers.quiet import keep_quiet
+
+    keep_quiet()
+
+
 def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":
     """A client that waits as long as the settings say. No proxy stands before servers on this machine."""
     import httpx2
 
+    from weft.llm.providers.arrival import ask_for_what_is_bounded, watch
+
+    strangers = [_without_strangers] if access.name != access.kind else []
     seconds = access.settings.timeout_seconds
     concurrency = access.settings.concurrency
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=min(concurrency, 20)),
         trust_env=not is_loopback(base_url),
-        event_hooks={"request": [_without_strangers] if access.name != access.kind else []},
+        event_hooks={"request": [ask_for_what_is_bounded, *strangers], "response": [watch]},
     )
 
 

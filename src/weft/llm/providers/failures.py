@@ -8,6 +8,7 @@ from pydantic_ai import exceptions as theirs
 from weft.evaluator.results import TaskFailureReason
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.providers.access import Access
+from weft.llm.providers.arrival import MOST_BYTES, Arrival
 from weft.llm.providers.redaction import Redactor
 
 _PASSING_STATUSES = frozenset({408, 409, 425, 429})
@@ -28,14 +29,22 @@ class Failures:
         self._access = access
         self._redactor = redactor
 
-    def error(self, exception: Exception, partial_text: str | None = None) -> ModelError:
+    def error(self, exception: Exception, partial_text: str | None, arrival: Arrival) -> ModelError:
         """The ModelError for what a request raised."""
         if isinstance(exception, ModelError):
             return exception
+        if arrival.is_too_large:
+            return self._too_large(partial_text)
+        if arrival.is_redirect:
+            return self._redirected(arrival)
+        if any(isinstance(one, httpx2.ConnectTimeout | httpx2.PoolTimeout) for one in _chain(exception)):
+            return self._unreached(exception, partial_text)  # a time-out, but nothing was sent
         if isinstance(exception, theirs.ModelAPIError):
-            return self._of_provider(exception, partial_text)
+            return self._of_provider(exception, partial_text, arrival)
         if isinstance(exception, httpx2.TimeoutException | TimeoutError):
-            return self._late(partial_text)
+            return self._late(partial_text, arrival)
+        if isinstance(exception, httpx2.DecodingError):
+            return self._no_answer(partial_text, arrival)
         if isinstance(exception, httpx2.TransportError | ConnectionError):
             return self._unreached(exception, partial_text)
         if isinstance(exception, theirs.UserError):
@@ -43,13 +52,21 @@ class Failures:
         if isinstance(exception, theirs.ContentFilterError):
             return self._error("llm_error", f"refused by a content filter: {exception.message}")
         if isinstance(exception, _TRIPPED):
-            return self._no_answer(partial_text)
+            return self._no_answer(partial_text, arrival)
         return self._error("unexpected_error", f"{type(exception).__name__} while it was asked")
 
-    def _of_provider(self, exception: theirs.ModelAPIError, partial: str | None) -> ModelError:
+    def nothing(self) -> ModelError:
+        """The model has answered, and said nothing."""
+        return self._error(
+            "protocol_error", "the answer is empty: no text, and no call of a tool", is_transient=True
+        )
+
+    def _of_provider(
+        self, exception: theirs.ModelAPIError, partial: str | None, arrival: Arrival
+    ) -> ModelError:
         match exception:
             case theirs.ModelTimeoutError() | theirs.ModelRequestTimeout():
-                return self._late(partial)
+                return self._late(partial, arrival)
             case theirs.ModelConnectionError():
                 return self._unreached(exception, partial)
             case theirs.ModelContextWindowExceededError():
@@ -77,18 +94,35 @@ class Failures:
             return self._cut(partial)
         if exception.in_stream:
             return self._error("llm_error", _words(exception), is_transient=True, partial_text=partial)
-        return self._no_answer(partial)
+        return self._no_answer(partial, arrival)
 
     def _refused(self, reason: TaskFailureReason, exception: theirs.ModelAPIError, what: str) -> ModelError:
         status = getattr(exception, "status_code", None)
         shown = f" (status {status})" if status else ""
         return self._error(reason, f"{what}{shown}: {_words(exception)}")
 
-    def _late(self, partial: str | None) -> ModelError:
-        seconds = self._access.settings.timeout_seconds
-        what = "no answer" if not partial else "the answer stopped"
+    def _late(self, partial: str | None, arrival: Arrival) -> ModelError:
+        seconds = f"{self._access.settings.timeout_seconds:g} seconds"
+        what = f"no answer for {seconds}"
+        if partial:
+            what = f"the answer stopped for {seconds}"
+        elif arrival.size:
+            what = f"{what}: something came ({arrival.size:,} bytes), but no end of it"
+        return self._error("connection_error", what, is_transient=True, partial_text=partial)
+
+    def _too_large(self, partial: str | None) -> ModelError:
         return self._error(
-            "connection_error", f"{what} for {seconds:g} seconds", is_transient=True, partial_text=partial
+            "protocol_error",
+            f"what came back is longer than {MOST_BYTES // 1024**2} MiB, which no answer of a model is",
+            partial_text=partial,
+        )
+
+    def _redirected(self, arrival: Arrival) -> ModelError:
+        return self._error(
+            "protocol_error",
+            f"status {arrival.status}: it redirects to {arrival.target}, which is not followed; "
+            "set base_url to where the provider is, or see whether the network wants a login first",
+            is_charged=False,
         )
 
     def _cut(self, partial: str | None) -> ModelError:
@@ -102,15 +136,26 @@ class Failures:
         if names & {"RemoteProtocolError", "ReadError", "IncompleteRead", "ConnectionResetError"}:
             return self._cut(partial)
         where = f" at {self._access.base_url}" if self._access.base_url else ""
-        return self._error("connection_error", f"cannot be reached{where}", is_transient=True)
+        return self._error(
+            "connection_error", f"cannot be reached{where}", is_transient=True, is_charged=False
+        )
 
-    def _no_answer(self, partial: str | None) -> ModelError:
+    def _no_answer(self, partial: str | None, arrival: Arrival) -> ModelError:
         return self._error(
             "protocol_error",
-            "what came back is no answer of a model (not JSON, cut JSON, or JSON of another shape)",
+            f"what came back is no answer of a model: {self._shown(arrival)}",
             is_transient=True,
             partial_text=partial,
         )
+
+    def _shown(self, arrival: Arrival) -> str:
+        """Enough to see what has answered: a login page, a gateway, a half of an answer."""
+        kind = arrival.content_type.partition(";")[0].strip() or "no content type"
+        status = f"status {arrival.status}, {kind}"
+        if not arrival.size:
+            return f"{status}, and nothing in it"
+        beginning = self._redactor.beginning(arrival.beginning)
+        return f"{status}, {arrival.size:,} bytes that begin with '{beginning}'"
 
     def _error(self, reason: TaskFailureReason, text: str, **facts: Any) -> ModelError:
         if facts.get("partial_text") is not None:

@@ -11,6 +11,9 @@ from weft.llm.providers.timing import Timing
 from weft.llm.providers.windows import Use, Window
 from weft.model_settings import ProviderSettings
 
+LONGEST_PAUSE_SECONDS = 600.0
+"""A date in 2099 or a number with too many digits must not shut a provider out for the life of a process."""
+
 
 class Ticket:
     """The right to make one request."""
@@ -44,8 +47,12 @@ class ProviderLimits:
         self._changed = asyncio.Event()
 
     def pause(self, seconds: float) -> None:
-        """Let nobody through for that long: the provider has said so to one, and means all."""
-        self._paused_until = max(self._paused_until, self._timing.now() + seconds)
+        """Let nobody through for that long: the provider has said so to one, and means all.
+
+        Not for longer than LONGEST_PAUSE_SECONDS: then it is asked again, and may have thought better of it.
+        """
+        until = self._timing.now() + min(seconds, LONGEST_PAUSE_SECONDS)
+        self._paused_until = max(self._paused_until, until)
         self._changed.set()
 
     @asynccontextmanager

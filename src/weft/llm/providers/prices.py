@@ -3,6 +3,8 @@
 from functools import cache
 from typing import Any
 
+from msgspec import structs
+
 from weft.llm.payload import Usage
 from weft.llm.providers.access import Access
 from weft.model_settings import ModelParameters
@@ -28,19 +30,19 @@ class Prices:
         return None if self._model is None else self._model.context_window
 
     def price(self, usage: Usage) -> float | None:
-        """US dollars; None: not known."""
+        """US dollars; None: not known. A price is known when that of input and that of output are."""
         given = self._parameters
         if given.input_price is None and given.output_price is None:
             return self._list_price(usage)
-        listed_input = self._list_price(Usage(input_tokens=usage.input_tokens)) or 0.0
-        listed_output = self._list_price(Usage(output_tokens=usage.output_tokens)) or 0.0
-        return (
-            listed_input if given.input_price is None else usage.input_tokens * given.input_price / _MILLION
-        ) + (
-            listed_output
-            if given.output_price is None
-            else usage.output_tokens * given.output_price / _MILLION
+        parts = (
+            self._part(structs.replace(usage, output_tokens=0), usage.input_tokens, given.input_price),
+            self._part(Usage(output_tokens=usage.output_tokens), usage.output_tokens, given.output_price),
         )
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    def _part(self, usage: Usage, tokens: int, price: float | None) -> float | None:
+        """The price of input or output: as given, else by the list."""
+        return self._list_price(usage) if price is None else tokens * price / _MILLION
 
     def _list_price(self, usage: Usage) -> float | None:
         if self._model is None:

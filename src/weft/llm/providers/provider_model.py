@@ -1,20 +1,25 @@
 """A model of a provider: payloads are sent over HTTP, again if need be, and no faster than is allowed."""
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from weft.llm.attempts import attempt, tell_attempts
 from weft.llm.errors import ModelError
 from weft.llm.events import OnEvent
-from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Features, OnText
+from weft.llm.providers.arrival import Arrival, arriving
 from weft.llm.providers.connection import Connection
+from weft.llm.providers.delivery import Delivery
 from weft.llm.providers.failures import Failures, detached
 from weft.llm.providers.messages import messages_of, parameters_of, reply_of, settings_of
 from weft.llm.providers.prices import Prices
 from weft.llm.providers.retries import Retries, longest_wait
 from weft.llm.providers.schemas import HeldOutput, held_output
+from weft.llm.providers.streams import streamed
 from weft.llm.providers.timing import Timing
 from weft.llm.providers.tokens import EXPECTED_OUTPUT_TOKENS, estimate, estimate_payload
 from weft.model_settings import ModelParameters
@@ -22,6 +27,7 @@ from weft.model_settings import ModelParameters
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
 
 
 class ProviderModel:
@@ -39,6 +45,7 @@ class ProviderModel:
         self._connection = connection
         self._parameters = parameters
         self._asked = connection.model(name, parameters)
+        self._seconds = access.settings.timeout_seconds
         self._prices = Prices(access, name, parameters)
         self.id = f"{access.name}:{name}"
         self.features = self._known_features()
@@ -78,13 +85,20 @@ class ProviderModel:
         After an error that may pass the request is made again, unless text has been delivered already: then
         the error is raised with `partial_text`, and whoever asked decides.
         """
-        delivery = _Delivery(on_text)
-        tokens = self.count_tokens(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
-        wait = longest_wait(self._connection.access.settings.timeout_seconds)
+        delivery = Delivery(on_text, self._most_tokens(payload))
+        tell_attempts()
+        tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
 
         async def once() -> ModelReply:
+            wait = longest_wait(self._seconds)
             async with self._connection.limits.ticket(tokens, wait) as ticket:
-                reply = await self._answer(payload, delivery)
+                try:
+                    with attempt():
+                        reply = await self._answer(payload, delivery)
+                except ModelError as error:
+                    if not error.is_charged:
+                        ticket.settle(0)
+                    raise
                 ticket.settle(reply.usage.tokens)
                 return reply
 
@@ -92,7 +106,7 @@ class ProviderModel:
             once, may_retry=lambda: not delivery.pieces, on_refused=self._connection.limits.pause
         )
 
-    def count_tokens(self, payload: HandlerPayload) -> int:
+    async def count_tokens(self, payload: HandlerPayload) -> int:
         """An estimate that is rather too high."""
         return estimate_payload(payload)
 
@@ -100,7 +114,7 @@ class ProviderModel:
         """By the settings, else by the price list."""
         return self._prices.price(usage)
 
-    async def _answer(self, payload: HandlerPayload, delivery: "_Delivery") -> ModelReply:
+    async def _answer(self, payload: HandlerPayload, delivery: Delivery) -> ModelReply:
         """One answer; asked without the schema when the provider does not take that schema."""
         held = self._held(payload)
         try:
@@ -108,12 +122,11 @@ class ProviderModel:
         except ModelError as error:
             if held is None or not _refuses_schema(error):
                 raise
-        self._unheld.add(_key(payload))
-        return await self._sent(payload, None, delivery)
+        reply = await self._sent(payload, None, delivery)
+        self._unheld.add(_key(payload))  # not before: it may have been the schema of a tool
+        return reply
 
-    async def _sent(
-        self, payload: HandlerPayload, held: HeldOutput | None, delivery: "_Delivery"
-    ) -> ModelReply:
+    async def _sent(self, payload: HandlerPayload, held: HeldOutput | None, delivery: Delivery) -> ModelReply:
         is_held_model = self.features.output == "held"
         parameters = parameters_of(
             payload,
@@ -123,37 +136,53 @@ class ProviderModel:
         )
         is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
         failed: ModelError
-        try:
-            if is_streamed:
-                response = await self._streamed(payload, parameters, delivery)
+        delivery.begin()
+        with arriving() as arrival:
+            try:
+                if is_streamed:
+                    response = await self._streamed(payload, parameters, delivery, arrival)
+                else:
+                    response = await self._whole(payload, parameters, arrival)
+                reply = self._priced(reply_of(response, self.id, held), payload)
+                if _is_nothing(reply, payload):
+                    raise self._failures.nothing()
+            except Exception as error:
+                if error is delivery.failure:
+                    raise  # of who listens; no fault of the provider
+                failed = self._failures.error(error, delivery.text, arrival)
             else:
-                settings = settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
-                response = await self._asked.request(messages_of(payload), settings, parameters)
-            reply = self._priced(reply_of(response, self.id, held), payload)
-        except Exception as error:
-            if error is delivery.failure:
-                raise  # of who listens; no fault of the provider
-            failed = self._failures.error(error, delivery.text)
-        else:
-            if not is_streamed:
-                delivery.deliver(reply.text)
-            return reply
+                if not is_streamed:
+                    delivery.hand_on(reply.text)
+                return reply
         # Raised here and not above, so that no exception with a request in it hangs on it.
         raise detached(failed)
 
-    async def _streamed(
-        self, payload: HandlerPayload, parameters: "ModelRequestParameters", delivery: "_Delivery"
+    async def _whole(
+        self, payload: HandlerPayload, parameters: "ModelRequestParameters", arrival: Arrival
     ) -> "ModelResponse":
-        from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+        if self._connection.access.kind == "anthropic":
+            # It refuses long answers that are not streamed, so pydantic-ai streams most requests anyhow.
+            unheard = Delivery(lambda piece: None, self._most_tokens(payload))
+            return await self._streamed(payload, parameters, unheard, arrival)
+        # Of the whole answer: a server that sends a blank now and then is in no hurry.
+        async with asyncio.timeout(self._seconds):
+            return await self._asked.request(messages_of(payload), self._settings(payload), parameters)
 
-        settings = settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
-        async with self._asked.request_stream(messages_of(payload), settings, parameters) as stream:
-            async for event in stream:
-                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-                    delivery.deliver(event.part.content)
-                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-                    delivery.deliver(event.delta.content_delta)
-            return stream.get()
+    async def _streamed(
+        self,
+        payload: HandlerPayload,
+        parameters: "ModelRequestParameters",
+        delivery: Delivery,
+        arrival: Arrival,
+    ) -> "ModelResponse":
+        opening = self._asked.request_stream(messages_of(payload), self._settings(payload), parameters)
+        return await streamed(opening, delivery, arrival, self._seconds)
+
+    def _most_tokens(self, payload: HandlerPayload) -> int | None:
+        return payload.metadata.max_tokens or self._parameters.max_tokens
+
+    def _settings(self, payload: HandlerPayload) -> "ModelSettings":
+        return settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
 
     def _held(self, payload: HandlerPayload) -> HeldOutput | None:
         if payload.output_schema is None or self.features.output != "held" or _key(payload) in self._unheld:
@@ -176,32 +205,19 @@ class ProviderModel:
         usage = reply.usage
         if not usage.tokens:
             usage = Usage(
-                input_tokens=self.count_tokens(payload), output_tokens=estimate(reply.text), is_estimated=True
+                input_tokens=estimate_payload(payload), output_tokens=estimate(reply.text), is_estimated=True
             )
         return structs.replace(reply, usage=structs.replace(usage, cost=self.price(usage)))
 
 
-class _Delivery:
-    """What has been handed to who listens."""
-
-    def __init__(self, on_text: OnText | None) -> None:
-        self.on_text = on_text
-        self.pieces: list[str] = []
-        self.failure: Exception | None = None
-        """What the listener raised."""
-
-    @property
-    def text(self) -> str | None:
-        return "".join(self.pieces) or None
-
-    def deliver(self, piece: str) -> None:
-        if self.on_text is not None and piece:
-            self.pieces.append(piece)
-            try:
-                self.on_text(piece)
-            except Exception as error:
-                self.failure = error
-                raise
+def _is_nothing(reply: ModelReply, payload: HandlerPayload) -> bool:
+    """Whether the model says nothing at all; after tools it may have nothing to add."""
+    return (
+        not reply.text
+        and not reply.tool_uses
+        and reply.finish_reason in ("stop", "other")
+        and not isinstance(payload.messages[-1], ToolMessage)
+    )
 
 
 _SCHEMA_WORDS = ("schema", "response_format", "json_schema", "grammar")

@@ -8,6 +8,9 @@ from weft.secrets.registry import Registry, register
 LONGEST_MESSAGE = 300
 """Characters of what a provider says that are passed on."""
 
+LONGEST_BEGINNING = 80
+"""Characters of what came that are shown when it is no answer."""
+
 _BLANKS = re.compile(r"\s+")
 
 
@@ -25,6 +28,11 @@ class Redactor:
     def clean(self, text: str) -> str:
         """The text without the key."""
         return self._registry.redact(text)
+
+    def beginning(self, text: str) -> str:
+        """The first characters of a text that may be cut anywhere; the key is taken out before that."""
+        cleaned = self.clean(text)
+        return cleaned if len(cleaned) <= LONGEST_BEGINNING else f"{cleaned[:LONGEST_BEGINNING]}…"
 
     def message(self, text: str) -> str:
         """The text on one line, without the key and not too long; cut last, so that no half of it is left."""

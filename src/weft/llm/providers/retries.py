@@ -93,10 +93,12 @@ class Retries:
                 is_transient=True,
                 retry_after_seconds=error.retry_after_seconds,
                 partial_text=error.partial_text,
+                is_charged=error.is_charged,
             )
 
     def _tell(self, attempt: int, delay: float, error: ModelError) -> None:
         if self._on_event is not None:
+            message = error.message.removeprefix(f"{self._model}: ")  # the event has the model already
             self._on_event(
-                RequestRetried(model=self._model, attempt=attempt, delay_seconds=delay, message=error.message)
+                RequestRetried(model=self._model, attempt=attempt, delay_seconds=delay, message=message)
             )

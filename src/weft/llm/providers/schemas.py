@@ -51,14 +51,6 @@ def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
     return HeldOutput(outer, is_wrapped=True)
 
 
-def schema_instruction(schema: dict[str, Any]) -> str:
-    """What a model is told when its provider does not hold it to the schema."""
-    if not schema:
-        return "Answer with JSON only, and no other text."
-    text = json.dumps(schema, ensure_ascii=False)
-    return f"Answer with JSON only, and no other text. It must fit this JSON Schema:\n{text}"
-
-
 def _is_closed(part: dict[str, Any]) -> bool:
     """Whether all properties of an object are named: Anthropic allows no others, so an open one is empty."""
     if part.get("type") != "object" and "properties" not in part:

@@ -310,6 +310,7 @@ async def test_a_call_replaces_context_files_history_and_model() -> None:
         (':context (dict "inherit" "some")', ":context has a bad value"),
         (':context (dict "inherit" "full" "fresh" "enabled")', "excludes inherit_context"),
         (':context "none"', ":context takes a dict of settings"),
+        (":history (dict :turns -1)", ":history: turns is a whole number, at least 0"),
         (":files 3", ":files takes a list of paths"),
         (":model 3", ":model takes a string"),
     ],
@@ -379,3 +380,24 @@ async def test_inputs_that_no_placeholder_shows_are_told_apart(
     await evaluate(program, effects)
 
     assert effects.calls[0].unmentioned == unmentioned
+
+
+@pytest.mark.parametrize(
+    ("program", "mentioned"),
+    [
+        ('(map (lambda (n) (task :instructions "n {{n}}")) (list "long value"))', ("n",)),
+        ('(let ((a "one") (b "two")) (task :instructions "x" :system "{{a}}"))', ("a",)),
+        ('(let ((a "one")) (let ((b a)) (task :instructions "{{b}}")))', ("a", "b")),
+        ('(let ((a 1)) (let ((b a)) (task :instructions "{{b}}")))', ("b",)),
+        ('(let ((a "one")) (task :instructions "{{b}}" :inputs ((b a))))', ("a",)),
+        ('(let ((a "one")) (task :instructions "x"))', ()),
+    ],
+)
+async def test_bindings_that_a_placeholder_shows_are_told_apart(
+    program: str, mentioned: tuple[str, ...]
+) -> None:
+    effects = InMemoryEffects(["x"])
+
+    await evaluate(program, effects)
+
+    assert tuple(sorted(effects.calls[0].mentioned)) == mentioned

@@ -38,14 +38,13 @@ def payload(*messages: Message, **settings: Any) -> HandlerPayload:
     )
 
 
-def test_data_comes_before_the_first_question_and_says_that_it_is_data() -> None:
+def test_data_comes_before_the_first_question_as_it_is() -> None:
     found = messages_of(
         payload(UserMessage("One?"), AssistantMessage("1"), UserMessage("Two?"), context="DATA")
     )
 
     assert [message["role"] for message in found] == ["system", "user", "assistant", "user"]
-    assert "not instructions" in found[1]["content"]
-    assert found[1]["content"].endswith("DATA\n\nOne?")
+    assert found[1]["content"] == "DATA\n\nOne?"
     assert found[3]["content"] == "Two?"
 
 

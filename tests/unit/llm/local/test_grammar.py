@@ -1,6 +1,7 @@
 """Everything that a grammar lets a model write fits the schema it was made of."""
 
 import json
+from itertools import permutations
 from typing import Any
 
 import jsonschema_rs
@@ -98,6 +99,30 @@ def test_what_the_grammar_allows_fits_the_schema(name: str) -> None:
     check(NAMED[name])
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, None), (1, None), (1, 1), (2, 3), (3, 9), (0, 2)])
+def test_every_choice_of_different_values_can_be_written_in_any_order(low: int, high: int | None) -> None:
+    colours = ["red", "green", "blue"]
+    schema = {"type": "array", "items": {"enum": colours}, "uniqueItems": True, "minItems": low}
+    if high is not None:
+        schema["maxItems"] = high
+    sampler = Sampler(grammar_of(schema), 0)
+
+    written = {tuple(json.loads(sampler.text())) for _ in range(600)}
+
+    counts = range(low, min(high or 3, 3) + 1)
+    assert written == {some for count in counts for some in permutations(colours, count)}
+
+
+def test_of_many_different_values_every_one_can_come_first_and_no_more_than_there_are() -> None:
+    schema = {"items": {"enum": list(range(30))}, "uniqueItems": True, "minItems": 2, "maxItems": 40}
+    sampler = Sampler(grammar_of(schema), 0)
+
+    written = [json.loads(sampler.text()) for _ in range(600)]
+
+    assert {some[0] for some in written} == set(range(30))
+    assert {2, 30} <= {len(some) for some in written} <= set(range(2, 31))
+
+
 @given(
     kind=st.sampled_from(["integer", "number"]), low=bounds, high=bounds, low_open=bounds, high_open=bounds
 )
@@ -181,6 +206,7 @@ def test_nested_schemas_are_kept_to(schema: dict[str, Any], seed: int) -> None:
         ({"type": "integer", "minimum": 3, "maximum": 2}, "no number"),
         ({"type": "text"}, "none of JSON's"),
         ({"enum": ["a"], "type": "integer"}, "no value"),
+        ({"items": {"enum": [1, 1.0, 2]}, "uniqueItems": True, "minItems": 3}, "number of values"),
         ({"enum": list(range(10_000))}, "600 ways"),
         ({"const": "x" * 1_000_000}, "too large"),
         ({"properties": {str(number): {"const": number} for number in range(5_000)}}, "too large"),

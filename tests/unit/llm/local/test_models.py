@@ -1,8 +1,12 @@
-"""The real small model in this process: answers, order, cancelling, and what it is held to."""
+"""The real small model: answers, order, cancelling, and what it is held to."""
 
 import asyncio
 import json
+import os
+import select
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -44,6 +48,13 @@ WEATHER = ToolDefinition(
 )
 
 
+def worker_of(model: EmbeddedModel) -> int:
+    """The process that has the model in memory."""
+    process = model._runtime._process
+    assert process is not None
+    return process._worker.pid
+
+
 async def test_it_answers_in_text_and_streams_it(smollm2: EmbeddedModel) -> None:
     pieces: list[str] = []
 
@@ -67,7 +78,7 @@ async def test_tokens_are_counted_as_the_model_counts_them(smollm2: EmbeddedMode
 
     reply = await smollm2.request(payload)
 
-    assert reply.usage.input_tokens == smollm2.count_tokens(payload)
+    assert reply.usage.input_tokens == await smollm2.count_tokens(payload)
     assert reply.usage.output_tokens == 4
     assert reply.finish_reason == "length"
     assert smollm2.price(reply.usage) == 0.0
@@ -236,7 +247,7 @@ async def test_who_asks_at_the_same_time_in_other_loops_and_threads_gets_the_sam
     assert (await smollm2.request(ask("Say hello."))).text, "others let go of it; it is still in use here"
 
 
-async def test_closing_unloads_the_model_and_refuses_what_comes_after() -> None:
+async def test_a_runtime_that_is_closed_refuses_what_comes_after_and_is_made_anew() -> None:
     models = EmbeddedModels(settings=RuntimeSettings(context_window=512))
     model = await models.find(SMOLLM2)
     endless = {"type": "string", "minLength": 1_900}
@@ -248,7 +259,7 @@ async def test_closing_unloads_the_model_and_refuses_what_comes_after() -> None:
     waiting = asyncio.create_task(model.request(ask("Never.")))
     await asyncio.sleep(0)
 
-    await models.close()
+    model._runtime.close()
 
     with pytest.raises(ModelError, match="closed"):
         await waiting
@@ -256,6 +267,69 @@ async def test_closing_unloads_the_model_and_refuses_what_comes_after() -> None:
         await running
     with pytest.raises(ModelError, match="closed"):
         await model.request(ask("Say hello."))
+    again = await models.find(SMOLLM2)
+    assert (await again.request(ask("Say hello."))).text
+    again._runtime.close()
+
+
+async def test_a_crash_fails_the_call_and_the_next_one_has_a_new_process() -> None:
+    model = await EmbeddedModels(settings=RuntimeSettings(context_window=514)).find(SMOLLM2)
+
+    def crash(_: str) -> None:
+        os.kill(worker_of(model), signal.SIGKILL)
+
+    with pytest.raises(ModelError, match="crashed") as caught:
+        await model.request(ask("Tell a story.", max_tokens=200), crash)
+    assert caught.value.reason == "llm_error"
+    assert (await model.request(ask("Say hello."))).text
+
+    for _ in range(2):
+        await model._runtime.start()
+        os.kill(worker_of(model), signal.SIGKILL)
+        with pytest.raises(ModelError, match="has crashed"):
+            await model.count_tokens(ask("Say hello."))
+    with pytest.raises(ModelError, match="not started again"):
+        await model.request(ask("Say hello."))
+    model._runtime.close()
+
+
+async def test_a_model_stays_in_memory_when_its_user_lets_go_of_it(smollm2: EmbeddedModel) -> None:
+    before = worker_of(smollm2)
+    for _ in range(2):
+        models = EmbeddedModels()
+        assert worker_of(await models.find(SMOLLM2)) == before
+        await models.close()
+
+
+async def test_the_event_loop_turns_while_a_model_is_loaded() -> None:
+    finding = asyncio.create_task(EmbeddedModels(settings=RuntimeSettings(context_window=515)).find(SMOLLM2))
+    turns = 0
+    while not finding.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+
+    (await finding)._runtime.close()
+    assert turns > 30
+
+
+def test_the_model_ends_with_the_program_that_was_killed() -> None:
+    program = """
+import asyncio, time
+from weft.llm.local.models import EmbeddedModels
+model = asyncio.run(EmbeddedModels().find("smollm2"))
+print(model._runtime._process._worker.pid, model._runtime._process._folder, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid, folder = parent.stdout.readline().split()
+        # The kernel tells when a process ends that is no child of ours.
+        ended = os.pidfd_open(int(pid))
+        parent.kill()
+
+    assert select.select([ended], [], [], 60)[0]
+    os.close(ended)
+    assert not Path(folder).exists()
 
 
 async def test_loading_keeps_the_signal_handlers_of_the_program(smollm2: EmbeddedModel) -> None:
@@ -267,7 +341,7 @@ async def test_loading_keeps_the_signal_handlers_of_the_program(smollm2: Embedde
         signal.raise_signal(signal.SIGTERM)
         await asyncio.wait_for(received.wait(), 10)
         assert (await model.request(ask("Say hello.", max_tokens=1))).usage.output_tokens == 1
-        await models.close()
+        model._runtime.close()
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
 

