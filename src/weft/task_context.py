@@ -1,7 +1,7 @@
 """What a task is given to work on besides its prompt: the files it names, and what memory finds for it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -104,7 +104,7 @@ class TaskMemory:
             items=(*files.items, *items),
             overall_summary=summary_of(query, items),
         )
-        data = _fitted(data, room, len(files.items), facts)
+        data = await _fitted(data, room, len(files.items), facts)
         given = named + tuple(map(_note, data.items[len(files.items) :]))
         return TaskContext(data=data, warnings=(*files.warnings, *warnings, *more), given=given, facts=facts)
 
@@ -135,13 +135,13 @@ class TaskMemory:
         facts: dict[str, Any],
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
         """What was found, as much as there is room for beside the files that are named."""
-        taken = sum(_tokens(item, room) for item in files.items)
+        taken = sum([await _tokens(item, room) for item in files.items])
         left = self._settings().max_tokens
         if room.tokens is not None:
             left = max(0, min(left, room.tokens - taken))
         if described is not None and described.source in DESCRIBED:
             return await self._described_files(described, found, room, left)
-        chosen = fitting(found.matches, room.count, left)
+        chosen = await fitting(found.matches, room.count, left)
         if chosen.left_out:
             facts["left_out"] = chosen.left_out
         return await _in_thread(lambda: self._opened().items_of(chosen.matches)), []
@@ -160,12 +160,12 @@ class TaskMemory:
             except ToolFailed as error:
                 warnings.append(f"file '{piece.source_path}' is left out: {error}")
                 continue
-            item = next((one for one in forms if _tokens(one, room) <= left), None)
+            item = await _first_fitting(forms, room, left)
             if item is None:
                 warnings.append(f"file '{piece.source_path}' is left out: there is no room for it")
             else:
                 items.append(item)
-                left -= _tokens(item, room)
+                left -= await _tokens(item, room)
         if not files:
             shown = (described.text or "")[:MAX_SHOWN_CHARACTERS]
             warnings.append(f"no file fits the description of file_paths: {shown}")
@@ -208,16 +208,23 @@ def query_of(call: ModelCall) -> ContextQuery:
     )
 
 
-def _tokens(item: MatchItem, room: ContextRoom) -> int:
-    return room.count(item.content) + PER_FILE
+async def _tokens(item: MatchItem, room: ContextRoom) -> int:
+    return await room.count(item.content) + PER_FILE
 
 
-def _fitted(data: DataContext, room: ContextRoom, named: int, facts: dict[str, Any]) -> DataContext:
+async def _first_fitting(forms: Iterable[MatchItem], room: ContextRoom, left: int) -> MatchItem | None:
+    for form in forms:
+        if await _tokens(form, room) <= left:
+            return form
+    return None
+
+
+async def _fitted(data: DataContext, room: ContextRoom, named: int, facts: dict[str, Any]) -> DataContext:
     """The context without the last of what memory found, until the task fits its window.
 
     Pieces were counted one by one; together with what is written around them they may take a little more.
     """
-    while len(data.items) > named and not room.fits(data):
+    while len(data.items) > named and not await room.fits(data):
         data = structs.replace(data, items=data.items[:-1])
         facts["left_out"] = facts.get("left_out", 0) + 1
     return data

@@ -126,7 +126,7 @@ async def test_memory_never_makes_a_task_outgrow_its_window(shop: Path, window: 
     result = await ask(effects, "price", context=fresh())
 
     assert result.content == "ok"
-    assert model.count_tokens(model.payloads[0]) <= window * 0.9
+    assert await model.count_tokens(model.payloads[0]) <= window * 0.9
 
 
 async def test_a_description_finds_whole_files_and_named_files_come_first(shop: Path) -> None:

@@ -24,29 +24,35 @@ SHARE_WITH_TOOLS = 0.5
 class ContextRoom:
     """The room of one task."""
 
-    def __init__(self, session: Callable[[DataContext], Session], model: Model, *, has_tools: bool) -> None:
+    def __init__(self, session: Callable[[DataContext], Session], model: Model) -> None:
         self._session = session
         self._model = model
-        self._empty = self._tokens("")
-        bare = session(DataContext())
-        self._limit = bare.context_limit
-        left = max(0, self._limit - bare.tokens)
-        share = SHARE_WITH_TOOLS if has_tools else SHARE
-        self.tokens = int(left * share) if self._limit else None
+        self._empty = 0
+        self._limit = 0
+        self.tokens: int | None = None
         """How many tokens memory may fill; None: the model's window is not known."""
 
-    def count(self, text: str) -> int:
+    async def measure(self, *, has_tools: bool) -> None:
+        """Find out how much is left beside the task itself."""
+        self._empty = await self._tokens("")
+        bare = self._session(DataContext())
+        self._limit = bare.context_limit
+        if self._limit:
+            left = max(0, self._limit - await bare.tokens())
+            self.tokens = int(left * (SHARE_WITH_TOOLS if has_tools else SHARE))
+
+    async def count(self, text: str) -> int:
         """The tokens of a text."""
-        return max(0, self._tokens(text) - self._empty)
+        return max(0, await self._tokens(text) - self._empty)
 
-    def fits(self, context: DataContext) -> bool:
+    async def fits(self, context: DataContext) -> bool:
         """Whether the task with this context fits the window."""
-        return not self._limit or self._session(context).tokens <= self._limit
+        return not self._limit or await self._session(context).tokens() <= self._limit
 
-    def _tokens(self, text: str) -> int:
+    async def _tokens(self, text: str) -> int:
         metadata = PayloadMetadata(self._model.id)
         message = UserMessage(f"x{text}")  # some templates refuse a message that is empty
-        return self._model.count_tokens(
+        return await self._model.count_tokens(
             HandlerPayload(system_prompt="", messages=(message,), metadata=metadata)
         )
 
@@ -69,7 +75,9 @@ async def context_room(
             context=context,
         )
 
-    return ContextRoom(session, model, has_tools=bool(call.tools))
+    room = ContextRoom(session, model)
+    await room.measure(has_tools=bool(call.tools))
+    return room
 
 
 def _ignored(_: ModelEvent) -> None: ...

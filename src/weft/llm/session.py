@@ -71,10 +71,9 @@ class Session:
         self.content = ""
         """What the model has said last, of the answer so far."""
 
-    @property
-    def tokens(self) -> int:
+    async def tokens(self) -> int:
         """What the next payload takes, with all of the history."""
-        return self._count()
+        return await self._count()
 
     @property
     def metrics(self) -> ResourceMetrics:

@@ -1,6 +1,6 @@
 """Context assembly: which of the pieces that were found a task gets, in which order, in how many tokens."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ CLOSE = 0.5
 """An element of the author means the pieces that score so much of what its best one scores, or more."""
 
 ChunkKey = tuple[str, str, int, int]
-CountTokens = Callable[[str], int]
+CountTokens = Callable[[str], Awaitable[int]]
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -83,14 +83,14 @@ def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf
     ]
 
 
-def fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
+async def fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
     """The pieces that fit, in order; one that does not is passed over, for a smaller one may fit."""
     chosen: list[Match] = []
     files: set[tuple[str, str]] = set()
     tokens = left_out = 0
     for match in matches:
         file = (match.chunk.root, match.chunk.path)
-        takes = count(match.chunk.text) + (PER_PIECE if file in files else PER_FILE)
+        takes = await count(match.chunk.text) + (PER_PIECE if file in files else PER_FILE)
         if max_tokens is not None and tokens + takes > max_tokens:
             left_out += 1
             continue

@@ -1,6 +1,6 @@
 """A second look at what was found: a model says which pieces help most, in calls that fit its window."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -83,7 +83,7 @@ async def rerank(
     shown, rest = list(matches[:MAX_CANDIDATES]), list(matches[MAX_CANDIDATES:])
     ranks: dict[str, int] = {}
     calls = 0
-    for batch in batches([candidate_of(match) for match in shown], count, room):
+    async for batch in batches([candidate_of(match) for match in shown], count, room):
         calls += 1
         try:
             chosen = _ids(await ask(_request(batch, task)), batch)
@@ -103,16 +103,16 @@ def candidate_of(match: Match) -> Candidate:
     return Candidate(f"{chunk.path}:{chunk.first_line}-{chunk.last_line}", f"{names}{text}")
 
 
-def batches(
+async def batches(
     candidates: Sequence[Candidate], count: CountTokens, room: int | None
-) -> Iterator[tuple[Candidate, ...]]:
+) -> AsyncIterator[tuple[Candidate, ...]]:
     """The candidates in groups that fit; one that does not fit alone is shown by its id."""
     batch: list[Candidate] = []
     used = 0
     for one in _distinct(candidates):
-        is_too_long = room is not None and _cost(one, count) > room
+        is_too_long = room is not None and await _cost(one, count) > room
         candidate = Candidate(one.id, "") if is_too_long else one
-        takes = _cost(candidate, count)
+        takes = await _cost(candidate, count)
         if batch and (len(batch) == MAX_IN_CALL or (room is not None and used + takes > room)):
             yield tuple(batch)
             batch, used = [], 0
@@ -122,9 +122,9 @@ def batches(
         yield tuple(batch)
 
 
-def _cost(candidate: Candidate, count: CountTokens) -> int:
+async def _cost(candidate: Candidate, count: CountTokens) -> int:
     # The id stands with the piece, in the schema, and may stand in the answer.
-    return count(candidate.text) + 3 * count(candidate.id) + 24
+    return await count(candidate.text) + 3 * await count(candidate.id) + 24
 
 
 def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -1,5 +1,7 @@
 """Which pieces a task gets, in which order, in how many tokens."""
 
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,15 +35,19 @@ def test_an_element_that_is_a_path_puts_its_files_first() -> None:
     assert paths(order) == ["tests/c.py", "docs/b.md", "src/a.py"]
 
 
+async def size(text: str) -> int:
+    return len(text)
+
+
 def test_an_element_means_what_is_near_its_best() -> None:
     assert paths(meant([a_match("a", 0.8), a_match("b", 0.4), a_match("c", 0.39)])) == ["a", "b"]
     assert meant([]) == []
 
 
-def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:
+async def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:
     matches = [a_match("a", 0.9, text="x" * 50), a_match("b", 0.8, text="x" * 500), a_match("c", 0.7)]
 
-    chosen = fitting(matches, len, 50 + 1 + 2 * PER_FILE)
+    chosen = await fitting(matches, size, 50 + 1 + 2 * PER_FILE)
 
     assert paths(list(chosen.matches)) == ["a", "c"]
     assert (chosen.left_out, chosen.tokens) == (1, 51 + 2 * PER_FILE)
@@ -52,9 +58,9 @@ def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:
     budget=st.integers(0, 2000),
 )
 def test_the_budget_is_never_exceeded(sizes: list[tuple[str, int]], budget: int) -> None:
-    matches = [a_match(path, 0.5, text="x" * size, first=2 * n) for n, (path, size) in enumerate(sizes)]
+    matches = [a_match(path, 0.5, text="x" * length, first=2 * n) for n, (path, length) in enumerate(sizes)]
 
-    chosen = fitting(matches, len, budget)
+    chosen = asyncio.run(fitting(matches, size, budget))
 
     files = {match.chunk.path for match in chosen.matches}
     text = sum(len(match.chunk.text) for match in chosen.matches)

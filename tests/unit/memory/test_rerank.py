@@ -17,6 +17,10 @@ from weft.memory.rerank import (
 )
 
 
+async def size(text: str) -> int:
+    return len(text)
+
+
 def matches(count: int, text: str = "text") -> list[Match]:
     return [
         Match(
@@ -39,7 +43,7 @@ async def test_the_model_decides_the_order_and_scores_stay_sorted() -> None:
         asked.append(request)
         return {"relevant": ["f2.py:1-9", "f0.py:1-9", "f2.py:1-9", "invented.py:1-9", 7]}
 
-    found = await rerank(matches(4), "the task", ask, len, None)
+    found = await rerank(matches(4), "the task", ask, size, None)
 
     assert paths(found.matches) == ["f2.py", "f0.py", "f1.py", "f3.py"]
     assert [match.score for match in found.matches] == [1.0, 0.75, 0.5, 0.25]
@@ -61,7 +65,7 @@ async def test_batches_fit_the_room_and_are_merged_by_rank() -> None:
 
     every = matches(7)
     room = 3 * (4 + 3 * len("f0.py:1-9") + 24)
-    found = await rerank(every, "t", ask, len, room)
+    found = await rerank(every, "t", ask, size, room)
 
     assert sizes == [3, 3, 1]
     assert found.calls == 3
@@ -77,7 +81,7 @@ async def test_a_model_that_fails_leaves_the_order_with_a_warning() -> None:
             raise answer
         return answer
 
-    found = await rerank(matches(MAX_IN_CALL + 1), "t", ask, len, None)
+    found = await rerank(matches(MAX_IN_CALL + 1), "t", ask, size, None)
 
     assert list(found.matches) == matches(MAX_IN_CALL + 1)
     assert found.warnings == ("what memory found is not ranked again: it is asleep",)
@@ -88,7 +92,7 @@ async def test_an_answer_of_the_wrong_shape_is_a_failure(answer: Any) -> None:
     async def ask(_: RankRequest) -> Any:
         return answer
 
-    found = await rerank(matches(3), "t", ask, len, None)
+    found = await rerank(matches(3), "t", ask, size, None)
 
     assert (paths(found.matches), len(found.warnings)) == (["f0.py", "f1.py", "f2.py"], 1)
 
@@ -103,19 +107,22 @@ async def test_how_much_is_looked_at_is_bounded() -> None:
         return {"relevant": []}
 
     every = matches(MAX_CANDIDATES + 40, text="x" * 100_000)
-    found = await rerank(every, "t", ask, len, 10_000)
+    found = await rerank(every, "t", ask, size, 10_000)
 
     assert len(seen) == MAX_CANDIDATES
     assert list(found.matches) == every
 
 
-def test_a_piece_that_does_not_fit_alone_is_shown_by_its_name() -> None:
+async def test_a_piece_that_does_not_fit_alone_is_shown_by_its_name() -> None:
     big, small = Candidate("a", "x" * 500), Candidate("b", "y")
 
-    assert list(batches([big, small], len, 60)) == [(Candidate("a", ""), small)]
+    assert [batch async for batch in batches([big, small], size, 60)] == [(Candidate("a", ""), small)]
 
 
-def test_pieces_of_the_same_name_are_shown_once() -> None:
+async def test_pieces_of_the_same_name_are_shown_once() -> None:
     twice = [candidate_of(match) for match in (*matches(2), *matches(1))]
 
-    assert [one.id for (batch) in batches(twice, len, None) for one in batch] == ["f0.py:1-9", "f1.py:1-9"]
+    assert [one.id async for batch in batches(twice, size, None) for one in batch] == [
+        "f0.py:1-9",
+        "f1.py:1-9",
+    ]
