@@ -39,8 +39,19 @@ def _no_child_is_left() -> Iterator[None]:
 
 
 def children() -> list[int]:
-    """Our children, but for the watchdog."""
-    return [child.pid for child in psutil.Process().children() if child.pid != watchdog.pid]
+    """Our children, but for the watchdog, and the embedded model that another test has loaded."""
+    return [
+        child.pid
+        for child in psutil.Process().children()
+        if child.pid != watchdog.pid and "worker.py" not in " ".join(_command_of(child))
+    ]
+
+
+def _command_of(child: psutil.Process) -> list[str]:
+    try:
+        return list(child.cmdline())
+    except psutil.Error:
+        return []
 
 
 def is_alive(pid: int) -> bool:

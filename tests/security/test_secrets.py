@@ -370,7 +370,7 @@ def test_what_servers_of_tools_are_given_is_secret(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps({"mcpServers": servers}))
 
-    read_servers(file, {"TWO_API_KEY": "key-of-two"})
+    read_servers(file, {"TWO_API_KEY": "the-key-of-two"})
 
-    told = redact("token-of-one plain-value key-of-two two-header-key")
+    told = redact("token-of-one plain-value the-key-of-two two-header-key")
     assert told == "[secret ONE_TOKEN] plain-value [secret TWO_API_KEY] [secret Authorization]"

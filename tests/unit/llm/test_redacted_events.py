@@ -81,6 +81,7 @@ def test_pieces_of_two_steps_between_each_other(capsys: pytest.CaptureFixture[st
         one.tell(TextArrived("1", KEYS[0][start : start + 4]))
         two.tell(TextArrived("2", "la "))
     one.tell(TextArrived("1", " was it"))
+    one.tell(TurnEnded("1", "m:m", 1, Usage()))
     narrator.end()
 
     printed = capsys.readouterr().err
