@@ -75,7 +75,6 @@ def test_a_task_result_is_an_object_in_json() -> None:
         ('(error "stop")', 1, "stop"),
         ("<task><nothing/></task>", 2, "<eval>:1:"),
         ('(task :instructions "x" :model "nobody:none")', 1, "nobody"),
-        ('(get-context :query "x")', 1, "no memory is configured"),
         ('(system:read_flies "x")', 1, "tool 'system:read_flies': there is none; did you mean"),
         ('(system:read_files "x")', 1, "tool 'system:read_files': the arguments do not fit"),
         ('(system:read_files (list "/etc/passwd") 1 2 3 4)', 1, "arguments; 5 were given"),
