@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from weft.evaluator.effects import (
 )
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -250,7 +250,3 @@ def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
         output_tokens=usage.output_tokens,
         cost=usage.cost,
     )
-
-
-def _refuse(reason: TaskFailureReason, message: str) -> NoReturn:
-    raise TaskFailed(TaskFailure(reason, message))
