@@ -4,6 +4,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.embedded_model import loaded
@@ -16,6 +17,12 @@ from weft.llm.local.models import EmbeddedModel
 from weft.secrets.registry import forget_all
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
+
+# The suite tries the same examples every time, so that a change that lands is one that was tested;
+# `scripts/test-slow` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True, database=None)
+hypothesis.settings.register_profile("new", print_blob=True)
+hypothesis.settings.load_profile("same")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background turns Ctrl-C off, also for the programs that tests start.

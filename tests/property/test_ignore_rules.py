@@ -40,7 +40,7 @@ files = st.builds(
 )
 pieces = st.sampled_from(
     ["a", "b", "ab", "A", "é", ".py", ".txt", "x", "build", "*", "**", "?", "/", "/", "**/", "/**", "\\",
-     "[ab]", "[!a]", "[^b]", "[a-b]", "[]a]", "[[:alpha:]]", "[[:foo:]]", "[", "]", "!", "#", " ", "\\ ", "-",
+     "[ab]", "[!a]", "[A]", "[A-B]", "[[:upper:]]", "\\A", "É", "[^b]", "[a-b]", "[]a]", "[[:alpha:]]", "[[:foo:]]", "[", "]", "!", "#", " ", "\\ ", "-",
      "\t", "[b-a]", "[a-", "[\\]]", "[[:alpha]", "***", "\\*", "\\/", "[/]", "[!/]"]
 )  # fmt: skip
 lines = st.builds(
@@ -102,6 +102,11 @@ def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example((["build/a", "build/b"], {"": "build/*\n!build/a"}, None, [], False))
 @example((["a/b.py"], {"": "a/", "a": "!b.py"}, None, [0], False))
 @example((["a", "bab"], {"": "**/[ab]***"}, None, [], False))
+@example((["a", "A", "b"], {"": "[!a]"}, None, [], True))
+@example((["a", "A"], {"": "[A]"}, None, [], True))
+@example((["a", "A"], {"": "[A-B]"}, None, [], True))
+@example((["a", "A"], {"": "\\A"}, None, [], True))
+@example((["é", "É"], {"": "*É***?*"}, None, [], True))
 def test_the_walk_finds_what_git_does_not_ignore(
     tmp_path_factory: pytest.TempPathFactory,
     empty_repository: Path,

@@ -1,7 +1,7 @@
 """One line of a `.gitignore`, matched as git matches it: on bytes, with the rules of its `wildmatch`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 
@@ -68,119 +68,146 @@ def _matcher(line: bytes, *, is_of_names: bool, ignore_case: bool) -> Callable[[
     # git compares what is before the first special character by itself; `**` right behind it then stands at
     # the start of a pattern, where it may cross folders: `a**/b` matches `ax/y/b`.
     fixed, rest = (line, b"") if special is None else (line[: special.start()], line[special.start() :])
-    translated = _translated(rest, crosses=is_of_names)
+    translated = _Translation(rest, crosses=is_of_names, ignore_case=ignore_case).expression()
     if translated is None:
         return lambda _: None
-    return _compiled(rb"(?s:%s%s)\Z" % (re.escape(fixed), translated), ignore_case, rest.count(b"*"))
+    return _compiled(rb"(?s:%s%s)\Z" % (_literal(fixed, ignore_case), translated), rest.count(b"*"))
 
 
-def _compiled(expression: bytes, ignore_case: bool, stars: int) -> Callable[[bytes], object]:
+def _literal(text: bytes, ignore_case: bool) -> bytes:
+    if not ignore_case:
+        return re.escape(text)
+    # Spelled out: the flags for it fold more than ASCII (RE2), or turn `[!a]` into everything (`re`).
+    return b"".join(
+        b"[%c%c]" % (char, char ^ 0x20) if bytes([char]).isalpha() else re.escape(bytes([char]))
+        for char in text
+    )
+
+
+def _compiled(expression: bytes, stars: int) -> Callable[[bytes], object]:
     if stars <= _MANY_STARS:
-        return re.compile(expression, re.IGNORECASE if ignore_case else 0).match
+        return re.compile(expression).match
     # Imported here: few patterns need it.
     import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
-    options.case_sensitive = not ignore_case
     options.log_errors = False
     return re2.compile(expression.replace(rb"\Z", rb"\z"), options).match  # type: ignore[no-any-return]
 
 
-def _translated(pattern: bytes, *, crosses: bool) -> bytes | None:
-    """The pattern as a regular expression; None when it can never match. `crosses`: `*` matches slashes."""
-    parts: list[bytes] = []
-    place = 0
-    while place < len(pattern):
-        char = pattern[place : place + 1]
-        part: bytes | None
-        if char == b"*":
-            place, part = _stars(pattern, place, crosses)
-        elif char == b"?":
-            place, part = place + 1, b"." if crosses else b"[^/]"
-        elif char == b"[":
-            place, part = _bracket(pattern, place + 1, crosses)
-        elif char == b"\\":
-            if place + 1 == len(pattern):
-                return None
-            place, part = place + 2, re.escape(pattern[place + 1 : place + 2])
-        else:
-            place, part = place + 1, re.escape(char)
-        if part is None:
-            return None
-        parts.append(part)
-    return b"".join(parts)
+class _Translation:
+    """A pattern as a regular expression. `crosses`: `*` matches slashes."""
 
+    def __init__(self, pattern: bytes, *, crosses: bool, ignore_case: bool) -> None:
+        self._pattern = pattern
+        self._crosses = crosses
+        self._ignore_case = ignore_case
 
-def _stars(pattern: bytes, place: int, crosses: bool) -> tuple[int, bytes]:
-    end = place
-    while pattern[end : end + 1] == b"*":
-        end += 1
-    if crosses:
-        return end, b".*"
-    begins = place == 0 or pattern[place - 1 : place] == b"/"
-    rest = pattern[end:]
-    if end - place < 2 or not begins or not (not rest or rest.startswith((b"/", b"\\/"))):
-        return end, b"[^/]*"
-    if rest.startswith(b"/"):
-        return end + 1, b"(?:.*/)?"  # also no folder at all
-    return end, b".*"
-
-
-def _bracket(pattern: bytes, place: int, crosses: bool) -> tuple[int, bytes | None]:
-    """The set that begins here, and where it ends; None when it does not end, or names no class there is."""
-    is_negated = pattern[place : place + 1] in (b"!", b"^")
-    place += is_negated
-    members: set[int] = set()
-    before: int | None = None  # what a range could begin with
-    is_first = True
-    while is_first or pattern[place : place + 1] != b"]":
-        is_first = False
-        char = _at(pattern, place)
-        if char == ord("-") and before is not None and _at(pattern, place + 1) not in (None, ord("]")):
-            place, last = _escaped(pattern, place + 1)
-            if last is None:
-                return place, None
-            members.update(range(before, last + 1))
-            before = None
-        elif char == ord("[") and _at(pattern, place + 1) == ord(":"):
-            end = pattern.find(b"]", place + 2)
-            if end < 0:
-                return place, None
-            if end - place < 3 or _at(pattern, end - 1) != ord(":"):
-                members.add(char)
-                before = char
+    def expression(self) -> bytes | None:
+        """None when it can never match."""
+        pattern, parts, place = self._pattern, [], 0
+        while place < len(pattern):
+            char = pattern[place : place + 1]
+            part: bytes | None
+            if char == b"*":
+                place, part = self._stars(place)
+            elif char == b"?":
+                place, part = place + 1, b"." if self._crosses else b"[^/]"
+            elif char == b"[":
+                place, part = self._bracket(place + 1)
+            elif char == b"\\":
+                place, part = place + 2, self._escaped_char(place + 1)
             else:
-                found = _CLASSES.get(pattern[place + 2 : end - 1])
-                if found is None:
+                place, part = place + 1, _literal(char, self._ignore_case)
+            if part is None:
+                return None
+            parts.append(part)
+        return b"".join(parts)
+
+    def _stars(self, place: int) -> tuple[int, bytes]:
+        pattern, end = self._pattern, place
+        while pattern[end : end + 1] == b"*":
+            end += 1
+        if self._crosses:
+            return end, b".*"
+        begins = place == 0 or pattern[place - 1 : place] == b"/"
+        rest = pattern[end:]
+        if end - place < 2 or not begins or not (not rest or rest.startswith((b"/", b"\\/"))):
+            return end, b"[^/]*"
+        if rest.startswith(b"/"):
+            return end + 1, b"(?:.*/)?"  # also no folder at all
+        return end, b".*"
+
+    def _escaped_char(self, place: int) -> bytes | None:
+        char = self._pattern[place : place + 1]
+        # Without regard to case git makes the text small, but not what stands behind a backslash.
+        if not char or (self._ignore_case and char.isupper()):
+            return None
+        return _literal(char, self._ignore_case)
+
+    def _bracket(self, place: int) -> tuple[int, bytes | None]:
+        """The set that begins here, and where it ends; None when it does not end, or names no class there is."""
+        pattern = self._pattern
+        is_negated = pattern[place : place + 1] in (b"!", b"^")
+        place += is_negated
+        members: set[int] = set()
+        before: int | None = None  # what a range could begin with
+        is_first = True
+        while is_first or pattern[place : place + 1] != b"]":
+            is_first = False
+            char = self._at(place)
+            if char == ord("-") and before is not None and self._at(place + 1) not in (None, ord("]")):
+                place, last = self._escaped(place + 1)
+                if last is None:
                     return place, None
-                members |= found
-                before, place = None, end
-        else:
-            place, before = _escaped(pattern, place)
-            if before is None:
-                return place, None
-            members.add(before)
-        place += 1
-    return place + 1, _set(members, is_negated, crosses)
+                members |= self._both_cases(range(before, last + 1))
+                before = None
+            elif char == ord("[") and self._at(place + 1) == ord(":"):
+                end = pattern.find(b"]", place + 2)
+                if end < 0:
+                    return place, None
+                if end - place < 3 or self._at(end - 1) != ord(":"):
+                    members.add(char)
+                    before = char
+                else:
+                    found = _CLASSES.get(pattern[place + 2 : end - 1])
+                    if found is None:
+                        return place, None
+                    members |= self._both_cases(found)
+                    before, place = None, end
+            else:
+                place, before = self._escaped(place)
+                if before is None:
+                    return place, None
+                members.add(before)
+            place += 1
+        return place + 1, self._set(members, is_negated)
+
+    def _at(self, place: int) -> int | None:
+        return self._pattern[place] if place < len(self._pattern) else None
+
+    def _escaped(self, place: int) -> tuple[int, int | None]:
+        """The character that stands here, perhaps behind a backslash, and its place."""
+        if self._at(place) == ord("\\"):
+            place += 1
+        return place, self._at(place)
+
+    def _both_cases(self, chars: Iterable[int]) -> set[int]:
+        """A range or class holds a small letter whose capital it holds; a letter on its own does not."""
+        found = set(chars)
+        return found | {_small(char) for char in found} if self._ignore_case else found
+
+    def _set(self, members: set[int], is_negated: bool) -> bytes:
+        """The set as a regular expression; a slash is in no set unless `*` matches it too."""
+        chosen = [
+            char
+            for char in range(256)
+            if ((_small(char) if self._ignore_case else char) in members) != is_negated
+            and (self._crosses or char != ord("/"))
+        ]
+        return b"[%s]" % b"".join(b"\\x%02x" % char for char in chosen) if chosen else rb"[^\x00-\xff]"
 
 
-def _at(pattern: bytes, place: int) -> int | None:
-    return pattern[place] if place < len(pattern) else None
-
-
-def _escaped(pattern: bytes, place: int) -> tuple[int, int | None]:
-    """The character that stands here, perhaps behind a backslash, and its place."""
-    if _at(pattern, place) == ord("\\"):
-        place += 1
-    return place, _at(pattern, place)
-
-
-def _set(members: set[int], is_negated: bool, crosses: bool) -> bytes:
-    """The set as a regular expression; a slash is in no set unless `*` matches it too."""
-    chosen = set(range(256)) - members if is_negated else set(members)
-    if not crosses:
-        chosen.discard(ord("/"))
-    return (
-        b"[%s]" % b"".join(b"\\x%02x" % member for member in sorted(chosen)) if chosen else rb"[^\x00-\xff]"
-    )
+def _small(char: int) -> int:
+    return char + 0x20 if ord("A") <= char <= ord("Z") else char

@@ -15,7 +15,9 @@ from weft.secrets import registry
 
 KEY = 'sk-"ö/ab+cd=ef 0123456789'
 
-KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=8, max_size=40)
+KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=8, max_size=40).filter(
+    lambda key: key == key.strip()  # blanks around a key are none of it
+)
 
 
 def redactor(key: str) -> Redactor:
