@@ -42,7 +42,10 @@ from weft.tasks.summary import FlowSummary
 if TYPE_CHECKING:
     from weft.engine.engine import Engine
     from weft.engine.limits import EngineLimits
+    from weft.evaluator.effects import Effects
     from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import NewEffects
+    from weft.runs.program import StoredProgram
 
 WATCH_SECONDS = 0.1
 """How often `watch` looks for new events."""
@@ -61,7 +64,9 @@ class App:
         new_id: NewTaskId = new_task_id,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
+        new_effects: "NewEffects | None" = None,
     ) -> None:
+        """`new_effects` makes what performs the steps of programs; without it the project's settings say."""
         self.store = store
         self.settings = settings
         self.owner = owner
@@ -69,6 +74,7 @@ class App:
         self._new_id = new_id
         self._limits = limits
         self._executors = executors
+        self._new_effects = new_effects or _project_effects
         self._engine: Engine | None = None
         self._is_stopped = False
         self._opening_engine = asyncio.Lock()
@@ -82,6 +88,7 @@ class App:
         must_exist: bool = False,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
+        new_effects: "NewEffects | None" = None,
     ) -> Self:
         """The app on a store: a path, a `postgresql://` URL, or by default the project's own file.
 
@@ -94,7 +101,14 @@ class App:
             limits = msgspec.structs.replace(
                 limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
             )
-        return cls(store, settings=settings, owner=owner, limits=limits, executors=executors)
+        return cls(
+            store,
+            settings=settings,
+            owner=owner,
+            limits=limits,
+            executors=executors,
+            new_effects=new_effects,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,6 +126,22 @@ class App:
     async def submit(self, document: Any) -> Flow:
         """Check and store the flow a JSON document describes."""
         return await self._submit(document, is_run=False)
+
+    async def begin_program(
+        self, program: "StoredProgram", inputs: JsonObject, *, name: str
+    ) -> TaskId:
+        """Store a program as a task of its own, to be run with these inputs; the id of that task."""
+        # Imported here: who only reads tasks must not pay for it.
+        from weft.runs.executor import TEMPLATE
+        from weft.runs.program import as_params
+
+        document = {
+            "name": name,
+            "inputs": inputs,
+            "schemas": {"method": TEMPLATE},
+            "params": as_params(program),
+        }
+        return await self.begin([document])
 
     async def run(self, flow: Any) -> FlowSummary:
         """Run a flow until nothing of it can go on by itself, and say how it stands.
@@ -199,10 +229,27 @@ class App:
         from weft.engine.limits import EngineLimits
         from weft.executors.built_in import default_registry
 
-        executors = self._executors or default_registry(self.settings.executors)
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
+        executors = self._with_programs(self._executors or default_registry(self.settings.executors), limits)
         secrets = self.settings.secrets
         return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
+
+    def _with_programs(self, executors: "ExecutorRegistry", limits: "EngineLimits") -> "ExecutorRegistry":
+        """The executors, and the one that evaluates programs: it needs the store."""
+        from weft.executors.registry import ExecutorRegistry
+        from weft.runs.executor import TemplateExecutor
+
+        registry = ExecutorRegistry(executors)
+        registry.register(
+            TemplateExecutor(
+                self.store,
+                self._new_effects,
+                clock=self._clock,
+                new_id=self._new_id,
+                concurrency=limits.concurrency,
+            )
+        )
+        return registry
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
@@ -319,6 +366,13 @@ class App:
 
     def _now(self) -> datetime:
         return self._clock.now()
+
+
+def _project_effects(program: "StoredProgram") -> "Effects":
+    """What performs the steps of a program as the project's `weft.toml` says."""
+    from weft.local_effects import LocalEffects
+
+    return LocalEffects(model=program.model)
 
 
 def read_document(document: Any, *, user_id: str | None = None) -> Flow:

@@ -27,6 +27,7 @@ from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
+from weft.llm.journal import TurnJournal
 from weft.llm.protocol import Model, Models
 from weft.llm.redacted_events import RedactedEvents
 from weft.llm.request_spans import tool_span
@@ -109,14 +110,23 @@ class LocalEffects:
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
-        with _task_span(step, "atomic", call.template):
-            return await self._call_model(step, call, purse)
+        return await self.call_model_kept(step, call, purse, None)
 
-    async def _call_model(self, step: Step, call: ModelCall, purse: Purse) -> TaskResult:
+    async def call_model_kept(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
+        """The same; each turn of the session is asked of the journal first."""
+        with _task_span(step, "atomic", call.template):
+            return await self._call_model(step, call, purse, journal)
+
+    async def _call_model(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
         handler = Handler(
             await self._find_model(call.model, call.provider),
             self._equipment.tools() if call.tools else None,
             self._equipment.handler,
+            journal,
             on_event=self._events(call),
             clock=self._clock,
             is_streaming=self._is_streaming,

@@ -38,7 +38,8 @@ LAYERS = [
     {"script_runs", "task_files", "task_ranking", "project_memory"},
     {"executor_tools", "task_context"},
     {"equipment"},
-    {"app", "local_effects"},
+    {"local_effects", "runs"},
+    {"app"},
     {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
     {"__main__"},
 ]

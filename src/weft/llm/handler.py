@@ -145,6 +145,9 @@ class _Work:
             tools=tools.definitions,
             context=self._context,
         )
+        known = await handler.journal.known(self._step, session.construct_payload)
+        if known is not None:
+            return known
         reply = await self._turn(session)
         while reply.tool_uses:
             session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
