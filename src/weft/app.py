@@ -127,9 +127,7 @@ class App:
         """Check and store the flow a JSON document describes."""
         return await self._submit(document, is_run=False)
 
-    async def begin_program(
-        self, program: "StoredProgram", inputs: JsonObject, *, name: str
-    ) -> TaskId:
+    async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
         """Store a program as a task of its own, to be run with these inputs; the id of that task."""
         # Imported here: who only reads tasks must not pay for it.
         from weft.runs.executor import TEMPLATE

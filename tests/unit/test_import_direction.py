@@ -40,7 +40,7 @@ LAYERS = [
     {"equipment"},
     {"local_effects", "runs"},
     {"app"},
-    {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
+    {"api", "web", "cli", "mcp", "sync", "evaluation", "program_runs", "testing"},
     {"__main__"},
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

@@ -15,7 +15,9 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
 
-BUILT_IN_IDS = frozenset({"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info", "template"})
+BUILT_IN_IDS = frozenset(
+    {"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info", "template"}
+)
 """Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
 
 MADE_OF = "__weft_executor__"

@@ -179,7 +179,9 @@ class DurableEffects:
     def _given(self, step: Step, found: StoredStep) -> "_Outcome":
         task = found.task
         if task.status is Status.COMPLETED:
-            return _Outcome(task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None)
+            return _Outcome(
+                task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None
+            )
         if task.status is Status.CANCELLED:
             error = TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
         else:

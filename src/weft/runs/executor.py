@@ -78,7 +78,9 @@ class TemplateExecutor:
         except TaskFailed as error:
             await journal.end(error)
             raise ExecutionFailed(
-                str(error), is_permanent=isinstance(error, ProgramError), details={"task_error": failure_details(error)}
+                str(error),
+                is_permanent=isinstance(error, ProgramError),
+                details={"task_error": failure_details(error)},
             ) from error
         except BaseException:
             journal.stop()

@@ -91,7 +91,9 @@ class Journal:
     def begin_part(self, key: str, input_hash: str, name: str, kind: str) -> OpenStep:
         """Open a part of a step that is a record of its own: a turn of a session, the call of a tool."""
         now = self._clock.now()
-        return self._opened(key, input_hash, self._new(key, name, {}, {"key": key, "kind": kind}, {}, now), None)
+        return self._opened(
+            key, input_hash, self._new(key, name, {}, {"key": key, "kind": kind}, {}, now), None
+        )
 
     async def complete(
         self,

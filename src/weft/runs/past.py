@@ -68,9 +68,7 @@ class Past:
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
         left = [
-            key
-            for key in self._left
-            if "#" not in key and self._by_key[key].task.status is Status.COMPLETED
+            key for key in self._left if "#" not in key and self._by_key[key].task.status is Status.COMPLETED
         ]
         if left:
             first = min(left, key=lambda key: self._by_key[key].task.created_at or datetime.max)

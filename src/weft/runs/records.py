@@ -56,7 +56,10 @@ def inputs_of(step: Step) -> JsonObject:
         case ModelCall() | Composite() | ContextQuery():
             return request.inputs
         case ToolCall():
-            return {**request.arguments, **({"arguments": list(request.positional)} if request.positional else {})}
+            return {
+                **request.arguments,
+                **({"arguments": list(request.positional)} if request.positional else {}),
+            }
         case _:
             return {} if request.stdin is None else {"stdin": request.stdin}
 

@@ -59,7 +59,9 @@ class Turns:
         async with self._slots:
             reply = await ask()
         if reply.tool_uses:
-            turn = self._journal.begin_part(key, payload_digest(payload), f"turn {key.rpartition('#')[2]}", "turn")
+            turn = self._journal.begin_part(
+                key, payload_digest(payload), f"turn {key.rpartition('#')[2]}", "turn"
+            )
             stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
             return msgspec.convert(stored, ModelReply)
         return reply

@@ -152,9 +152,7 @@ class PostgresqlStore(GroupedWrites):
         with self._errors():
             rows = await self._readers.fetch(_SQL["steps_of"], task_id)
         tasks = await tasks_of([row[:_WIDTH] for row in rows])
-        return [
-            StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)
-        ]
+        return [StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)]
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
         if not is_storable(user_id):

@@ -7,7 +7,7 @@ from weft.store.sqlite.rows import event_row, micros, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.store.step_events import step_events
 from weft.store.steps import Run, StepChange, WriteSteps
-from weft.tasks.record import FIELD_NAMES, Status, Task, method_of
+from weft.tasks.record import FIELD_NAMES, Status, method_of
 
 _HOLDS, _INSERT, _UPDATE = SQL["holds_run"], SQL["insert_step"], SQL["update_step"]
 _CHANGED = tuple(
