@@ -123,7 +123,7 @@ def stored_program(
 
 
 def check_program(program: StoredProgram, inputs: JsonObject) -> None:
-    """Raise InvalidProgram with everything that can be known to be wrong before the first step is paid for."""
+    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for."""
     from weft.llm.model_names import model_name_problem
     from weft.project_tools import ToolNames
     from weft.settings import load_settings

@@ -39,13 +39,13 @@ from weft.cli.options import evaluation_options, model_options, store_options, s
 def run(program: str | None, values: tuple[str, ...], resumed: str | None, **options: Any) -> int:
     """Run a program, every step of which is stored; print its result.
 
-    FILE is XML or S-expressions. NAME=VALUE binds the names it uses: a value that is JSON is JSON, @FILE is the
-    text of a file. The result goes to standard output, everything else to standard error. Kill it at any
+    FILE is XML or S-expressions. NAME=VALUE binds the names it uses: a value that is JSON is JSON, @FILE is
+    the text of a file. The result goes to standard output, everything else to standard error. Kill it at any
     moment and go on with --resume: no step that has ended is performed again. A step that another run has
     performed with the same prompt, inputs, model and context is linked and not paid for again.
 
-    Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong, and
-    nothing was run; 130: it was interrupted.
+    Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong,
+    and nothing was run; 130: it was interrupted.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Effects that are journalled: every step is a record, and one whose outcome is known is not performed again."""
+"""Effects that are journalled: every step is a record, and is not performed again once it has an outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,13 +21,14 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
 from weft.llm.journal import TurnJournal
 from weft.runs.digests import digest, request_digest
-from weft.runs.journal import Journal, OpenStep
-from weft.runs.past import Fate, mark_of
+from weft.runs.journal import Journal, OpenStep, with_key
+from weft.runs.past import Fate
 from weft.runs.records import failure_of, name_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
 from weft.tasks.record import JsonObject, Origin, Status, Task
+from weft.tasks.steps import mark_of
 
 T = TypeVar("T")
 
@@ -114,7 +115,7 @@ class DurableEffects:
         return (await self._step(step, perform)).result
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of the body, which is evaluated also when it is known: what it sets must be set again."""
+        """The result of the body, which is evaluated also when it is known: what it sets is set again."""
         journal = self._journal
         input_hash = request_digest(step.request)
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
@@ -166,9 +167,10 @@ class DurableEffects:
         opened = journal.begin(step, input_hash, _going_on(found))
         try:
             result, facts = await perform(opened)
-        except TaskFailed as error:
+        except TaskFailed as failure:
+            error = with_key(failure, step.key)
             await journal.fail(opened, error)
-            raise
+            raise error from failure
         except asyncio.CancelledError:
             journal.call_off(opened)
             raise

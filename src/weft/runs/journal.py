@@ -13,13 +13,14 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.ids import NewTaskId, TaskId
 from weft.runs.errors import RunLost
-from weft.runs.past import Past, mark_of
+from weft.runs.past import Past
 from weft.runs.records import asked_of, failure_json, inputs_of, kind_of, name_of
 from weft.secrets.registry import is_any, redact_json
 from weft.store.protocol import TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
 from weft.tasks.states import error_text
+from weft.tasks.steps import mark_of
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -62,9 +63,10 @@ class Journal:
         self._open: dict[str, OpenStep] = {}
         self._hidden: dict[str, OpenStep] = {}
         """Those that are under way and not stored yet; parents come before what is below them."""
+        self._ended: dict[str, OpenStep] = {}
+        """Those that have ended and whose end is not stored yet."""
         self._failures: list[tuple[OpenStep, TaskFailed]] = []
         """The steps without an outcome but a failure, also those that had it before."""
-        self._last_begun: datetime | None = None
         self._with_children: set[str | None] = self.past.parents
         self._ids = {step.key: step.task.id for step in steps}
         """The records by key: those below look for theirs."""
@@ -132,12 +134,10 @@ class Journal:
             updated_at=now,
             error=None,
         )
-        self._open.pop(opened.key, None)
-        self._hidden[opened.key] = opened
-        self._show_soon()
+        self._end_soon(opened)
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
-        """Store a failure; on replay it is raised again, unless a budget was used up: that is counted anew."""
+        """Store a failure; on replay it is raised again, unless a budget was used up: it is counted anew."""
         opened.task = self._failed(opened, error)
         self._failures.append((opened, error))
         await self._end(opened, opened.task)
@@ -145,14 +145,11 @@ class Journal:
     def fail_soon(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store the failure of a composite with whatever is stored next."""
         opened.task = self._failed(opened, error)
-        self._open.pop(opened.key, None)
-        self._hidden[opened.key] = opened
-        self._show_soon()
+        self._end_soon(opened)
 
     def call_off(self, opened: OpenStep) -> None:
         """Note that a step was cancelled; that is stored unless the whole evaluation is."""
         now = self._clock.now()
-        self._open.pop(opened.key, None)
         opened.task = evolve(
             opened.task,
             status=Status.CANCELLED,
@@ -161,8 +158,7 @@ class Journal:
             completed_at=now,
             updated_at=now,
         )
-        self._hidden[opened.key] = opened
-        self._show_soon()
+        self._end_soon(opened)
 
     async def end(self, failure: TaskFailed | None = None) -> None:
         """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
@@ -185,19 +181,16 @@ class Journal:
         self._failures.append((opened, error))
 
     async def _mark_what_failed(self, failure: TaskFailed) -> None:
-        """Mark the steps whose failure has ended the run: those that say what it says, and the last ones."""
-        cause = _cause(failure)
+        """Mark the step whose failure has ended the run: it is performed again when the run goes on."""
+        key, message = _cause(failure)
         ended = [
             opened
             for opened, error in self._failures
-            if (error.error.message == cause) or self._is_last(opened.task.completed_at)
+            if opened.key == key or (key is None and error.error.message == message)
         ]
         changes = [self._change(opened, _with_mark(opened.task, ended_run=True), None) for opened in ended]
         if changes:
             await self._write([msgspec.structs.replace(change, is_told=True) for change in changes])
-
-    def _is_last(self, at: datetime | None) -> bool:
-        return self._last_begun is None or at is None or at >= self._last_begun
 
     def _record(self, step: Step) -> Task:
         asked = asked_of(step)
@@ -245,7 +238,6 @@ class Journal:
                 error=None,
             )
         self._ids[key] = opened.task.id
-        self._last_begun = opened.task.started_at
         self._open[key] = self._hidden[key] = opened
         self._show_soon()
         return opened
@@ -280,7 +272,8 @@ class Journal:
 
     async def _end(self, opened: OpenStep, task: Task, reuse_hash: str | None = None) -> None:
         """Store the end of a step, and those around it that are not stored yet."""
-        changes = [self._shown(one) for one in self._hidden_around(opened)]
+        changes = [self._shown(one) for one in (*self._hidden_around(opened), *self._ended.values())]
+        self._ended.clear()
         self._hidden.pop(opened.key, None)
         self._open.pop(opened.key, None)
         changes.append(self._change(opened, task, reuse_hash))
@@ -288,6 +281,13 @@ class Journal:
         if opened.task.id in await self._write(changes):
             failure = TaskFailure("execution_halted", "the step was cancelled")
             raise TaskFailed(failure)
+
+    def _end_soon(self, opened: OpenStep) -> None:
+        """Store the end of a step with whatever is stored next, for that may depend on it."""
+        self._open.pop(opened.key, None)
+        self._hidden.pop(opened.key, None)
+        self._ended[opened.key] = opened
+        self._show_soon()
 
     def _hidden_around(self, opened: OpenStep) -> list[OpenStep]:
         found = []
@@ -331,7 +331,8 @@ class Journal:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        changes = [self._shown(opened) for opened in list(self._hidden.values())]
+        changes = [self._shown(opened) for opened in (*self._hidden.values(), *self._ended.values())]
+        self._ended.clear()
         if changes:
             await self._write(changes)
 
@@ -346,13 +347,23 @@ class Journal:
         return refused
 
 
-def _cause(failure: TaskFailed) -> str:
-    """What the innermost failure said: a composite tells its part's in its own."""
+def with_key(error: TaskFailed, key: str) -> TaskFailed:
+    """The failure with the key of the step that failed: a composite tells its part's failure in its own."""
+    if not isinstance(error.error, TaskFailure) or isinstance(error, BudgetExceeded):
+        return error
+    details = {"step": key, **(error.error.details or {})}
+    failure = msgspec.structs.replace(error.error, details=details)
+    return type(error)(failure, span=error.span, code=error.problem.code)
+
+
+def _cause(failure: TaskFailed) -> tuple[str | None, str]:
+    """The key of the step that failed first, if it is told, and what it said."""
     error = msgspec.to_builtins(failure.error)
     while True:
-        inner = (error.get("details") or {}).get("subtaskError")
+        details = error.get("details") or {}
+        inner = details.get("subtaskError")
         if not isinstance(inner, dict) or "message" not in inner:
-            return str(error.get("message"))
+            return details.get("step"), str(error.get("message"))
         error = inner
 
 

@@ -8,10 +8,10 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.runs.past import mark_of
 from weft.runs.records import failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
+from weft.tasks.steps import mark_of
 
 
 class Spent(Struct, frozen=True):

@@ -7,7 +7,8 @@ from enum import Enum
 from weft.evaluator.effects import Step
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.steps import StoredStep
-from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.record import Status, Task
+from weft.tasks.steps import mark_of
 
 
 class Fate(Enum):
@@ -19,12 +20,6 @@ class Fate(Enum):
     """A time limit, or the failure of another step, ended it, and the program went on: so it will again."""
     PERFORMED = "performed"
     """It has no outcome that counts."""
-
-
-def mark_of(task: Task) -> JsonObject:
-    """What the record says of the step that it is."""
-    found = (task.params or {}).get("step")
-    return found if isinstance(found, dict) else {}
 
 
 class Past:
@@ -71,7 +66,8 @@ class Past:
             key for key in self._left if "#" not in key and self._by_key[key].task.status is Status.COMPLETED
         ]
         if left:
-            first = min(left, key=lambda key: self._by_key[key].task.created_at or datetime.max)
+            order = list(self._by_key)  # as they were stored
+            first = min(left, key=order.index)
             raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
 
     def fate(self, task: Task) -> Fate:

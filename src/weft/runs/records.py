@@ -65,7 +65,7 @@ def inputs_of(step: Step) -> JsonObject:
 
 
 def asked_of(step: Step) -> JsonObject:
-    """What was asked for, for people who read the record later; what can be long and is elsewhere is left out."""
+    """What was asked for, for people who read the record later; what is elsewhere is left out."""
     request = step.request
     match request:
         case ModelCall():

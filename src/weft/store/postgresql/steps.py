@@ -25,7 +25,7 @@ _CHANGED = tuple(
 
 
 async def write_steps(connection: asyncpg.Connection, entry: Entry) -> frozenset[TaskId] | None:
-    """The steps that could not be written, for they had ended otherwise; None: the run is not ours any more."""
+    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
     request: WriteSteps = entry.request
     run = request.run
     if not is_stored_form(run.task_id) or not is_storable(run.user_id):

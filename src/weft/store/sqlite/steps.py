@@ -20,7 +20,7 @@ _CHANGED = tuple(
 
 
 def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | None:
-    """The steps that could not be written, for they had ended otherwise; None: the run is not ours any more."""
+    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
     run = request.run
     if writing.execute(_HOLDS, (run.task_id, run.attempt)).fetchone() is None:
         return None
