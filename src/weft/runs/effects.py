@@ -58,6 +58,7 @@ class DurableEffects:
         schema_text: Callable[[str, str], str] | None = None,
     ) -> None:
         self._inner = inner
+        self._keeping = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
         self._store = store
         self._is_reusing = is_reusing
@@ -68,11 +69,11 @@ class DurableEffects:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            if not isinstance(self._inner, KeepsTurns):
+            if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
             turns = Turns(self._journal, self._store, call, self._slots, is_reusing=self._may_reuse(call))
-            result = await self._inner.call_model_kept(step, call, purse, turns)
+            result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
             return result_json(result), {"reuse_hash": turns.reuse_hash}
