@@ -114,6 +114,7 @@ class ExecutorRegistry:
         executor_id: str,
         *,
         input_schema: JsonObject | None = None,
+        output_schema: JsonObject | None = None,
         type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str | None = None,
     ) -> Callable[[T], T]:
@@ -125,7 +126,14 @@ class ExecutorRegistry:
         """
 
         def decorate(target: T) -> T:
-            made = adapt(executor_id, target, type=type, summary=summary, input_schema=input_schema)
+            made = adapt(
+                executor_id,
+                target,
+                type=type,
+                summary=summary,
+                input_schema=input_schema,
+                output_schema=output_schema,
+            )
             self.register(made, source=f"{target.__module__}.{target.__qualname__}")
             setattr(target, MADE_OF, made)
             return target
