@@ -15,7 +15,18 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
 
-BUILT_IN_IDS = frozenset({"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info"})
+BUILT_IN_IDS = frozenset(
+    {
+        "aggregate_results",
+        "command",
+        "http",
+        "noop",
+        "python",
+        "sleep",
+        "system_info",
+        "workflow_step",
+    }
+)
 """Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
 
 MADE_OF = "__weft_executor__"
