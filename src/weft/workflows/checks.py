@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from weft.errors import RequestError
 from weft.ids import ANY_ID, TaskId
+from weft.limits import MAX_SUGGESTIONS
 from weft.tasks import graph
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import MissingMapping, value_at
@@ -42,6 +43,7 @@ class CheckedWorkflow:
         self.steps: dict[str, WorkflowStepDefinition] = {}
         self._interfaces: dict[str, TaskInterface] = {}
         self._paths: dict[str, str] = {}
+        self._suggestions_left = MAX_SUGGESTIONS
         readable = list(self._readable(steps))
         for path, step in readable:
             self._take_in(step, path, tasks)
@@ -80,13 +82,12 @@ class CheckedWorkflow:
         """Learn of a step and its task; of two with one name the first counts for the others."""
         self.problems += self._name_problems(step, path)
         try:
-            interface = tasks.interface_of(step.task_name)
+            if step.task_name not in self._interfaces:
+                self._interfaces[step.task_name] = tasks.interface_of(step.task_name)
         except RequestError as error:
             self.problems.append(
                 _problem("task_name", error.message, "the name of a task", step.task_name, path)
             )
-        else:
-            self._interfaces[step.task_name] = interface
         self.steps.setdefault(step.output_name, step)
         self._paths.setdefault(step.output_name, path)
 
@@ -129,6 +130,9 @@ class CheckedWorkflow:
         if source.name in self.context:
             return self._context_reason(source)
         reason = f"no step and nothing of the initial context is called {shown(source.name)!r}"
+        self._suggestions_left -= 1
+        if self._suggestions_left < 0:
+            return reason
         return reason + nearest(source.name, [*self.steps, *self.context])
 
     def _field_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:

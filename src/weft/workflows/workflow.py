@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from weft.app import App
 from weft.executors.built_in import default_registry
+from weft.executors.registry import ExecutorRegistry
 from weft.settings import load_settings
 from weft.sync import SyncApp
 from weft.tasks.record import JsonObject
@@ -49,7 +50,7 @@ class Workflow(Struct, frozen=True):
         everything that is wrong.
         """
         if tasks is None:
-            tasks = ExecutorTasks(default_registry(load_settings().executors))
+            tasks = _tasks_of(default_registry(load_settings().executors))
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
@@ -61,7 +62,7 @@ class Workflow(Struct, frozen=True):
         if app is None:
             with SyncApp() as own:
                 return self.run(own, **initial_context)
-        flow = app.run(self.compile(ExecutorTasks(app.executors), **initial_context))
+        flow = app.run(self.compile(_tasks_of(app.executors), **initial_context))
         return WorkflowResult.of(flow)
 
     async def arun(self, app: App | None = None, /, **initial_context: Any) -> WorkflowResult:
@@ -69,5 +70,10 @@ class Workflow(Struct, frozen=True):
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)
-        summary = await app.run(self.compile(ExecutorTasks(app.executors), **initial_context))
+        summary = await app.run(self.compile(_tasks_of(app.executors), **initial_context))
         return WorkflowResult.of(await app.flow_of(summary.root_id))
+
+
+def _tasks_of(executors: ExecutorRegistry) -> TaskInterfaces:
+    """The tasks that steps may name where these executors perform them."""
+    return ExecutorTasks(executors)

@@ -11,7 +11,7 @@ from weft.tasks.input_mappings import MissingMapping
 from weft.tasks.record import JsonObject
 
 ONE, TWO = TaskId("one-id"), TaskId("two-id")
-RESULTS = {ONE: {"parsedContent": {"words": ["a", "b"]}}, TWO: {"n": 2}}
+RESULTS: dict[TaskId, JsonObject] = {ONE: {"parsedContent": {"words": ["a", "b"]}}, TWO: {"n": 2}}
 NAMES = {ONE: "plan", TWO: "other"}
 
 

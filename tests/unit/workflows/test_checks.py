@@ -104,7 +104,9 @@ def test_the_name_of_a_workflow_is_one_of_a_record(name: str) -> None:
 
 
 def test_a_name_of_the_context_has_no_dot() -> None:
-    assert [path for path, _ in problems_of(LOG, **{"a.b": 1})] == ["context.a.b"]
+    context: dict[str, Any] = {"a.b": 1}
+
+    assert [path for path, _ in problems_of(LOG, **context)] == ["context.a.b"]
 
 
 def test_what_only_a_run_can_tell_is_not_refused() -> None:
