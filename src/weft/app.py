@@ -42,7 +42,6 @@ from weft.tasks.summary import FlowSummary
 if TYPE_CHECKING:
     from weft.engine.engine import Engine
     from weft.engine.limits import EngineLimits
-    from weft.evaluator.effects import Effects
     from weft.executors.registry import ExecutorRegistry
     from weft.runs.executor import NewEffects
     from weft.runs.program import StoredProgram
@@ -74,7 +73,7 @@ class App:
         self._new_id = new_id
         self._limits = limits
         self._executors = executors
-        self._new_effects = new_effects or _project_effects
+        self._new_effects = new_effects
         self._engine: Engine | None = None
         self._is_stopped = False
         self._opening_engine = asyncio.Lock()
@@ -221,33 +220,33 @@ class App:
                 return engine
             await engine.ended()
 
+    @property
+    def executors(self) -> "ExecutorRegistry":
+        """What tasks are performed with here."""
+        if self._executors is None:
+            # Imported here: who only reads tasks must not pay for it.
+            from weft.executors.built_in import default_registry
+
+            self._executors = default_registry(self.settings.executors)
+        return self._executors
+
     def _new_engine(self) -> "Engine":
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.engine import Engine
         from weft.engine.limits import EngineLimits
-        from weft.executors.built_in import default_registry
+        from weft.program_executors import with_programs
 
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
-        executors = self._with_programs(self._executors or default_registry(self.settings.executors), limits)
+        executors = with_programs(
+            self.executors,
+            self.store,
+            self._new_effects,
+            clock=self._clock,
+            new_id=self._new_id,
+            concurrency=limits.concurrency,
+        )
         secrets = self.settings.secrets
         return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
-
-    def _with_programs(self, executors: "ExecutorRegistry", limits: "EngineLimits") -> "ExecutorRegistry":
-        """The executors, and the one that evaluates programs: it needs the store."""
-        from weft.executors.registry import ExecutorRegistry
-        from weft.runs.executor import TemplateExecutor
-
-        registry = ExecutorRegistry(executors)
-        registry.register(
-            TemplateExecutor(
-                self.store,
-                self._new_effects,
-                clock=self._clock,
-                new_id=self._new_id,
-                concurrency=limits.concurrency,
-            )
-        )
-        return registry
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
@@ -364,13 +363,6 @@ class App:
 
     def _now(self) -> datetime:
         return self._clock.now()
-
-
-def _project_effects(program: "StoredProgram") -> "Effects":
-    """What performs the steps of a program as the project's `weft.toml` says."""
-    from weft.local_effects import LocalEffects
-
-    return LocalEffects(model=program.model)
 
 
 def read_document(document: Any, *, user_id: str | None = None) -> Flow:

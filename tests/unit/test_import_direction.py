@@ -39,8 +39,11 @@ LAYERS = [
     {"executor_tools", "task_context"},
     {"equipment"},
     {"local_effects", "runs"},
+    {"program_executors"},
     {"app"},
-    {"api", "web", "cli", "mcp", "sync", "evaluation", "program_runs", "testing"},
+    {"sync", "evaluation"},
+    {"workflows", "program_runs"},
+    {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
