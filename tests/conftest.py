@@ -18,10 +18,10 @@ from weft.secrets.registry import forget_all
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
 
-# The suite tries the same examples every time, so that a change that lands is one that was tested;
-# `scripts/test-slow` looks for new ones.
-hypothesis.settings.register_profile("same", derandomize=True, database=None)
-hypothesis.settings.register_profile("new", print_blob=True)
+# The suite tries the same examples every time, so that a change that lands is one that was tested, and not
+# many, because they found nothing the last time; `scripts/test-slow` looks for new ones, five times as many.
+hypothesis.settings.register_profile("same", derandomize=True, database=None, max_examples=40)
+hypothesis.settings.register_profile("new", print_blob=True, max_examples=200)
 hypothesis.settings.load_profile("same")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
