@@ -2,7 +2,9 @@
 
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -24,14 +26,34 @@ hypothesis.settings.register_profile("same", derandomize=True, database=None, ma
 hypothesis.settings.register_profile("new", print_blob=True, max_examples=200)
 hypothesis.settings.load_profile("same")
 
+_SERVER = pytest.StashKey[str | None]()
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background turns Ctrl-C off, also for the programs that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Start the server of all workers of a session that has several, and tell each of them where it is."""
+    config: pytest.Config = node.config
+    if _SERVER not in config.stash:
+        running = ExitStack()
+        config.add_cleanup(running.close)
+        try:
+            config.stash[_SERVER] = running.enter_context(postgresql_server())
+        except pytest.skip.Exception:
+            config.stash[_SERVER] = None  # there is none here, and the tests that need one will say so
+    node.workerinput["postgresql"] = config.stash[_SERVER]
+
+
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """A PostgreSQL server that runs for the length of the session."""
+def postgresql(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A PostgreSQL server that runs for the length of the session; tests have schemas of their own in it."""
+    shared = getattr(request.config, "workerinput", {}).get("postgresql")
+    if shared is not None:
+        yield shared
+        return
     with postgresql_server() as url:
         yield url
 
