@@ -69,6 +69,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    importlib.reload(sys.modules["weft.faults"])  # it has read the environment that was
     sys.path.insert(0, request["cwd"])
     sys.argv[1:] = request["arguments"]
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 _SERVER = Path(__file__).with_name("weft_fork_server.py")
 
-_READ_AT_START = ("PYTHON", "LANG", "LC_", "OMP_", "OTEL_", "WEFT_FAULT")
+_READ_AT_START = ("PYTHON", "LANG", "LC_", "OMP_", "OTEL_")
 """How the variables begin that Python or weft reads before any command runs."""
 
 
