@@ -88,7 +88,7 @@ def main() -> None:
         took, cpu, again = measured(text, depth, is_down=True)
         print(
             f"program, {name} of {steps:,} steps: {took:.2f} s ({took / engine:.2f}x the engine), "
-            f"{took / steps * 1000:.3f} ms a step ({cpu / steps * 1000:.3f} ms of CPU), goes on in {again:.2f} s"
+            f"{took / steps * 1000:.3f} ms a step ({cpu / steps * 1000:.3f} of CPU), goes on in {again:.2f} s"
         )
     took, _, _ = measured(PARALLEL, 1000, latency=0.1)
     print(f"1,000 parallel calls of 100 ms: {took:.2f} s")
