@@ -43,7 +43,7 @@ LAYERS = [
     {"program_executors"},
     {"app"},
     {"sync", "evaluation"},
-    {"workflows", "program_runs"},
+    {"workflows", "program_runs", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},
 ]
