@@ -146,6 +146,27 @@ async def test_a_description_finds_whole_files_and_named_files_come_first(shop: 
     assert context.index("def send_mail") < context.index("def rounded_price")
 
 
+@pytest.mark.parametrize("name", ["lib/prices.py", "./lib/../lib/prices.py"])
+async def test_a_file_that_is_named_is_not_given_again_by_memory(shop: Path, name: str) -> None:
+    effects, model = with_model(shop, memory_settings=MemorySettings(max_pieces=1))
+
+    result = await ask(effects, context=fresh(), files=Files("literal", (name,)))
+
+    assert given_paths(result) == [name, "NOTES.md"]
+    assert (model.payloads[0].context or "").count("def rounded_price") == 1
+
+
+async def test_a_program_whose_task_names_files_and_wants_fresh_context_gets_both(shop: Path) -> None:
+    effects, model = with_model(shop)
+    program = """(task :instructions "Change the rounded price."
+        :context (:inherit "none" :fresh "enabled") :files ("lib/mail.py"))"""
+
+    await weft.evaluate_async(program, effects=effects)
+
+    context = model.payloads[0].context or ""
+    assert context.index("def send_mail") < context.index("def rounded_price")
+
+
 async def test_a_context_description_is_matched_instead_of_the_description(shop: Path) -> None:
     effects, _ = with_model(shop)
 

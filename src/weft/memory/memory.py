@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 REFRESH_SECONDS = 60.0
 """How old the last look at the files may be before a question makes memory look again."""
 
+PIECES_OF_FILE = 3
+"""How many pieces of one file an answer has at most."""
+
 MAX_SUMMARISED = 8
 """How many files the summary of an answer names."""
 
@@ -96,12 +99,22 @@ class Memory:
             return AssociativeMatchResult(context_summary="", error=error.message)
         return self.result_of(query, found.matches)
 
-    def find(self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None) -> Found:
-        """The pieces that matter. Raises IndexUnavailable or MatchingFailed."""
+    def find(
+        self,
+        query: ContextQuery,
+        *,
+        limit: int = 20,
+        assembly: ContextAssembly | None = None,
+        beside: Sequence[str] = (),
+    ) -> Found:
+        """The pieces that matter. Raises IndexUnavailable or MatchingFailed.
+
+        `beside` are files that whoever asks has whole: none of their pieces is given again.
+        """
         with self._lock:
             self._bring_up_to_date()
             try:
-                return self._find(query, limit, assembly or ContextAssembly())
+                return self._find(query, limit, assembly or ContextAssembly(), self._real(beside))
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
@@ -145,13 +158,21 @@ class Memory:
         if self._on_updated is not None:
             self._on_updated(report)
 
-    def _find(self, query: ContextQuery, limit: int, assembly: ContextAssembly) -> Found:
+    def _real(self, paths: Sequence[str]) -> frozenset[Path]:
+        return frozenset((self.roots[0] / path).resolve() for path in paths)
+
+    def _find(
+        self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
+    ) -> Found:
         excluded = elements_of(assembly.excluded_elements)
-        wanted = 2 * limit if excluded else limit  # so that enough is left
+        # So that enough is left. A file has few pieces among the best.
+        wanted = (2 * limit if excluded else limit) + PIECES_OF_FILE * len(beside)
         question = question_of(query, limit=wanted, roots=tuple(map(str, self.roots)))
         elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
         primary, secondary = (self._meant(question, texts) for texts in elements)
         every = in_order(self._match(question), primary, secondary, elements)
+        if beside:
+            every = [match for match in every if _file_of(match) not in beside]
         kept = without(every, excluded, self.facts)
         return Found(tuple(kept[:limit]), len(every) - len(kept))
 
@@ -171,6 +192,10 @@ class Memory:
 
     def _match(self, question: Query) -> list[Match]:
         return self.matcher.match(question) if any(part.text.strip() for part in question.parts) else []
+
+
+def _file_of(match: Match) -> Path:
+    return Path(match.chunk.root, match.chunk.path)
 
 
 def summary_of(query: ContextQuery, items: Sequence[MatchItem]) -> str:
