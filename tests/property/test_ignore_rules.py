@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from weft.memory.walking import Walk
 
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -101,7 +102,7 @@ def make_repository(root: Path, *, ignore_case: bool) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=SLOW)
 @given(trees)
 @example((["a", "ab/b"], {"": "a**/b"}, None, [], False))
 @example((["build/a", "build/b"], {"": "build/*\n!build/a"}, None, [], False))
