@@ -1,5 +1,6 @@
 """`weft context` and tasks with fresh context, as a person runs them."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
