@@ -4,7 +4,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from weft.llm.local.catalogue import Entry, Wheel
+from weft.llm.local.catalogue import Entry, Member, Wheel
 
 PIECES = (b"first " * 50_000, b"second " * 50_000, b"third")
 
@@ -42,8 +42,7 @@ def _make_wheel(folder: Path, number: int, piece: bytes) -> Wheel:
         file=path.name,
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        member=f"{name}/data/part.bin",
-        member_size=len(piece),
+        members=(Member(path=f"{name}/data/part.bin", size=len(piece)),),
     )
 
 
