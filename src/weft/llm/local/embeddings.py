@@ -3,6 +3,7 @@
 import base64
 from array import array
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -35,8 +36,9 @@ class EmbeddingModel:
         return self._file.id
 
     @property
-    def file(self) -> LocalFile:
-        return self._file
+    def path(self) -> Path:
+        """Its file."""
+        return self._file.path
 
     @property
     def context_window(self) -> int:

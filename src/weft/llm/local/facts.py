@@ -7,22 +7,12 @@ from typing import IO, Any
 from msgspec import Struct
 
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import Makes
+from weft.llm.local.catalogue import Makes, find_entry
+from weft.llm.local.store import AUTO, PROVIDER, is_path
 
 _LIST, _TEXT = 9, 8
-_FIXED = {
-    0: "<B",
-    1: "<b",
-    2: "<H",
-    3: "<h",
-    4: "<I",
-    5: "<i",
-    6: "<f",
-    7: "<?",
-    10: "<Q",
-    11: "<q",
-    12: "<d",
-}
+_FIXED = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
+"""By their number in the format: how values of a fixed size are written."""
 _MAX_TEXT = 1_000_000
 _NO_POOLING = 0
 _RANKING = 4
@@ -38,6 +28,16 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     embedding_length: int
 
 
+def kind_of(name: str) -> Makes:
+    """What the model of `local:NAME` or `NAME` makes, whether it is here or not. Raises ModelError."""
+    name = name.removeprefix(f"{PROVIDER}:")
+    if name == AUTO:
+        return "text"
+    if is_path(name):
+        return read_facts(Path(name).expanduser()).makes
+    return find_entry(name).makes
+
+
 def read_facts(path: Path) -> ModelFacts:
     """What the file says. Raises ModelError when it is no GGUF file."""
     try:
@@ -50,7 +50,9 @@ def read_facts(path: Path) -> ModelFacts:
             context_length=int(found[f"{kind}.context_length"]),
             embedding_length=int(found[f"{kind}.embedding_length"]),
         )
-    except (OSError, ValueError, KeyError, struct.error) as error:
+    except OSError as error:
+        raise ModelError("configuration_error", f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, struct.error) as error:
         raise ModelError("configuration_error", f"{path} cannot be loaded: it is no GGUF model") from error
 
 
@@ -74,7 +76,7 @@ def _value(file: IO[bytes], kind: int) -> Any:
     if kind == _LIST:
         inner, count = struct.unpack("<IQ", file.read(12))
         return [_value(file, inner) for _ in range(count)]
-    form = _FIXED[kind]
+    form = "<" + _FIXED[kind]
     (value,) = struct.unpack(form, file.read(struct.calcsize(form)))
     return value
 

@@ -80,7 +80,8 @@ def blocks(numbers: "array[float]") -> Iterable[bytes]:
     pack = struct.Struct(f"<e{BLOCK}b").pack
     for start in range(0, len(numbers), BLOCK):
         block = numbers[start : start + BLOCK]
-        scale = max(max(block), -min(block)) / 127
+        highest, lowest = max(block), min(block)
+        scale = max(highest, -lowest) / 127
         inverse = 1 / scale if scale else 0.0
         # Adding before cutting off rounds, and is four times as fast as round().
         yield pack(scale, *[int(number * inverse + 128.5) - 128 for number in block])

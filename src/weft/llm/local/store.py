@@ -63,7 +63,7 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
         if is_present(entry, folder):
             return LocalFile(entry.name, file_of(entry, folder))
         raise ModelError("configuration_error", f"no embedded model is here yet: {how_to_get(entry)}")
-    if name.endswith(".gguf") or "/" in name:
+    if is_path(name):
         path = Path(name).expanduser()
         if not path.is_file():
             raise ModelError("configuration_error", f"there is no model file {path}")
@@ -78,6 +78,11 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
     if not is_present(entry, folder):
         raise ModelError("configuration_error", f"{entry.name} is not here yet: {how_to_get(entry)}")
     return LocalFile(entry.name, file_of(entry, folder))
+
+
+def is_path(name: str) -> bool:
+    """Whether `local:NAME` names a file, and no model of the catalogue."""
+    return name.endswith(".gguf") or "/" in name
 
 
 def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") -> Entry | None:
