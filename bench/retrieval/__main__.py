@@ -1,8 +1,8 @@
 """Compares ways to find files: `python -m bench.retrieval [--data DIR] [--embeddings MODEL] [REPOSITORY...]`.
 
 `--data` has questions for packages (JSON), whose wheels are fetched once; a REPOSITORY is a local git
-repository, whose own commits are the questions. `--embeddings` is an embedded model (local:minilm); with it the best matches
-are also ordered by meaning. `--questions` asks of each package only so many, evenly chosen.
+repository, whose own commits are the questions. With an embedded model (`--embeddings local:minilm`) the best
+matches are also ordered by meaning. `--questions` asks of each package only so many, evenly chosen.
 """
 
 import argparse

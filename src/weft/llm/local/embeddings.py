@@ -50,6 +50,7 @@ class EmbeddingModel:
 
         Raises ContextTooLong, ModelError. Cancelling it stops the model after the text that it reads.
         """
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # halves of letters are none
         vectors: list[list[float]] = []
         tokens = 0
         for start in range(0, len(texts), BATCH):
@@ -62,10 +63,9 @@ class EmbeddingModel:
     async def _fitting(
         self, texts: Sequence[str], start: int, max_tokens: int | None
     ) -> list[str | list[int]]:
-        """The texts, and for those that may be too long their tokens, of which no more are left than fit."""
+        """The texts; of those that may be too long or hold marks their tokens, as many as fit."""
         limit = min(max_tokens or self.context_window, self.context_window)
-        # A token has a byte at least, but for what a model adds at the ends, or takes letters apart into.
-        long = [place for place, text in enumerate(texts) if 2 * len(text.encode("utf-8", "replace")) > limit]
+        long = [place for place, text in enumerate(texts) if not _is_plain(text, limit)]
         inputs: list[str | list[int]] = list(texts)
         for place, tokens in zip(
             long, await self._runtime.tokens_of([texts[place] for place in long]), strict=True
@@ -82,3 +82,11 @@ class EmbeddingModel:
 
 def _vector(row: dict[str, Any]) -> list[float]:
     return array("f", base64.b64decode(row["embedding"])).tolist()
+
+
+def _is_plain(text: str, limit: int) -> bool:
+    """Whether the runtime can be given the text as it is: it fits, and has no `[SEP]`, `</s>` or the like.
+
+    A token has a byte at least, but for what a model adds at the ends, or takes letters apart into.
+    """
+    return 2 * len(text.encode()) <= limit and "[" not in text and "<" not in text
