@@ -52,19 +52,19 @@ def read_facts(path: Path) -> ModelFacts:
         )
     except OSError as error:
         raise ModelError("configuration_error", f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, struct.error) as error:
+    except (ValueError, KeyError, RecursionError, struct.error) as error:
         raise ModelError("configuration_error", f"{path} cannot be loaded: it is no GGUF model") from error
 
 
 def _facts(file: IO[bytes]) -> dict[str, Any]:
-    """The facts up to the lists of words, which come last and are long."""
+    """The facts; those of the tokenizer, which are long and come last, only if what is needed is not before."""
     magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
     if magic != b"GGUF":
         raise ValueError(magic)
     found: dict[str, Any] = {}
     for _ in range(count):
         name = _text(file)
-        if name.startswith("tokenizer."):
+        if name.startswith("tokenizer.") and f"{found.get('general.architecture')}.context_length" in found:
             break
         found[name] = _value(file, *struct.unpack("<I", file.read(4)))
     return found

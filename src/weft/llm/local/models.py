@@ -14,9 +14,9 @@ from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Entry, Makes
 from weft.llm.local.conversation import grammar_for, messages_of, read_turn
 from weft.llm.local.embeddings import EmbeddingModel
-from weft.llm.local.facts import ModelFacts, read_facts
+from weft.llm.local.facts import read_facts
 from weft.llm.local.runtime import Chunk, Runtime, RuntimeSettings
-from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, locate, missing_entry
+from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, is_path, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
 
@@ -48,7 +48,9 @@ class EmbeddedModels:
         """The model of `local:NAME` or `NAME`; None: the best one present. Loads it. Raises ModelError."""
         if provider not in (None, PROVIDER):
             raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
-        file, _ = await self._file(model, "text")
+        file = await self._file(model, "text")
+        if is_path(file.name):
+            check_makes(file.name, (await asyncio.to_thread(read_facts, file.path)).makes, "text")
         runtime = runtime_of(file.path.resolve(), self._settings or settings_from())
         await runtime.start()
         return EmbeddedModel(file, runtime)
@@ -58,7 +60,9 @@ class EmbeddedModels:
 
         Raises ModelError.
         """
-        file, facts = await self._file(model, "embeddings")
+        file = await self._file(model, "embeddings")
+        facts = await asyncio.to_thread(read_facts, file.path)
+        check_makes(file.name, facts.makes, "embeddings")
         settings = self._settings or settings_from()
         window = min(settings.context_window, facts.context_length)
         settings = structs.replace(settings, context_window=window, is_embedding=True)
@@ -66,8 +70,8 @@ class EmbeddedModels:
         await runtime.start()
         return EmbeddingModel(file, runtime, dimensions=facts.embedding_length)
 
-    async def _file(self, model: str | None, makes: Makes) -> tuple[LocalFile, ModelFacts]:
-        """A model's file, which is fetched if need be, and what it says of itself."""
+    async def _file(self, model: str | None, makes: Makes) -> LocalFile:
+        """A model's file, which is fetched if need be."""
         name = (model or AUTO).removeprefix(f"{PROVIDER}:")
         if self._fetch is not None and (missing := missing_entry(name, self._folder, makes)):
             stop = threading.Event()
@@ -75,10 +79,7 @@ class EmbeddedModels:
                 await asyncio.to_thread(self._fetch, missing, stop)
             finally:
                 stop.set()
-        file = locate(name, self._folder, makes)
-        facts = await asyncio.to_thread(read_facts, file.path)
-        check_makes(file.name, facts.makes, makes)
-        return file, facts
+        return locate(name, self._folder, makes)
 
     async def close(self) -> None:
         """Nothing is let go of: a model stays in memory until the program ends, for whoever asks next."""

@@ -1,6 +1,7 @@
 """GGUF files that are made of published BERT models, in the runtime that reads them."""
 
 import hashlib
+import struct
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,9 @@ from weft.llm.local.facts import kind_of, read_facts
 from weft.llm.local.models import EmbeddedModels
 from weft.llm.local.pull import pull
 from weft.llm.local.store import partial_file
+
+NESTED = struct.pack("<4sIQQQI", b"GGUF", 3, 0, 1, 0, 9) + struct.pack("<IQ", 9, 1) * 5_000
+"""A list in a list in a list ..."""
 
 
 def made(folder: Path, pieces: tuple[bytes, ...]) -> Path:
@@ -65,7 +69,7 @@ def test_pieces_that_are_no_model_are_refused(piece: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "contents", [b"", b"GGUF", b"no model" * 10, b"GGUF" + b"\xff" * 60, b"GGUF\3\0\0\0" + bytes(16)]
+    "contents", [b"", b"GGUF", b"no model" * 10, b"GGUF" + b"\xff" * 60, b"GGUF\3\0\0\0" + bytes(16), NESTED]
 )
 def test_a_file_that_is_no_model_is_told(contents: bytes, tmp_path: Path) -> None:
     (tmp_path / "wrong.gguf").write_bytes(contents)

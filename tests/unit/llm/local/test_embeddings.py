@@ -63,9 +63,13 @@ async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -
 
 
 async def test_a_call_that_is_cancelled_lets_the_next_one_in(minilm: EmbeddingModel) -> None:
+    line = minilm._runtime._line
     running = asyncio.create_task(minilm.embed(["word " * 500] * 200))
+    while not line._is_taken:
+        await asyncio.sleep(0)
     waiting = asyncio.create_task(minilm.embed(["never"] * 9))
-    await asyncio.sleep(0)
+    while not line._waiting:
+        await asyncio.sleep(0)
 
     waiting.cancel()
     running.cancel()
