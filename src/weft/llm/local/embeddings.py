@@ -65,11 +65,10 @@ class EmbeddingModel:
     ) -> list[str | list[int]]:
         """The texts; of those that may be too long or hold marks their tokens, as many as fit."""
         limit = min(max_tokens or self.context_window, self.context_window)
-        long = [place for place, text in enumerate(texts) if not _is_plain(text, limit)]
         inputs: list[str | list[int]] = list(texts)
-        for place, tokens in zip(
-            long, await self._runtime.tokens_of([texts[place] for place in long]), strict=True
-        ):
+        places = [place for place, text in enumerate(texts) if not _is_plain(text, limit)]
+        counted = await self._runtime.tokens_of([texts[place] for place in places]) if places else []
+        for place, tokens in zip(places, counted, strict=True):
             if len(tokens) > limit and max_tokens is None:
                 raise ContextTooLong(
                     "llm_error",

@@ -57,7 +57,7 @@ def read_facts(path: Path) -> ModelFacts:
 
 
 def _facts(file: IO[bytes]) -> dict[str, Any]:
-    """The facts; those of the tokenizer, which are long and come last, only if what is needed is not before."""
+    """The facts; those of the tokenizer, which are long, only where what is needed comes after them."""
     magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
     if magic != b"GGUF":
         raise ValueError(magic)

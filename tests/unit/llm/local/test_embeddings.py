@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -62,14 +64,23 @@ async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -
     assert cut.vectors == (await minilm.embed(["word " * 16])).vectors
 
 
-async def test_a_call_that_is_cancelled_lets_the_next_one_in(minilm: EmbeddingModel) -> None:
-    line = minilm._runtime._line
+async def test_a_call_that_is_cancelled_lets_the_next_one_in(
+    minilm: EmbeddingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, begun = minilm._runtime._process, asyncio.Event()
+    assert process is not None
+    post = process.post
+
+    async def told(address: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        if address == "/v1/embeddings":
+            begun.set()
+        return await post(address, bodies)
+
+    monkeypatch.setattr(process, "post", told)
     running = asyncio.create_task(minilm.embed(["word " * 500] * 200))
-    while not line._is_taken:
-        await asyncio.sleep(0)
-    waiting = asyncio.create_task(minilm.embed(["never"] * 9))
-    while not line._waiting:
-        await asyncio.sleep(0)
+    await begun.wait()
+    waiting = asyncio.create_task(minilm.embed(["never"]))
+    await asyncio.sleep(0)
 
     waiting.cancel()
     running.cancel()
@@ -77,6 +88,7 @@ async def test_a_call_that_is_cancelled_lets_the_next_one_in(minilm: EmbeddingMo
     assert (await minilm.embed([FOOD])).vectors
     assert running.cancelled()
     assert waiting.cancelled()
+    assert minilm._runtime._process is process
 
 
 async def test_other_threads_use_the_same_process(minilm: EmbeddingModel) -> None:
