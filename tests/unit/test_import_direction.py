@@ -36,7 +36,7 @@ LAYERS = [
     {"evaluator", "build"},
     {"llm", "tools", "memory", "store", "executors", "program_files"},
     {"engine"},
-    {"script_runs", "task_files", "task_ranking", "project_memory"},
+    {"script_runs", "task_files", "task_ranking", "project_embedder", "project_memory"},
     {"executor_tools", "task_context"},
     {"equipment"},
     {"local_effects", "runs"},
