@@ -98,15 +98,9 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
 def _strings(text: str) -> _Strings:
     """The strings with three quotes, found without looking at the lines that have none."""
     strings = _Strings([], [], len(text))
-    nexts = {quote: text.find(quote) for quote in _TRIPLE}
     place = 0
-    while True:
-        for quote, known in nexts.items():
-            if 0 <= known < place:
-                nexts[quote] = text.find(quote, place)
-        quoted = min((known for known in nexts.values() if known >= 0), default=None)
-        if quoted is None:
-            return strings
+    double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
+    while (quoted := double if double < single else single) < len(text):
         begin = max(place, text.rfind("\n", 0, quoted) + 1)
         code = _CODE.match(text, begin)
         start = code.end() if code else begin
@@ -121,6 +115,17 @@ def _strings(text: str) -> _Strings:
             if quote[:1] not in ("", "#", "\n"):  # a string that does not end in its line
                 strings.sure_to = min(strings.sure_to, start)
             place = (text.find("\n", start) + 1) or len(text)
+        if double < place:
+            double = _find(text, _TRIPLE[0], place)
+        if single < place:
+            single = _find(text, _TRIPLE[1], place)
+    return strings
+
+
+def _find(text: str, part: str, place: int) -> int:
+    """Where the part is next; the end of the text when it is nowhere."""
+    found = text.find(part, place)
+    return found if found >= 0 else len(text)
 
 
 def _end_of_string(text: str, quote: str, place: int) -> int:

@@ -28,16 +28,18 @@ def camel_words(text: bytes) -> str:
     Names with underscores and dots are split by the full-text index itself.
     """
     shape = text.translate(_SHAPE)
-    found: set[bytes] = set()
+    names: set[bytes] = set()
     for hump in _HUMPS:
         place = shape.find(hump)
         while place >= 0:
             end = shape.find(b" ", place)
             if end < 0:
                 end = len(shape)
-            found.update(_parts(text[shape.rfind(b" ", 0, place) + 1 : end]))
+            names.add(text[shape.rfind(b" ", 0, place) + 1 : end])
             place = shape.find(hump, end)
-    return b" ".join(sorted(found)).decode() if found else ""
+    if not names:
+        return ""
+    return b" ".join(sorted(set().union(*map(_parts, names)))).decode()
 
 
 @lru_cache(maxsize=100_000)
