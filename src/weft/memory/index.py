@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.memory.database import connect, drop_tables, prepare_tables, transaction
-from weft.memory.errors import NotIndexed
-from weft.memory.lease import Lease
+from weft.memory.errors import IndexBusy, NotIndexed
+from weft.memory.lease import WAIT_SECONDS, Lease
 from weft.memory.preparing import text_lines
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
 from weft.memory.updating import Update
@@ -32,18 +32,26 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 class SqliteIndex:
     """An index in a SQLite file: a store's own, or one for itself.
 
-    Several processes may use one file. One at a time updates a root; readers never wait.
+    Several processes may use one file. One at a time updates a root; readers never wait. `wait_seconds`: how
+    long an update waits for the one of another process, before it raises IndexBusy.
     """
 
     def __init__(
-        self, path: Path, settings: IndexSettings | None = None, *, application_id: int | None = None
+        self,
+        path: Path,
+        settings: IndexSettings | None = None,
+        *,
+        application_id: int | None = None,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.path = path
+        self._wait_seconds = wait_seconds
         self.settings = settings or IndexSettings()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = connect(path)
         self._writing = threading.RLock()
-        self._readers: dict[int, sqlite3.Connection] = {}
+        self._readers: dict[threading.Thread, sqlite3.Connection] = {}
+        self._opening = threading.Lock()
         try:
             prepare_tables(self._writer, application_id)
         except BaseException:
@@ -53,12 +61,18 @@ class SqliteIndex:
     def update(
         self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
     ) -> IndexReport:
-        """Take in what is new, changed or gone below the roots."""
+        """Take in what is new, changed or gone below the roots: of the others too when one is busy."""
         report = IndexReport(files=0)
+        busy: list[IndexBusy] = []
         for root in dict.fromkeys(Path(root).resolve() for root in roots):
-            with self._lease(root) as lease:
-                update = Update(self._writer, lease, root, self.settings, on_progress)
-                report = _sum(report, update.sweep())
+            try:
+                with self._lease(root) as lease:
+                    update = Update(self._writer, lease, root, self.settings, on_progress)
+                    report = _sum(report, update.sweep())
+            except IndexBusy as error:
+                busy.append(error)
+        if busy:
+            raise busy[0]
         return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
@@ -163,7 +177,7 @@ class SqliteIndex:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._writing:
+        with self._writing, self._opening:
             for connection in (*self._readers.values(), self._writer):
                 connection.close()
             self._readers.clear()
@@ -171,9 +185,12 @@ class SqliteIndex:
     @property
     def reader(self) -> sqlite3.Connection:
         """This thread's connection for reading: the tables of `schema.sql`. It never waits for a writer."""
-        thread = threading.get_ident()
+        thread = threading.current_thread()
         if thread not in self._readers:
-            self._readers[thread] = connect(self.path, is_reader=True)
+            with self._opening:
+                for gone in [each for each in self._readers if not each.is_alive()]:
+                    self._readers.pop(gone).close()
+                self._readers[thread] = connect(self.path, is_reader=True)
         return self._readers[thread]
 
     def _is_known(self, root: Path) -> bool:
@@ -183,7 +200,7 @@ class SqliteIndex:
     @contextmanager
     def _lease(self, root: Path) -> Iterator[Lease]:
         with self._writing:
-            lease = Lease.take(self._writer, str(root))
+            lease = Lease.take(self._writer, str(root), wait_seconds=self._wait_seconds)
             try:
                 yield lease
             finally:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
@@ -54,6 +55,8 @@ class Found(Struct, frozen=True):
 
     matches: tuple[Match, ...] = ()
     excluded: int = 0
+    warnings: tuple[str, ...] = ()
+    """Why there may be more than was found."""
 
 
 class Memory:
@@ -94,14 +97,14 @@ class Memory:
             found = self.find(query, limit=limit, assembly=assembly)
         except (IndexUnavailable, MatchingFailed) as error:
             return AssociativeMatchResult(context_summary="", error=error.message)
-        return self.result_of(query, found.matches)
+        return replace(self.result_of(query, found.matches), error="; ".join(found.warnings) or None)
 
     def find(self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None) -> Found:
         """The pieces that matter. Raises IndexUnavailable or MatchingFailed."""
         with self._lock:
-            self._bring_up_to_date()
+            warnings = self._bring_up_to_date()
             try:
-                return self._find(query, limit, assembly or ContextAssembly())
+                return replace(self._find(query, limit, assembly or ContextAssembly()), warnings=warnings)
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
@@ -126,24 +129,26 @@ class Memory:
                 self._on_close()
             self.index.close()
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self) -> tuple[str, ...]:
+        """Look at the files if that is due; why the index may still not know them all."""
         now = self._clock.now().timestamp()
         if self._looked_at is not None and now - self._looked_at < REFRESH_SECONDS:
-            return
+            return ()
         missing = [root for root in self.roots if not root.is_dir()]
         if missing:
             raise IndexUnavailable(f"'{missing[0]}' is no folder that can be indexed")
         try:
             report = self.index.update(self.roots, self._on_progress)
         except IndexBusy as error:
-            # Another process is at it, and long: what the index knows so far is better than no answer.
+            # What the index knows so far is better than no answer for as long as the other process is at it.
             log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
-            return
+            return (f"{error.message}: what it has not come to yet is not found",)
         except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
         self._looked_at = now
         if self._on_updated is not None:
             self._on_updated(report)
+        return ()
 
     def _find(self, query: ContextQuery, limit: int, assembly: ContextAssembly) -> Found:
         excluded = elements_of(assembly.excluded_elements)

@@ -100,7 +100,7 @@ def _strings(text: str) -> _Strings:
     strings = _Strings([], [], len(text))
     place = 0
     double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
-    while (quoted := double if double < single else single) < len(text):
+    while (quoted := min(single, double)) < len(text):
         begin = max(place, text.rfind("\n", 0, quoted) + 1)
         code = _CODE.match(text, begin)
         start = code.end() if code else begin

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
 
 WRITE_SECONDS = 0.04
-"""How long a transaction may go on taking files: whoever shares the file waits for it. The last of them and the
+"""How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
 commit come on top."""
 
 PAUSE_SECONDS = 0.004
