@@ -172,9 +172,11 @@ def watch_seconds(index: SqliteIndex, tree: Path) -> float:
     thread.start()
     ready.wait()
     start = time.perf_counter()
-    (tree / "changed_now.py").write_text("def changed_now(): ...\n")
+    changed = tree / "changed_now.py"
+    changed.write_text("def changed_now(): ...\n")
     seen.wait()
     taken = time.perf_counter() - start
+    changed.unlink()  # the next run would find it unchanged
     stop.set()
     thread.join()
     return taken

@@ -15,7 +15,7 @@ BUSY_TIMEOUT_SECONDS = 30.0
 CACHE_KIB = 32 * 1024
 
 CHECKPOINT_PAGES = 4000
-"""How much of the log is brought into the file at once: 16 MB. A first run writes many pages several times."""
+"""How much of the log is brought into the file at once: 16 MB. A first run writes pages several times."""
 
 MERGE_SEGMENTS = 16
 """How many segments of one size are merged into one. The default of 4 writes every word more often."""
