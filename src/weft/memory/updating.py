@@ -25,7 +25,7 @@ WRITE_SECONDS = 0.04
 """How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
 commit come on top."""
 
-PAUSE_SECONDS = 0.004
+PAUSE_SECONDS = 0.002
 """How long the file is left to others between two transactions. SQLite lets those who wait look from time to
 time only; without a pause they would look in vain."""
 
