@@ -24,6 +24,9 @@ row takes a microsecond, to pass over it a twentieth of that."""
 MAX_PASSED = 20_000
 """How many rows the other words may have together; those are weighed in the files that are already good."""
 
+COMMON_FIT = 1.0
+"""How well a chunk fits a common word that it has: as much as one of middling length with the word once."""
+
 BEST_ROWS = 300
 """How many chunks of one word are looked at, the best first."""
 
@@ -89,9 +92,25 @@ class Lookup:
                 common.append((count, word))
         return Counted(value, everywhere, common)
 
-    def words(self, counted: Sequence[tuple[int, Word]], files: Sequence[int] | None = None) -> list[Hits]:
-        """The hits of the words; only in these files, if they are given."""
-        return [self._hits(word, count, files) for count, word in counted]
+    def words(self, counted: Sequence[tuple[int, Word]]) -> list[Hits]:
+        """The hits of the words, wherever they are."""
+        return [self._hits(word, count) for count, word in counted]
+
+    def words_within(self, counted: Sequence[tuple[int, Word]], files: Sequence[int]) -> list[Hits]:
+        """The hits of common words in these files; how often a chunk has such a word is all the same."""
+        # The plus keeps SQLite from asking the full-text index for each of the chunks by itself.
+        statement = f"""SELECT memory_chunks.id, file_id, {COMMON_FIT} FROM memory_words
+            JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
+            WHERE memory_words MATCH ? AND +memory_words.rowid IN
+                (SELECT id FROM memory_chunks WHERE file_id IN ({_list(files)}))"""  # noqa: S608 - numbers only
+        return [
+            Hits(
+                word,
+                self.value(word, count),
+                self._connection.execute(statement, [self._expression(word)]).fetchall(),
+            )
+            for count, word in counted
+        ]
 
     def pairs(self, pairs: Sequence[Word], found: Sequence[Hits]) -> list[Hits]:
         """The hits of pairs of words that were weighed everywhere: those of the others are too many."""
@@ -110,24 +129,20 @@ class Lookup:
         query = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
         return int(self._connection.execute(query, [self._expression(word), at_most]).fetchone()[0])
 
-    def _hits(self, word: Word, count: int, files: Sequence[int] | None = None) -> Hits:
+    def _hits(self, word: Word, count: int) -> Hits:
         # What bm25() multiplied by is taken out again: it is next to nothing for a word of half of the
         # chunks, which in a small project is many a telling word.
         idf = max(math.log((self.chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
-        rows = self._connection.execute(self._statement(files), [self._expression(word), BEST_ROWS])
+        rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
         return Hits(
             word, self.value(word, count), [(chunk, file, -score / idf) for chunk, file, score in rows]
         )
 
-    def _statement(self, files: Sequence[int] | None) -> str:
-        """The numbers in it are ours. The plus keeps SQLite from asking for each of the rows by itself."""
+    def _statement(self) -> str:
         rank = f"bm25(memory_words, {FIELD_WEIGHTS})"
         best = f"SELECT memory_words.rowid AS id, {rank} AS score FROM memory_words"  # noqa: S608 - numbers only
         where = "WHERE memory_words MATCH ?"
-        if files is not None:
-            chunks = f"SELECT id FROM memory_chunks WHERE file_id IN ({_list(files)})"  # noqa: S608 - numbers only
-            where += f" AND +memory_words.rowid IN ({chunks})"
-        elif self._root_ids is not None:
+        if self._root_ids is not None:
             best += """ JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
                 JOIN memory_files ON memory_files.id = file_id"""
             where += f" AND root_id IN ({_list(self._root_ids)})"

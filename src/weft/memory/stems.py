@@ -45,7 +45,7 @@ class Stemmer:
         beginnings = {each for stem in stems for each in (stem[:2], stem[:2].replace("i", "y"))}
         words = [_begun_so(text, beginnings) for text in texts]
         self.stem([word for each in words for word in each])
-        return [stems & set(self.stem(each)) for each in words]
+        return [set(self.stem(each)) & stems for each in words]
 
     def close(self) -> None:
         """Let go of the table."""
