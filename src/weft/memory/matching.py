@@ -63,23 +63,31 @@ class LexicalMatcher:
             words += lookup.words_within(counted.common, tally.best_files(COMMON_FILES))
             tally = Tally(words, pairs, counted.value)
         named = _named(self._index.reader, sought.paths, lookup.root_ids)
-        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought.stems)
+        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
         wordless = [file.id for file in files if file.id not in tally.chunks]
         first_chunks = _first_chunks(self._index.reader, wordless)
         known = [file for file in files if file.id in tally.chunks or file.id in first_chunks]
         return rank(known, tally, sought.stems, first_chunks)
 
-    def _files(self, ids: Iterable[int], named: dict[int, int], sought: Set[str]) -> list[FoundFile]:
+    def _files(self, ids: Iterable[int], named: dict[int, int], sought: QueryWords) -> list[FoundFile]:
         rows = _rows(
             self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
         )
         names = [name_words(path) for _, path, _ in rows]
         self._stemmer.stem([word for words in names for word in words])
         stems = [frozenset(self._stemmer.stem(words)) for words in names]
-        exact = 1 if stems.count(frozenset(sought)) <= MAX_NAMED else 0
+        asked = sought.stems
+        exact = asked and stems.count(asked) <= MAX_NAMED
+        texts = {word.text for word in sought.words}
         return [
-            FoundFile(number, path, lines, each, named.get(number, exact if each and each == sought else 0))
-            for (number, path, lines), each in zip(rows, stems, strict=True)
+            FoundFile(
+                number,
+                path,
+                lines,
+                each,
+                named.get(number) or (_spelling(words, texts) if exact and each == asked else 0),
+            )
+            for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
         ]
 
     def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
@@ -98,6 +106,11 @@ class LexicalMatcher:
             Match(chunk=chunk, score=place.score, why=_why(held[4 * row : 4 * row + 4], sought))
             for row, (place, chunk) in enumerate(zip(ranked, chunks, strict=True))
         ]
+
+
+def _spelling(name: Sequence[str], sought: Set[str]) -> int:
+    """For a file whose name has the stems of the query: 2 when it has the words as they are, else 1."""
+    return 2 if sought == set(name) else 1
 
 
 @contextmanager

@@ -26,7 +26,8 @@ HALF = 4.0
 """A file's score is a half when its sum is this many times what all words of the query count together."""
 
 NAMED_SHARE = 0.06
-"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole paths."""
+"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole
+paths and names."""
 
 FURTHER_CHUNKS = 2
 """How many chunks of a file may follow its best one in an answer."""
@@ -46,7 +47,7 @@ class FoundFile(Struct, frozen=True):
     name_stems: frozenset[str] = frozenset()
     """Of the words of its name without the ending."""
     naming: int = 0
-    """1: the query has the end of its path; 2: the whole path."""
+    """1: the query has the end of its path, or is its name in other forms; 2: has all of it, or is its name."""
 
 
 class Ranked(Struct, frozen=True):

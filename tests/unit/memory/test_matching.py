@@ -151,7 +151,7 @@ def test_a_file_with_exactly_the_name_that_is_asked_for_comes_first(ask: Ask) ->
     many = "\n".join(f"purse_{number} = purse(purse)" for number in range(60))
     files = {"scope_purse.py": many, "use.py": many, "purse.py": "x = 1\n", "pocket/purses.py": FILLER}
 
-    assert paths(ask(files, "purse"))[:2] == ["pocket/purses.py", "purse.py"]
+    assert paths(ask(files, "purse"))[:2] == ["purse.py", "pocket/purses.py"]
 
 
 def test_a_name_that_more_files_have_than_can_be_meant_puts_none_of_them_first(ask: Ask) -> None:
