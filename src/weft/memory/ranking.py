@@ -47,7 +47,7 @@ class FoundFile(Struct, frozen=True):
     name_stems: frozenset[str] = frozenset()
     """Of the words of its name without the ending."""
     naming: int = 0
-    """1: the query has the end of its path, or is its name in another form; 2: the whole path, or its name."""
+    """1: the query has the end of its path, or its name in another form; 2: its whole path, or its name."""
 
 
 class Ranked(Struct, frozen=True):
