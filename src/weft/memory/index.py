@@ -14,7 +14,6 @@ from msgspec import Struct
 from weft.memory.database import connect, drop_tables, prepare_tables, transaction
 from weft.memory.errors import IndexBusy, NotIndexed
 from weft.memory.lease import WAIT_SECONDS, Lease
-from weft.memory.preparing import text_lines
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
 from weft.memory.updating import Update
 
@@ -116,30 +115,29 @@ class SqliteIndex:
             list(ids),
         ):
             rows[row[0]] = row[1:]
-        texts: dict[int, list[str]] = {}
+        ends: dict[int, int] = {}
+        for *_, last, _, file_id in rows.values():
+            ends[file_id] = max(last, ends.get(file_id, 0))
+        texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
         found = []
-        for chunk_id in ids:
-            if chunk_id in rows:
-                root, path, first, last, symbols, file_id = rows[chunk_id]
-                if file_id not in texts:
-                    texts[file_id] = text_lines(self.text(file_id) or "")
-                text = "\n".join(texts[file_id][first - 1 : last])
-                found.append(
-                    Chunk(
-                        root=root,
-                        path=path,
-                        first_line=first,
-                        last_line=last,
-                        text=text,
-                        symbols=tuple(symbols.split()),
-                    )
+        for root, path, first, last, symbols, file_id in (rows[each] for each in ids if each in rows):
+            text = b"\n".join(texts[file_id][first - 1 : last]).decode()
+            found.append(
+                Chunk(
+                    root=root,
+                    path=path,
+                    first_line=first,
+                    last_line=last,
+                    text=text,
+                    symbols=tuple(symbols.split()),
                 )
+            )
         return found
 
-    def text(self, file_id: int) -> str | None:
+    def _encoded(self, file_id: int) -> bytes:
         """The text of a file as it was indexed."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
-        return None if row is None else zlib.decompress(row[0]).decode()
+        return b"" if row is None else zlib.decompress(row[0])
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""
