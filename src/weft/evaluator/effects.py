@@ -66,7 +66,7 @@ class Continuation(Struct, frozen=True):
     content: str
     request: dict[str, Any]
     result: dict[str, Any]
-    """The TaskResult, as JSON."""
+    """The TaskResult, as JSON, without what was measured."""
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from weft.language.task_fields import (
 
 TASK_TYPES = ("atomic", "sequential", "reduce", "script", "director_evaluator_loop")
 
-MAX_TEXT = 10_000
+MAX_TEXT = 2_000
 """Longest description: it chooses a template, and is no place for data."""
 
 MAX_LISTED = 100

@@ -9,7 +9,7 @@ import msgspec
 from weft.evaluator.effects import Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.outputs import BadOutput, parse_output
-from weft.evaluator.plain import result_json
+from weft.evaluator.plain import told_json
 from weft.evaluator.spawning import SPAWN_TOOL, Spawn, Subtask
 from weft.evaluator.tools import ToolUse
 from weft.llm.events import OnEvent, SubtaskChanged, SubtaskRefused
@@ -40,7 +40,7 @@ def spawning(
             tell("failed")
             raise
         tell("completed")
-        return result_json(result)
+        return told_json(result)
 
     return perform
 

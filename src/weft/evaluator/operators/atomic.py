@@ -6,15 +6,16 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import mentioned_bindings
 from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.env import Env
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.conversation import record, seen
 from weft.evaluator.operators.steps import at, completed, failed
-from weft.evaluator.operators.subtasks import spawner_of
+from weft.evaluator.operators.subtasks import Spawner, spawner_of
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.outputs import BadOutput, format_failure
-from weft.evaluator.plain import result_json
+from weft.evaluator.plain import told_json
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.problems import refuse
 from weft.language.tree import Atomic, Text
@@ -119,16 +120,30 @@ class AtomicTask(TaskCode):
         for _ in range(MAX_CONTINUATIONS):
             key = machine.next_key()
             spawner = spawner_of(self.compiler, self.node, entered, call, key)
-            with at(span):
-                result = machine.wait(machine.effects.call_model(Step(key, call, span, spawner), call))
-                request = result.notes.get("subtask_request")
-                if result.status != "CONTINUATION" or spawner is None or not isinstance(request, dict):
-                    return completed(result, span)
-                outcome = result_json(machine.wait(spawner.begin(request, 1).run()))
-            said = Continuation(result.content, request, outcome)
-            call = msgspec.structs.replace(call, continuations=(*call.continuations, said))
+            result, outcome = self._asked(Step(key, call, span, spawner), call, spawner)
+            if outcome is None:
+                return completed(result, span)
+            call = msgspec.structs.replace(call, continuations=(*call.continuations, outcome))
         message = f"the task asks for subtasks again and again: {MAX_CONTINUATIONS} times"
         raise failed(TaskFailure("execution_halted", message, content=result.content), span)
+
+    def _asked(
+        self, step: Step, call: ModelCall, spawner: Spawner | None
+    ) -> tuple[TaskResult, Continuation | None]:
+        """The answer, and what came of the subtask that it asks for instead of ending; None: it ends."""
+        machine = self.compiler.machine
+        try:
+            with at(step.span):
+                result = machine.wait(machine.effects.call_model(step, call))
+                request = result.notes.get("subtask_request")
+                if result.status != "CONTINUATION" or spawner is None or not isinstance(request, dict):
+                    return result, None
+                outcome = machine.wait(spawner.begin(request, 1).run())
+        except BudgetExceeded as error:
+            if spawner is None or not spawner.owns(error):
+                raise
+            raise TaskFailed(error.error, span=error.span, code=error.problem.code) from None
+        return result, Continuation(result.content, request, told_json(outcome))
 
 
 def _has_placeholders(text: Text | None) -> bool:

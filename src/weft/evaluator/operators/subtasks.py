@@ -83,6 +83,10 @@ class Spawner:
         inner = Chain(depth, limit, (*self._links, own), scope)
         return SpawnedSubtask(self, f"{self.key}/s{number}", read, definition, inner, refusal)
 
+    def owns(self, error: BudgetExceeded) -> bool:
+        """Whether the budget is that of the chain which begins here: around this task it is a failure."""
+        return self._scope is not None and error.scope is self._scope
+
     def _chain_scope(self) -> Scope:
         """The scope of the chain; the first subtask of a task that nobody spawned begins one."""
         if self.around.chain is not None:

@@ -1,0 +1,429 @@
+"""Subtasks that a model spawns: evaluated below its own step, bounded over the whole chain."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.subtasks import PROGRAM, World, error_in, heard, spawn
+from weft import testing
+from weft.evaluation import evaluate_async
+from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
+from weft.llm.payload import HandlerPayload, UserMessage
+
+CATS = {"topic": "cats"}
+
+
+async def test_the_result_goes_back_into_the_session_which_goes_on(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS), "Cats purr."], "explain": "They purr."})
+
+    result = await world.run(f'{PROGRAM} (boss "purring")')
+
+    assert result.content == "Cats purr."
+    assert result.notes["tools"] == ["system:spawn_subtask"]
+    told = json.loads(heard(world.model.payloads[-1])[-1].content)
+    assert told == {"status": "COMPLETE", "content": "They purr."}, "what is measured is another in each run"
+    assert world.statuses() == [("1/s2", "started"), ("1/s2", "completed")]
+
+
+async def test_a_subtask_is_a_step_below_the_one_that_spawns_it(tmp_path: Path) -> None:
+    both = (spawn(inputs=CATS), spawn(inputs={"topic": "dogs"}))
+    world = World(tmp_path, {"boss": [both, spawn(inputs={"topic": "owls"}), "ok"], "explain": "x"})
+
+    await world.run(f'{PROGRAM} (+ 1 2) (boss "a")')
+
+    assert sorted(world.keys()) == ["1", "1/s2", "1/s2/1", "1/s3", "1/s3/1", "1/s5", "1/s5/1"]
+    subtask = next(step for step in world.steps if step.key == "1/s3")
+    assert subtask.request.kind == "subtask"  # type: ignore[union-attr]
+    assert subtask.request.name == "explain"  # type: ignore[union-attr]
+    assert subtask.request.inputs == {"topic": "dogs"}  # type: ignore[union-attr]
+
+
+async def test_a_subtask_whose_result_is_known_is_not_done_again(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS), "ok"]})
+    world.known = {"1/s2": TaskResult("kept", "COMPLETE")}
+
+    await world.run(f'{PROGRAM} (boss "a")')
+
+    assert [payload.metadata.template for payload in world.model.payloads] == ["boss", "boss"]
+    assert "kept" in heard(world.model.payloads[-1])[-1].content
+
+
+async def test_a_template_that_is_no_single_request_is_evaluated_whole(tmp_path: Path) -> None:
+    program = f"""{PROGRAM}
+    (template both (one other) (sequential (explain one) (explain other)))
+    (boss "a")"""
+    request = spawn("both", type="sequential", inputs={"one": "cats", "other": "dogs"})
+    world = World(tmp_path, {"boss": [request, "ok"], "explain": ["about cats", "about dogs"]})
+
+    await world.run(program)
+
+    assert "Explain dogs." in world.model.prompts
+    assert "about dogs" in heard(world.model.payloads[-1])[-1].content
+    assert {"1/s2", "1/s2/1", "1/s2/1/1", "1/s2/1/2"} == set(world.keys()) - {"1"}
+
+
+async def test_a_model_that_cannot_write_a_request_is_told_everything_at_once(tmp_path: Path) -> None:
+    wrong = spawn(
+        None,
+        type="odd",
+        inputs=[],
+        max_depth=0,
+        extra=1,
+        context_management={"inherit_context": "full", "fresh_context": "enabled"},
+    )
+    world = World(tmp_path, {"boss": [wrong, "sorry"]})
+
+    assert (await world.run(f'{PROGRAM} (boss "a")')).content == "sorry"
+    error = error_in(world.model.payloads[-1])
+    assert (error["type"], error["reason"]) == ("TASK_FAILURE", "subtask_failure")
+    violations = error["details"]["violations"]
+    assert len(violations) == 6
+    for part in ("odd", "/inputs", "/max_depth", "extra", "name or a description", "context_management"):
+        assert any(part in violation for violation in violations), part
+    assert error["details"]["subtaskError"]["type"] == "VALIDATION_ERROR"
+    assert len(world.refusals()) == 1
+    assert world.statuses() == []
+
+
+async def test_a_template_that_is_not_there_is_refused_with_the_candidates(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn("explian", inputs=CATS), "sorry"]})
+
+    await world.run(f'{PROGRAM} (boss "a")')
+
+    details = error_in(world.model.payloads[-1])["details"]
+    assert details["subtaskRequest"]["name"] == "explian"
+    assert details["subtaskError"]["reason"] == "template_not_found"
+    assert "did you mean 'explain'" in details["subtaskError"]["message"]
+    assert details["subtaskError"]["details"]["candidates"] == ["boss", "explain"]
+    assert details["nestingDepth"] == 1
+
+
+async def test_inputs_that_a_template_does_not_take_are_refused_together(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn(inputs={"subject": "cats", "model": "best:one"}), "sorry"]})
+
+    await world.run(f'{PROGRAM} (boss "a")')
+
+    assert error_in(world.model.payloads[-1])["details"]["violations"] == [
+        "explain needs the input 'topic'",
+        "explain has no input 'subject'",
+        "explain has no input 'model'",
+    ]
+
+
+async def test_the_failure_of_a_subtask_is_told_with_what_there_is_of_its_answer(tmp_path: Path) -> None:
+    program = PROGRAM.replace('"Explain {{topic}}."', '"Explain {{topic}}." :output "json" :schema "object"')
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS), "I did it myself."], "explain": "no json"})
+
+    result = await world.run(f'{program} (boss "a")')
+
+    assert result.content == "I did it myself."
+    error = error_in(world.model.payloads[-1])
+    assert error["message"].startswith("the subtask 'explain' failed: ")
+    details = error["details"]
+    assert details["subtaskRequest"]["inputs"] == CATS
+    assert details["subtaskError"]["reason"] == "output_format_failure"
+    assert (details["nestingDepth"], details["partialOutput"]) == (1, "no json")
+    assert world.statuses() == [("1/s2", "started"), ("1/s2", "failed")]
+
+
+DIG = '(deftask dig (level) :instructions "Dig to {{level}}." :tools ("system:spawn_subtask") %s)'
+
+
+def digs(payload: HandlerPayload) -> Any:
+    """Goes one level deeper, and passes on what comes of it."""
+    if heard(payload):
+        return heard(payload)[-1].content
+    return digs_on(payload)
+
+
+def digs_on(payload: HandlerPayload) -> Any:
+    """Goes one level deeper, and never gives up."""
+    first = payload.messages[0]
+    assert isinstance(first, UserMessage)
+    level = int(first.content.removeprefix("Dig to ").removesuffix("."))
+    return spawn("dig", inputs={"level": level + 1 + len(heard(payload))})
+
+
+@pytest.mark.parametrize(
+    ("option", "request_depth", "limit"),
+    [("", None, 5), (":max-depth 2", None, 2), (":max-depth 7", None, 7), (":max-depth 2", 9, 2), ("", 3, 3)],
+)
+async def test_subtasks_nest_five_levels_unless_it_is_said_otherwise(
+    tmp_path: Path, option: str, request_depth: int | None, limit: int
+) -> None:
+    def answer(payload: HandlerPayload) -> Any:
+        said = digs(payload)
+        if isinstance(said, str) or request_depth is None or payload.messages[0].content != "Dig to 0.":
+            return said
+        return spawn("dig", inputs={"level": 1}, max_depth=request_depth)
+
+    world = World(tmp_path, answer)
+
+    await world.run(f"{DIG % option} (dig 0)")
+
+    (reason,) = world.refusals()
+    assert f"deeper than {limit} levels" in reason
+    refused = next(one for one in world.model.payloads if heard(one) and heard(one)[-1].is_error)
+    assert refused.messages[0].content == f"Dig to {limit}."
+    details = error_in(refused)["details"]
+    assert details["nestingDepth"] == limit + 1
+    assert details["subtaskError"]["resource"] == "depth"
+    assert details["subtaskError"]["metrics"] == {"used": limit + 1, "limit": limit}
+
+
+async def test_max_depth_of_a_composite_task_is_that_of_the_tasks_inside(tmp_path: Path) -> None:
+    world = World(tmp_path, digs)
+
+    await world.run(f"{DIG % ''} (sequential :max-depth 1 (dig 0))")
+
+    (reason,) = world.refusals()
+    assert "deeper than 1 levels" in reason
+
+
+async def test_the_same_work_further_up_in_the_chain_is_a_cycle(tmp_path: Path) -> None:
+    program = """
+    (deftask ping (n (style "plain")) :instructions "Ping {{n}} {{style}}." :tools ("system:spawn_subtask"))
+    (deftask pong (n) :instructions "Pong {{n}}." :tools ("system:spawn_subtask"))
+    (ping 1)"""
+    world = World(
+        tmp_path,
+        {
+            "ping": [spawn("pong", inputs={"n": 1}), "ping ends"],
+            "pong": [spawn("ping", inputs={"n": 1, "style": "plain"}), "pong ends"],
+        },
+    )
+
+    assert (await world.run(program)).content == "ping ends"
+    told = next(one for one in world.model.payloads if heard(one) and heard(one)[-1].is_error)
+    error = error_in(told)["details"]["subtaskError"]
+    assert error["reason"] == "execution_halted"
+    assert error["details"]["cycle"] == ["ping", "pong", "ping"]
+    assert world.statuses() == [("1/s2", "started"), ("1/s2", "completed")]
+
+
+async def test_the_same_template_with_other_inputs_is_none(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn("boss", inputs={"goal": "b"}), "inner", "outer"]})
+
+    assert (await world.run(f'{PROGRAM} (boss "a")')).content == "outer"
+    assert world.refusals() == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "resource", "turns"),
+    [
+        (EvaluationLimits(subtask_turns=30), "turns", 31),
+        (EvaluationLimits(subtasks=7), "subtasks", 100),
+    ],
+)
+async def test_models_that_never_give_up_are_stopped_together(
+    tmp_path: Path, limits: EvaluationLimits, resource: str, turns: int
+) -> None:
+    world = World(tmp_path, digs_on)
+
+    with pytest.raises(TaskFailed) as stopped:
+        await world.run(f"{DIG % ''} (dig 0)", limits)
+
+    error = stopped.value.error
+    assert isinstance(error, TaskFailure)
+    assert error.reason == "subtask_failure"
+    assert error.details is not None
+    assert error.details["subtaskError"]["resource"] == resource
+    assert error.details["subtaskRequest"]["name"] == "dig"
+    assert len(world.model.payloads) <= turns
+
+
+async def test_a_program_may_catch_that_and_go_on(tmp_path: Path) -> None:
+    world = World(tmp_path, digs_on)
+    program = f"{DIG % ''} (try (dig 0) (catch e (get-in e (list :notes :error :reason))))"
+
+    assert await world.run(program, EvaluationLimits(subtasks=3)) == "subtask_failure"
+
+
+async def test_the_budget_around_the_parent_pays_for_its_subtasks(tmp_path: Path) -> None:
+    long = "word " * 2_000
+    world = World(tmp_path, {"boss": [spawn(inputs={"topic": long}), "never"], "explain": "x"})
+    program = f'{PROGRAM} (try (with-budget (:tokens 2500) (boss "a")) (catch e (get e :notes)))'
+
+    error = (await world.run(program))["error"]
+
+    assert (error["type"], error["resource"]) == ("RESOURCE_EXHAUSTION", "tokens")
+    assert [payload.metadata.template for payload in world.model.payloads] == ["boss"]
+
+
+async def test_a_budget_inside_the_template_is_its_own_affair(tmp_path: Path) -> None:
+    program = f"""{PROGRAM}
+    (template careful (topic) (with-budget (:calls 1) (list (explain topic) (explain topic))))
+    (boss "a")"""
+    request = spawn("careful", inputs=CATS)
+    world = World(tmp_path, {"boss": [request, "I went on."], "explain": "x"})
+
+    assert (await world.run(program)).content == "I went on."
+    details = error_in(world.model.payloads[-1])["details"]
+    assert details["subtaskError"]["resource"] == "calls"
+
+
+def stalling(answers: dict[str, Any], begun: asyncio.Event) -> Any:
+    """A model that answers at once, but for `explain`, which never does; and its way of waiting."""
+
+    async def sleep(_: float) -> None:
+        if waiting:
+            begun.set()
+            await asyncio.Event().wait()
+
+    waiting: list[HandlerPayload] = []
+    left = {name: list(said) for name, said in answers.items()}
+
+    def answer(payload: HandlerPayload) -> Any:
+        if payload.metadata.template == "explain":
+            waiting.append(payload)
+            return "never said"
+        return left[payload.metadata.template or ""].pop(0)
+
+    return {"answers": answer, "latency_seconds": 1.0, "sleep": sleep}
+
+
+async def test_the_whole_chain_has_a_time_limit(tmp_path: Path) -> None:
+    world = World(tmp_path, **stalling({"boss": [spawn(inputs=CATS)]}, asyncio.Event()))
+
+    with pytest.raises(TaskFailed) as stopped:
+        await world.run(f'{PROGRAM} (boss "a")', EvaluationLimits(subtask_seconds=0.05))
+
+    error = stopped.value.error
+    assert isinstance(error, TaskFailure)
+    assert error.details is not None
+    assert error.details["subtaskError"]["reason"] == "execution_timeout"
+    assert len(world.model.cancelled) == 1
+    assert world.statuses()[-1] == ("1/s2", "failed")
+
+
+async def test_a_parent_that_is_cancelled_takes_its_subtask_along(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+    world = World(tmp_path, **stalling({"boss": [spawn(inputs=CATS)]}, begun))
+
+    running = asyncio.ensure_future(world.run(f'{PROGRAM} (boss "a")'))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert [payload.metadata.template for payload in world.model.cancelled] == ["explain"]
+    assert world.statuses() == [("1/s2", "started"), ("1/s2", "cancelled")]
+
+
+async def test_a_subtask_inherits_nothing_and_fetches_its_own_context(tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats purr when they are content.")
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS), "ok"], "explain": "x"})
+
+    await world.run(f'{PROGRAM} (boss "purring")')
+
+    child = world.model.payloads[1]
+    assert child.context is not None
+    assert "Cats purr" in child.context
+    assert "purring" not in child.context
+    assert world.model.payloads[0].context is None or "Cats purr" not in world.model.payloads[0].context
+
+
+async def test_a_request_may_have_the_subtask_inherit(tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats purr when they are content.")
+    request = spawn(inputs=CATS, context_management={"inherit_context": "full"})
+    world = World(tmp_path, {"boss": [request, "ok"], "explain": "x"})
+
+    await world.run(f'{PROGRAM} (boss "purring")')
+
+    child = world.model.payloads[1]
+    assert child.context is not None
+    assert "purring" in child.context
+    assert "Cats purr" not in child.context
+
+
+async def test_files_of_a_request_come_first_and_nothing_else_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats purr when they are content.")
+    (tmp_path / "dogs.txt").write_text("Dogs bark.")
+    request = spawn(inputs=CATS, file_paths=["dogs.txt", "../{{goal}}.txt"])
+    world = World(tmp_path, {"boss": [request, "ok"], "explain": "x"})
+
+    await world.run(f'{PROGRAM} (boss "a")')
+
+    child = world.model.payloads[1]
+    assert child.context is not None
+    assert "Dogs bark." in child.context
+    assert "Cats purr" not in child.context
+    told = json.loads(heard(world.model.payloads[-1])[-1].content)
+    (warning,) = told["notes"]["warnings"]
+    assert "../{{goal}}.txt" in warning
+
+
+CONTINUATION = {"status": "CONTINUATION", "notes": {"subtask_request": spawn(inputs=CATS).arguments}}
+
+
+async def test_a_model_may_say_continuation_instead_of_calling_the_tool(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [CONTINUATION, "done"], "explain": "They purr."})
+
+    assert (await world.run(f'{PROGRAM} (boss "a")')).content == "done"
+    last = world.model.payloads[-1].messages[-1]
+    assert isinstance(last, UserMessage)
+    assert "The subtask is done." in last.content
+    assert "They purr." in last.content
+    assert world.keys() == ["1", "1/s2", "1/s2/1"]
+
+
+async def test_a_continuation_without_a_request_is_told_what_is_wrong(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [{"status": "CONTINUATION"}, "done"]})
+
+    assert (await world.run(f'{PROGRAM} (boss "a")')).content == "done"
+    assert "The subtask was not done." in world.model.payloads[-1].messages[-1].content
+    assert len(world.refusals()) == 1
+
+
+async def test_a_result_with_status_continuation_is_continued_by_the_evaluator() -> None:
+    request = spawn(inputs=CATS).arguments
+    asks = TaskResult("I need to know.", "CONTINUATION", notes={"subtask_request": request})
+    effects = testing.effects({"boss": [asks, "done"], "explain": "They purr."})
+
+    result = await evaluate_async(f'{PROGRAM} (boss "a")', effects=effects)
+
+    assert result.content == "done"
+    assert [step.key for step in effects.steps] == ["1", "1/s1", "1/s1/1", "2"]
+    (said,) = effects.calls[-1].continuations
+    assert (said.content, said.result["content"]) == ("I need to know.", "They purr.")
+
+
+async def test_the_failure_of_such_a_subtask_is_that_of_the_task() -> None:
+    request = spawn("none", inputs=CATS).arguments
+    effects = testing.effects([TaskResult("", "CONTINUATION", notes={"subtask_request": request})])
+
+    with pytest.raises(TaskFailed) as failed:
+        await evaluate_async(f'{PROGRAM} (boss "a")', effects=effects)
+
+    error = failed.value.error
+    assert isinstance(error, TaskFailure)
+    assert error.details is not None
+    assert (error.reason, error.details["nestingDepth"]) == ("subtask_failure", 1)
+    assert error.details["subtaskError"]["reason"] == "template_not_found"
+
+
+async def test_a_task_that_only_ever_continues_is_ended() -> None:
+    request = spawn(inputs=CATS).arguments
+
+    def answer(call: Any) -> Any:
+        if call.template == "explain":
+            return "x"
+        return TaskResult("", "CONTINUATION", notes={"subtask_request": request})
+
+    with pytest.raises(TaskFailed, match="again and again"):
+        await evaluate_async(f'{PROGRAM} (boss "a")', effects=testing.effects(answer))
+
+
+async def test_a_session_that_ends_without_turns_keeps_its_own_error(tmp_path: Path) -> None:
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS)] * 3, "explain": "x"}, max_turns=2)
+
+    with pytest.raises(TaskFailed) as failed:
+        await world.run(f'{PROGRAM} (boss "a")')
+
+    assert isinstance(failed.value.error, ResourceExhaustion)
+    assert failed.value.error.resource == "turns"
