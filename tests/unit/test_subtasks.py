@@ -8,7 +8,9 @@ import pytest
 
 from tests.subtasks import PROGRAM, World, error_in, heard, spawn
 from weft import testing
+from weft.errors import InternalError
 from weft.evaluation import evaluate_async
+from weft.evaluator.effects import Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.payload import UserMessage
@@ -170,6 +172,26 @@ async def test_files_of_a_request_come_first_and_nothing_else_is_looked_for(tmp_
     told = json.loads(heard(world.model.payloads[-1])[-1].content)
     (warning,) = told["notes"]["warnings"]
     assert "../{{goal}}.txt" in warning
+
+
+async def test_a_template_that_is_wrong_itself_is_a_failure_of_the_subtask(tmp_path: Path) -> None:
+    program = PROGRAM.replace('"Explain {{topic}}."', '"Explain {{topic}}." :schema "no-such-shape"')
+    world = World(tmp_path, {"boss": [spawn(inputs=CATS), "sorry"]})
+
+    assert (await world.run(f'{program} (boss "a")')).content == "sorry"
+    assert "no-such-shape" in error_in(world.model.payloads[-1])["details"]["subtaskError"]["message"]
+
+
+async def test_a_mistake_of_ours_inside_a_subtask_is_told_to_nobody_as_a_failed_tool(tmp_path: Path) -> None:
+    class Broken(World):
+        async def around(self, step: Step, body: Any) -> TaskResult:
+            raise ZeroDivisionError
+
+    world = Broken(tmp_path, {"boss": [spawn("both", inputs={}), "sorry"]})
+    program = f'{PROGRAM} (template both () (list (sequential (explain "x")))) (boss "a")'
+
+    with pytest.raises(InternalError):
+        await world.run(program)
 
 
 async def test_a_request_may_show_the_conversation_and_adds_nothing_to_it(tmp_path: Path) -> None:

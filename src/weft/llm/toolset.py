@@ -8,7 +8,7 @@ import jsonschema_rs
 import msgspec
 
 from weft.errors import text_of
-from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.spawning import SPAWN_TOOL, Spawn
@@ -72,9 +72,9 @@ class Toolset:
             text = as_text(await tool.call(_fitting(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
-        except BudgetExceeded:
-            raise  # of a subtask: what is used up is the budget of the task itself, or of all its subtasks
         except (Exception, SystemExit) as error:
+            if tool.definition.name == SPAWN_TOOL:
+                raise  # of the evaluation itself: a budget is used up, a store is gone, or we are wrong
             return self.error(use, f"the tool failed: {text_of(error)}")
         except asyncio.CancelledError:
             task = asyncio.current_task()

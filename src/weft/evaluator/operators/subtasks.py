@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from weft.errors import WeftError
 from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import arguments_of
@@ -27,6 +26,7 @@ from weft.evaluator.tools import ToolDefinition
 from weft.language.call_settings import read_setting
 from weft.language.context import merged_context
 from weft.language.library import TaskDefinition
+from weft.language.problems import InvalidProgram
 from weft.language.spans import Span
 from weft.language.task_fields import ContextOverrides
 from weft.language.tree import Atomic
@@ -146,7 +146,7 @@ class SpawnedSubtask:
             raise self._refusal.of(error.error, self.template) from None
         except TaskFailed as error:
             raise self._refusal.of(error.error, self.template) from None
-        except WeftError as error:  # the template itself is wrong
+        except InvalidProgram as error:  # the template itself is wrong
             raise self._refusal.of(ValidationFailure(error.message), self.template) from None
 
     def _evaluate(self) -> TaskResult:
