@@ -1,11 +1,11 @@
 """`weft context` and tasks with fresh context, as a person runs them."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import command_line
 from tests.command_line import Ran
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
@@ -23,9 +23,7 @@ def shop(tmp_path: Path) -> Path:
 
 def weft(folder: Path, *arguments: str) -> Ran:
     """Run `weft` in a folder, with the store that is the folder's own."""
-    command = [sys.executable, "-m", "weft", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return command_line.weft(*arguments, db=None, cwd=folder)
 
 
 def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:
@@ -42,6 +40,18 @@ def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:
     assert "rounded" in row
     assert "secret.log" not in first.out
     assert "symbols: " in second.out
+
+
+def test_an_explanation_says_when_a_file_was_committed(shop: Path) -> None:
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "lib/prices.py"], [*name, "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=shop, check=True, capture_output=True)
+
+    found = weft(shop, "context", "rounded price send mail", "--explain", "--json")
+
+    times = {item["source_path"]: item["metadata"].get("committed_at") for item in found.json["matches"]}
+    assert times["lib/prices.py"] > 1_700_000_000
+    assert times["lib/mail.py"] is None
 
 
 def test_json_is_the_match_result_and_the_same_as_in_the_language(shop: Path) -> None:

@@ -11,8 +11,9 @@ import uvicorn
 
 from weft.cli.saying import say
 from weft.cli.stopping import Stopping
+from weft.llm.local.embeddings import EmbeddingModel
 from weft.llm.local.models import EmbeddedModel
-from weft.llm.local.serve import LOOPBACK, chat_app
+from weft.llm.local.serve import LOOPBACK, model_app
 
 _GRACE_SECONDS = 2
 
@@ -24,10 +25,12 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def answer_clients(model: EmbeddedModel, listening: socket.socket, key: str | None) -> None:
+async def answer_clients(
+    chat: EmbeddedModel | None, embedding: EmbeddingModel | None, listening: socket.socket, key: str | None
+) -> None:
     """Print the base URL, then answer until SIGINT or SIGTERM."""
     host, port = listening.getsockname()[:2]
-    app = chat_app(model, key=key, hosts=(*LOOPBACK, host))
+    app = model_app(chat, embedding, key=key, hosts=(*LOOPBACK, host))
     server = _Server(
         uvicorn.Config(
             app, lifespan="off", log_level="warning", timeout_graceful_shutdown=_GRACE_SECONDS, ws="none"
@@ -41,5 +44,7 @@ async def answer_clients(model: EmbeddedModel, listening: socket.socket, key: st
     with stopping.on_signals():
         click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/v1")
         sys.stdout.flush()
-        say(f"serving {model.id} (as model '{model.id.partition(':')[2]}'); Ctrl-C stops")
+        served = [model.id for model in (chat, embedding) if model is not None]
+        names = " and ".join(f"{name} (as model '{name.partition(':')[2]}')" for name in served)
+        say(f"serving {names}; Ctrl-C stops")
         await stopping.or_stop(server.serve(sockets=[listening]), stop)

@@ -15,7 +15,18 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
 
-BUILT_IN_IDS = frozenset({"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info"})
+BUILT_IN_IDS = frozenset(
+    {
+        "aggregate_results",
+        "command",
+        "http",
+        "noop",
+        "python",
+        "sleep",
+        "system_info",
+        "workflow_step",
+    }
+)
 """Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
 
 MADE_OF = "__weft_executor__"
@@ -114,6 +125,7 @@ class ExecutorRegistry:
         executor_id: str,
         *,
         input_schema: JsonObject | None = None,
+        output_schema: JsonObject | None = None,
         type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str | None = None,
     ) -> Callable[[T], T]:
@@ -125,7 +137,14 @@ class ExecutorRegistry:
         """
 
         def decorate(target: T) -> T:
-            made = adapt(executor_id, target, type=type, summary=summary, input_schema=input_schema)
+            made = adapt(
+                executor_id,
+                target,
+                type=type,
+                summary=summary,
+                input_schema=input_schema,
+                output_schema=output_schema,
+            )
             self.register(made, source=f"{target.__module__}.{target.__qualname__}")
             setattr(target, MADE_OF, made)
             return target
