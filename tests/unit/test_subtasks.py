@@ -157,10 +157,15 @@ async def test_a_request_may_have_the_subtask_inherit(tmp_path: Path) -> None:
     assert "Cats purr" not in child.context
 
 
-async def test_files_of_a_request_come_first_and_nothing_else_is_looked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fresh", ["enabled", "disabled"])
+async def test_files_of_a_request_come_first_and_memory_only_fills_what_they_leave(
+    tmp_path: Path, fresh: str
+) -> None:
     (tmp_path / "cats.txt").write_text("Cats purr when they are content.")
     (tmp_path / "dogs.txt").write_text("Dogs bark.")
-    request = spawn(inputs=CATS, file_paths=["dogs.txt", "../{{goal}}.txt"])
+    settings = {"fresh_context": fresh, "inherit_context": "none"}
+    paths = ["dogs.txt", "../{{goal}}.txt"]
+    request = spawn(inputs=CATS, file_paths=paths, context_management=settings)
     world = World(tmp_path, {"boss": [request, "ok"], "explain": "x"})
 
     await world.run(f'{PROGRAM} (boss "a")')
@@ -168,7 +173,8 @@ async def test_files_of_a_request_come_first_and_nothing_else_is_looked_for(tmp_
     child = world.model.payloads[1]
     assert child.context is not None
     assert "Dogs bark." in child.context
-    assert "Cats purr" not in child.context
+    after = child.context.partition("Dogs bark.")[2]
+    assert ("Cats purr" in after, "Cats purr" in child.context) == ((fresh == "enabled"),) * 2
     told = json.loads(heard(world.model.payloads[-1])[-1].content)
     (warning,) = told["notes"]["warnings"]
     assert "../{{goal}}.txt" in warning

@@ -86,7 +86,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "minimum": 1,
         "description": "How many levels of subtasks there may be, this one included.",
     },
-    "file_paths": _texts("Files that the subtask needs; no others are looked for then."),
+    "file_paths": _texts("Files that the subtask needs; they come first in its context."),
     "history_config": _settings(
         "What the subtask sees of the conversation.",
         use_session_history={"type": "boolean"},
