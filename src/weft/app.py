@@ -197,9 +197,9 @@ class App:
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.engine import Engine
         from weft.engine.limits import EngineLimits
-        from weft.executors.built_in import default_registry
+        from weft.project_executors import project_registry
 
-        executors = self._executors or default_registry(self.settings.executors)
+        executors = self._executors or project_registry(self.settings)
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
         secrets = self.settings.secrets
         return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)

@@ -9,6 +9,10 @@ DEFAULT_GRACE_SECONDS = 2.0
 stops, it comes on top of the time that tasks get to end by themselves."""
 
 
+EDIT_FORMAT = "^[a-z][a-z-]*$"
+"""What the name of an edit format of aider looks like."""
+
+
 class CommandSettings(Struct, frozen=True, kw_only=True):
     """`[executors.command]`."""
 
@@ -51,7 +55,7 @@ class AiderSettings(Struct, frozen=True, kw_only=True):
     """Whether it is installed into the cache folder when it is needed and not there."""
     auto_commits: bool = True
     """Whether it commits what it has changed, in a git repository."""
-    edit_format: str | None = None
+    edit_format: Annotated[str, Meta(pattern=EDIT_FORMAT)] | None = None
     """How the model writes edits (`diff`, `whole`, ...); None: what aider knows of the model."""
     map_tokens: Annotated[int, Meta(ge=0)] = 0
     """How much of a map of the whole repository the model is shown; aider keeps it in the repository."""

@@ -172,4 +172,4 @@ def _git(folder: Path, *arguments: str, **variables: str) -> str:
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise GitFailed(f"git {arguments[0]}: {said or f'exit code {done.returncode}'}")
-    return done.stdout.decode("utf-8", "surrogateescape" if "-z" in arguments else "replace")
+    return done.stdout.decode("utf-8", "replace")

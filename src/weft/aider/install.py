@@ -10,7 +10,16 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from weft.aider.program import MARK, PACKAGE, SIZE, VERSION, AiderProgram, find_aider, installed, own_environment
+from weft.aider.program import (
+    MARK,
+    PACKAGE,
+    SIZE,
+    VERSION,
+    AiderProgram,
+    find_aider,
+    installed,
+    own_environment,
+)
 from weft.executor_settings import AiderSettings
 from weft.executors.process_group import ProcessGroup
 from weft.executors.protocol import ExecutionFailed
@@ -38,8 +47,8 @@ async def ready_aider(settings: AiderSettings, environment: Mapping[str, str], s
         return found
     if not settings.install:
         raise ExecutionFailed(
-            f"aider is not here: install it (pipx install {PACKAGE}), or set [executors.aider] install = true "
-            "in weft.toml",
+            f"aider is not here: install it (pipx install {PACKAGE}), or let weft do it: [executors.aider] "
+            "install = true in weft.toml",
             is_permanent=True,
         )
     return await install_aider(environment, say)
@@ -73,14 +82,16 @@ def _python() -> str:
         if found is not None and _runs(found):
             return found
     raise ExecutionFailed(
-        f"aider {VERSION} needs one of {', '.join(PYTHONS)}, and none is on PATH: install one, or aider itself "
-        f"(pipx install {PACKAGE})",
+        f"aider {VERSION} needs one of {', '.join(PYTHONS)}, and none is on PATH: install one, or aider "
+        f"itself (pipx install {PACKAGE})",
         is_permanent=True,
     )
 
 
 def _runs(python: str) -> bool:
-    done = subprocess.run([python, "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        [python, "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     return done.returncode == 0
 
 
@@ -96,16 +107,15 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     if code:
         said = cut(group.stderr.last_text or group.stdout.last_text, 500) or f"exit code {code}"
         raise ExecutionFailed(
-            f"aider could not be installed; is there a network, and does pip's index have {PACKAGE} {VERSION}? "
-            f"{said}"
+            "aider could not be installed; is there a network, and does pip's index have "
+            f"{PACKAGE} {VERSION}? {said}"
         )
 
 
 @asynccontextmanager
 async def _locked(folder: Path) -> AsyncIterator[None]:
     """Hold the lock of a folder; it is let go with the process, however that ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = await run_blocking(lambda: _lock_file(folder), name="weft-aider")
     try:
         while True:
             try:
@@ -116,3 +126,8 @@ async def _locked(folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _lock_file(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

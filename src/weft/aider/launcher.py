@@ -11,9 +11,9 @@ import sys
 
 sys.path.pop(0)  # the folder of this file: its neighbours are no modules of aider's
 
-import json  # noqa: E402
-import os  # noqa: E402
-from typing import Any  # noqa: E402
+import json
+import os
+from typing import Any
 
 TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -59,7 +59,7 @@ class Guard:
             raise PermissionError(f"weft does not let aider start programs ({event})")
 
     def check_program(self, executable: Any) -> None:
-        name = os.path.basename(os.fsdecode(executable))
+        name = os.fsdecode(executable).rpartition(os.sep)[2]
         if name not in self.programs:
             raise PermissionError(f"weft does not let aider start '{name}'")
 
@@ -70,7 +70,7 @@ class Guard:
         folder = next((folder for folder in self.folders if is_inside(place, folder)), None)
         if folder is None:
             raise PermissionError(f"weft does not let aider write outside of its folders: {place}")
-        names = [name.casefold() for name in place[len(folder) :].split(os.sep)]
+        names = place[len(folder) :].casefold().split("/")
         if not self.closed.isdisjoint(names) or names[-1] in self.kept:
             raise PermissionError(f"weft does not let aider write {place}")
 

@@ -30,7 +30,7 @@ class AiderProgram(Struct, frozen=True):
 
 
 def find_aider(settings: AiderSettings, environment: Mapping[str, str]) -> AiderProgram | None:
-    """The aider to use; None when there is none yet. Raises ExecutionFailed when the one that is named is none."""
+    """The aider to use; None when there is none yet. Raises ExecutionFailed when it is named and is none."""
     if settings.program is not None:
         found = shutil.which(settings.program, path=environment.get("PATH"))
         if found is None:
@@ -67,7 +67,7 @@ def _script(place: Path) -> AiderProgram:
 
 
 def _interpreter(lines: list[str]) -> str | None:
-    """The Python of a script: from its first line, or from the second of those whose path is too long for it."""
+    """The Python of a script: from its first line, or from the second where the path is too long for that."""
     if not lines or not lines[0].startswith("#!"):
         return None
     words = _words(lines[0].removeprefix("#!"))

@@ -57,6 +57,6 @@ def _events(log: Path) -> list[_Event]:
     for line in lines:
         try:
             events.append(msgspec.json.decode(line, type=_Event))
-        except msgspec.DecodeError:  # noqa: PERF203 - the last line of one that was killed may be half
+        except msgspec.DecodeError:  # the last line of one that was killed may be half
             continue
     return events

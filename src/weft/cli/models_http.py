@@ -2,37 +2,22 @@
 
 import socket
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from signal import Signals
 
 import click
-import uvicorn
 
 from weft.cli.saying import say
 from weft.cli.stopping import Stopping
+from weft.llm.local.listening import server_of
 from weft.llm.local.models import EmbeddedModel
 from weft.llm.local.serve import LOOPBACK, chat_app
-
-_GRACE_SECONDS = 2
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals alone: they are the command's."""
-        yield
 
 
 async def answer_clients(model: EmbeddedModel, listening: socket.socket, key: str | None) -> None:
     """Print the base URL, then answer until SIGINT or SIGTERM."""
     host, port = listening.getsockname()[:2]
     app = chat_app(model, key=key, hosts=(*LOOPBACK, host))
-    server = _Server(
-        uvicorn.Config(
-            app, lifespan="off", log_level="warning", timeout_graceful_shutdown=_GRACE_SECONDS, ws="none"
-        )
-    )
+    server = server_of(app)
 
     async def stop(received: Signals) -> None:
         server.should_exit = True

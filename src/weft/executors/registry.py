@@ -15,8 +15,10 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
 
-BUILT_IN_IDS = frozenset({"aggregate_results", "command", "http", "noop", "python", "sleep", "system_info"})
-"""Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
+BUILT_IN_IDS = frozenset(
+    {"aggregate_results", "aider", "command", "http", "noop", "python", "sleep", "system_info"}
+)
+"""Ids that only weft's own executors have, of `weft.executors.built_in` and `weft.project_executors`."""
 
 MADE_OF = "__weft_executor__"
 """Where a decorated function or class keeps the executor it was registered as."""

@@ -15,6 +15,7 @@ from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.outputs import BadOutput, format_failure
 from weft.evaluator.results import TaskResult
 from weft.language.problems import refuse
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.tree import Atomic, Text
 
 
@@ -85,7 +86,8 @@ class AtomicTask(TaskCode):
             history=node.history,
             conversation=seen(node.history),
             timeout_seconds=node.timeout_seconds,
-            reuse=node.reuse,
+            # aider changes files: what it gave once is not what it would do now.
+            reuse=False if node.reuse is None and node.subtype in AIDER_SUBTYPES else node.reuse,
         )
 
     def answer(self, call: ModelCall) -> TaskResult:
