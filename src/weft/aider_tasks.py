@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from weft.aider.executor import Aider, AiderInputs
-from weft.aider.request import AiderResult, Mode
+from weft.aider.inputs import AiderInputs, Mode
+from weft.aider.request import AiderResult
+from weft.aider.runner import AiderRunner
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
@@ -35,7 +36,7 @@ class AiderTasks:
 
     def __init__(
         self,
-        aider: Callable[[], Aider],
+        aider: Callable[[], AiderRunner],
         memory: TaskMemory,
         settings: Callable[[], MemorySettings],
         run_script: RunScript,

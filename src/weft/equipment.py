@@ -25,7 +25,7 @@ from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
 
 if TYPE_CHECKING:
-    from weft.aider.executor import Aider
+    from weft.aider.runner import AiderRunner
     from weft.llm.local.models import Fetch
     from weft.memory.memory import Memory
     from weft.tools.roots import Roots
@@ -162,16 +162,16 @@ class Equipment:
         project = self.project
         return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)
 
-    def aider(self) -> "Aider":
+    def aider(self) -> "AiderRunner":
         """What runs aider: with the models of the settings, for those that were given are no programs."""
         # Imported here: few programs have such tasks.
-        from weft.aider.executor import Aider
         from weft.aider.models import AiderModels
+        from weft.aider.runner import AiderRunner
 
         project = self.project
         executors = structs.replace(project.executors, command=self.commands)
         models = AiderModels(self._chosen_models(), os.environ, self._fetch)
-        return Aider(executors, project.tools.roots, models, say=self._say)
+        return AiderRunner(executors, project.tools.roots, models, say=self._say)
 
     def _chosen_models(self) -> ModelsSettings:
         """The settings of models, with the default that the environment names."""

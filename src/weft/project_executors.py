@@ -1,11 +1,9 @@
 """All the executors that a project has: those of the room, and those that are made of several rooms."""
 
 import logging
-import os
 from typing import Protocol
 
 from weft.aider.executor import Aider
-from weft.aider.models import AiderModels
 from weft.executor_settings import ExecutorSettings
 from weft.executors.built_in import default_registry
 from weft.executors.registry import ExecutorRegistry
@@ -34,6 +32,5 @@ def project_registry(settings: HasSettings) -> ExecutorRegistry:
 
 def project_aider(settings: HasSettings) -> Aider:
     """aider in the folders that tools may reach, with the project's models."""
-    models = AiderModels(settings.models, os.environ)
     # A warning: an installation of this size is for a person to hear of, and those are shown.
-    return Aider(settings.executors, settings.tools.roots, models, say=log.warning)
+    return Aider(settings.executors, settings.tools.roots, settings.models, say=log.warning)

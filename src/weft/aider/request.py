@@ -1,14 +1,12 @@
 """What aider is asked for, and what it did."""
 
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct, field
 
+from weft.aider.inputs import Mode
 from weft.llm.providers.access import ApiKey
 from weft.tasks.record import JsonObject
-
-Mode = Literal["automatic", "interactive"]
 
 
 class AiderModel(Struct, frozen=True, kw_only=True):
