@@ -81,7 +81,7 @@ def _start(
 
 def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> None:
     """Raise ExecutionFailed if aider did not come to its end; it exits with 0 when its model fails, too."""
-    said = cut(group.stderr.last_text or group.stdout.last_text, 1000)
+    said = _last_lines(group.stderr.last_text or group.stdout.last_text)
     if result.exit_code is None:
         message = f"aider did not end within {request.timeout_seconds:g} s"
     elif result.exit_code != 0:
@@ -91,3 +91,8 @@ def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> N
     else:
         return
     raise ExecutionFailed(message, details=msgspec.to_builtins(result))
+
+
+def _last_lines(text: str) -> str:
+    """Where a program says what went wrong, a traceback too."""
+    return cut("\n".join(text.splitlines()[-3:]), 1000)
