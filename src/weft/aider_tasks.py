@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from weft.aider.inputs import AiderInputs, Mode
 from weft.aider.request import AiderResult
@@ -115,7 +115,7 @@ def _task_result(result: AiderResult, found: _Paths) -> TaskResult:
     }
     if found.warnings:
         notes["warnings"] = list(found.warnings)
-    return TaskResult(content=result.diff, status="COMPLETE", parsed_content=to_builtins(result), notes=notes)
+    return TaskResult(content=result.diff, status="COMPLETE", parsed_content=result.as_json(), notes=notes)
 
 
 def _failure(error: ExecutionFailed) -> TaskFailure:

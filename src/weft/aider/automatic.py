@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import time
 
-import msgspec
-
 from weft.aider.changes import Look
 from weft.aider.invocation import Scratch, argv_of, variables_of
 from weft.aider.leash import automatic_leash
@@ -90,7 +88,7 @@ def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> N
         message = f"the model did not answer aider: {said}"
     else:
         return
-    raise ExecutionFailed(message, details=msgspec.to_builtins(result))
+    raise ExecutionFailed(message, details=result.as_json())
 
 
 def _last_lines(text: str) -> str:

@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
 from weft.aider.inputs import AiderInputs
 from weft.executor_settings import ExecutorSettings
 from weft.executors.inputs import read_inputs, schema_of
@@ -50,8 +48,7 @@ class Aider:
 
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(AiderInputs, work.inputs)
-        result: JsonObject = to_builtins(await self._runner.run(inputs, work))
-        return result
+        return (await self._runner.run(inputs, work)).as_json()
 
     @cached_property
     def _runner(self) -> "AiderRunner":

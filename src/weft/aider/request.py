@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
 
 from weft.aider.inputs import Mode
@@ -73,3 +74,8 @@ class AiderResult(Struct, frozen=True, kw_only=True):
     exit_code: int | None
     """None: it was stopped because it took too long."""
     duration_seconds: float
+
+    def as_json(self) -> JsonObject:
+        """The result as records and programs have it: with lists, no tuples."""
+        plain: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
+        return plain
