@@ -10,6 +10,7 @@ from weft.aider.request import AiderResult
 from weft.aider.runner import AiderRunner
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.executors.protocol import ExecutionFailed
 from weft.language.task_fields import AIDER_SUBTYPES
@@ -79,8 +80,11 @@ class AiderTasks:
             return _Paths()
         answer = await self._memory.answer(step, query_of(call), None)
         sources = dict.fromkeys(item.source_path for item in answer.matches if item.source_path)
-        warnings = (answer.error,) if answer.error else ()
-        return _Paths(tuple(sources)[: self._settings().max_files], warnings, is_matched=True)
+        refusals = {path: self._aider().refusal_of(path) for path in sources}
+        allowed = [path for path, refusal in refusals.items() if refusal is None]
+        warnings = [f"left out: {refusal}" for refusal in refusals.values() if refusal is not None]
+        warnings += [answer.error] if answer.error else []
+        return _Paths(tuple(allowed[: self._settings().max_files]), tuple(warnings), is_matched=True)
 
 
 def _named(value: Any) -> tuple[str, ...]:
@@ -93,7 +97,7 @@ def _named(value: Any) -> tuple[str, ...]:
 
 def _prompt(call: ModelCall, mode: Mode) -> str:
     given = call.inputs.get(PROMPTS[mode])
-    prompt = given if isinstance(given, str) and given.strip() else call.prompt
+    prompt = call.prompt if given is None else as_text(given)
     if not prompt.strip():
         raise TaskFailed(
             TaskFailure("input_validation_failure", "aider has nothing to do: the prompt is empty")

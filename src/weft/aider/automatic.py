@@ -8,7 +8,7 @@ from weft.aider.changes import Look
 from weft.aider.invocation import Scratch, argv_of, variables_of
 from weft.aider.leash import automatic_leash
 from weft.aider.program import AiderProgram
-from weft.aider.report import transcript_of, usage_of
+from weft.aider.report import result_of
 from weft.aider.request import AiderRequest, AiderResult
 from weft.executor_settings import CommandSettings
 from weft.executors.process_group import ProcessGroup
@@ -44,18 +44,7 @@ async def run_automatic(
     finally:
         await group.end(commands.grace_seconds)
     changed = await run_blocking(look.changed, name="weft-aider")
-    result = AiderResult(
-        mode="automatic",
-        model=request.model.id,
-        diff=changed.diff,
-        edited_files=changed.edited_files,
-        commit=changed.commits[0] if changed.commits else None,
-        commits=changed.commits,
-        usage=usage_of(scratch.events, request.model),
-        transcript=transcript_of(scratch.transcript),
-        exit_code=code,
-        duration_seconds=round(time.monotonic() - started, 3),
-    )
+    result = result_of("automatic", request, scratch, changed, code, started)
     _check(result, request, group)
     return result
 

@@ -17,7 +17,7 @@ from weft.aider.changes import Look
 from weft.aider.invocation import Scratch, interactive_argv_of, variables_of
 from weft.aider.leash import interactive_leash
 from weft.aider.program import AiderProgram
-from weft.aider.report import transcript_of, usage_of
+from weft.aider.report import result_of
 from weft.aider.request import AiderRequest, AiderResult
 from weft.executor_settings import CommandSettings
 from weft.executors.programs import environment_for
@@ -38,7 +38,7 @@ _terminal_lock = threading.Lock()
 async def run_interactive(
     request: AiderRequest, program: AiderProgram, scratch: Scratch, look: Look, *, is_git: bool, work: Work
 ) -> AiderResult:
-    """What was done in the session. Raises ExecutionFailed without a terminal."""
+    """What was done in the session; raises ExecutionFailed when it broke off, or there is no terminal."""
     terminal = terminal_of_person()
     scratch.fill(request, interactive_leash(request.prompt))
     started = time.monotonic()
@@ -54,18 +54,13 @@ async def run_interactive(
     finally:
         await run_blocking(session.end, name="weft-aider")
     changed = await run_blocking(look.changed, name="weft-aider")
-    return AiderResult(
-        mode="interactive",
-        model=request.model.id,
-        diff=changed.diff,
-        edited_files=changed.edited_files,
-        commit=changed.commits[0] if changed.commits else None,
-        commits=changed.commits,
-        usage=usage_of(scratch.events, request.model),
-        transcript=transcript_of(scratch.transcript),
-        exit_code=code,
-        duration_seconds=round(time.monotonic() - started, 3),
-    )
+    result = result_of("interactive", request, scratch, changed, code, started)
+    if code is None:
+        message = f"the session with aider did not end within {request.timeout_seconds:g} s"
+        raise ExecutionFailed(message, details=result.as_json())
+    if code != 0:
+        raise ExecutionFailed(f"aider exited with code {code}", details=result.as_json())
+    return result
 
 
 def terminal_of_person() -> int:

@@ -1,11 +1,15 @@
-"""What a run of aider leaves behind in its scratch folder: the transcript, and what it took."""
+"""What a run of aider leaves behind: its result, with the transcript and what it took."""
 
+import time
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from weft.aider.request import AiderModel, AiderUsage
+from weft.aider.changes import Changed
+from weft.aider.inputs import Mode
+from weft.aider.invocation import Scratch
+from weft.aider.request import AiderModel, AiderRequest, AiderResult, AiderUsage
 from weft.secrets.cutting import cut_middle
 from weft.secrets.registry import redact
 
@@ -21,6 +25,24 @@ class _Sent(Struct):
 class _Event(Struct):
     event: str
     properties: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def result_of(
+    mode: Mode, request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
+) -> AiderResult:
+    """The result of a run that has ended; it was `started` at that time of the monotonic clock."""
+    return AiderResult(
+        mode=mode,
+        model=request.model.id,
+        diff=changed.diff,
+        edited_files=changed.edited_files,
+        commit=changed.commits[0] if changed.commits else None,
+        commits=changed.commits,
+        usage=usage_of(scratch.events, request.model),
+        transcript=transcript_of(scratch.transcript),
+        exit_code=code,
+        duration_seconds=round(time.monotonic() - started, 3),
+    )
 
 
 def usage_of(log: Path, model: AiderModel) -> AiderUsage:

@@ -72,6 +72,14 @@ class AiderRunner:
             except GitFailed as error:
                 raise ExecutionFailed(f"the repository of {folder} cannot be read: {error}") from error
 
+    def refusal_of(self, path: str) -> str | None:
+        """Why a file, relative to the first root, may not be edited; None: it may."""
+        try:
+            self._roots.place(path)
+        except RequestError as error:
+            return error.message
+        return None
+
     def _check_allowed(self) -> None:
         """A list of allowed programs holds for aider, too."""
         allow = self._settings.command.allow
