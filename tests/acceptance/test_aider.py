@@ -173,10 +173,12 @@ def test_a_person_gets_the_terminal_and_gives_it_back(project: Path, model_serve
 
 def test_the_embedded_model_answers_it(project: Path) -> None:
     db = str(project.parent / "embedded.db")
-    document = flow(model="local:smollm2", files=["calc.py"])
+    document = flow(
+        model="local:qwen", prompt="add(a, b) must return the sum of a and b. Correct it.", files=["calc.py"]
+    )
 
     with started("flow", "run", "-", "--json", db=db, cwd=project, stdin=document) as process:
-        out, _ = process.communicate(timeout=900)  # it writes slowly, and is asked again when it is no edit
+        out, _ = process.communicate(timeout=900)  # it writes slowly, and is asked again if it is no edit
 
     shown = weft("tasks", "show", json.loads(out)["root_id"], "--json", db=db).json
     assert process.returncode == 0, shown["error"]

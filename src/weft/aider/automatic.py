@@ -20,6 +20,8 @@ from weft.threads import run_blocking
 MAX_OUTPUT_BYTES = 100_000
 """Of what it prints; the transcript has all that matters of it."""
 
+MAX_SAID_LINES = 8
+
 
 async def run_automatic(
     request: AiderRequest,
@@ -81,5 +83,6 @@ def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> N
 
 
 def _last_lines(text: str) -> str:
-    """Where a program says what went wrong, a traceback too."""
-    return cut("\n".join(text.splitlines()[-3:]), 1000)
+    """Where a program says what went wrong: of a traceback the end, of a token limit all that was counted."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return cut("\n".join(lines[-MAX_SAID_LINES:]), 1000)
