@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from weft.sync import SyncApp as SyncApp
     from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
     from weft.tools.functions import tool as tool
+    from weft.workflows.results import WorkflowResult as WorkflowResult
+    from weft.workflows.steps import WorkflowStepDefinition as WorkflowStepDefinition
+    from weft.workflows.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
 
@@ -38,6 +41,9 @@ __all__ = [
     "SyncApp",
     "TaskLibrary",
     "TaskResult",
+    "Workflow",
+    "WorkflowResult",
+    "WorkflowStepDefinition",
     "build",
     "evaluate",
     "evaluate_async",
@@ -61,6 +67,9 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
+    "Workflow": ("weft.workflows.workflow", "Workflow"),
+    "WorkflowResult": ("weft.workflows.results", "WorkflowResult"),
+    "WorkflowStepDefinition": ("weft.workflows.steps", "WorkflowStepDefinition"),
     "build": ("weft.build", None),
     "evaluate": ("weft.evaluation", "evaluate"),
     "evaluate_async": ("weft.evaluation", "evaluate_async"),

@@ -193,16 +193,24 @@ class App:
                 return engine
             await engine.ended()
 
+    @property
+    def executors(self) -> "ExecutorRegistry":
+        """What tasks are performed with here."""
+        if self._executors is None:
+            # Imported here: who only reads tasks must not pay for it.
+            from weft.project_executors import project_registry
+
+            self._executors = project_registry(self.settings)
+        return self._executors
+
     def _new_engine(self) -> "Engine":
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.engine import Engine
         from weft.engine.limits import EngineLimits
-        from weft.project_executors import project_registry
 
-        executors = self._executors or project_registry(self.settings)
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
         secrets = self.settings.secrets
-        return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
+        return Engine(self.store, self.executors, limits=limits, clock=self._clock, secrets=secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""

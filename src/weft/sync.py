@@ -63,6 +63,11 @@ class SyncApp:
             finally:
                 self._stop_loop()
 
+    @property
+    def executors(self) -> ExecutorRegistry:
+        """What tasks are performed with here."""
+        return self._app.executors
+
     def submit(self, document: Any) -> Flow:
         """Check and store a flow."""
         return self._wait(self._app.submit(document))

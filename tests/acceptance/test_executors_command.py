@@ -19,15 +19,17 @@ def test_the_list_has_every_executor() -> None:
     assert all(schema["type"] == "object" for schema in schemas)
 
 
-def test_one_executor_is_shown_with_its_inputs_and_settings(tmp_path: Path) -> None:
+def test_one_executor_is_shown_with_its_inputs_its_result_and_settings(tmp_path: Path) -> None:
     (tmp_path / "weft.toml").write_text('[executors.command]\nallow = ["git"]\n')
 
     def shown(*more: str) -> str:
         arguments = [sys.executable, "-m", "weft", "executors", "command", *more]
         return subprocess.check_output(arguments, cwd=tmp_path, text=True)
 
-    assert 'allow = ["git"]' in shown()
-    assert '"argv"' in shown()
+    text = shown()
+    assert 'allow = ["git"]' in text
+    assert '"argv"' in text
+    assert '"exit_code"' in text.partition("Result (JSON Schema):")[2]
     assert json.loads(shown("--json"))["settings"]["allow"] == ["git"]
 
 

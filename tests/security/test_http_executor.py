@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import httpcore2
+import jsonschema_rs
 import pytest
 
 from tests.executor_work import run, work_of
@@ -78,6 +79,7 @@ async def test_the_body_is_given_as_what_it_is(kind: str, body: bytes, content: 
         result = await run(http(), {"url": server.url})
 
     assert {name: result[name] for name in ("json", "text", "base64") if name in result} == content
+    assert jsonschema_rs.Draft7Validator(Http.output_schema).is_valid(result)
 
 
 async def test_the_request_is_what_the_inputs_say() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from scripts.generate_docs import cli_page, errors_page
 
 import weft
@@ -144,8 +145,9 @@ def test_the_python_example_of_the_engine_runs(tmp_path: Path) -> None:
     assert done.stdout == "{'text': 'Hello, Ada!'}\n"
 
 
-def test_the_examples_of_the_python_page_run(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "python.md").read_text()
+@pytest.mark.parametrize("name", ["python", "workflows"])
+def test_the_examples_of_a_page_on_python_run(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     printed = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     (tmp_path / "examples.py").write_text("\n".join(examples))

@@ -41,7 +41,9 @@ LAYERS = [
     {"executor_tools", "task_context"},
     {"equipment", "aider_tasks"},
     {"app", "local_effects"},
-    {"api", "web", "cli", "mcp", "sync", "evaluation", "testing"},
+    {"sync"},
+    {"workflows"},
+    {"api", "web", "cli", "mcp", "evaluation", "testing"},
     {"__main__"},
 ]
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.aider.inputs import AiderInputs
 from weft.executor_settings import ExecutorSettings
 from weft.executors.inputs import read_inputs, schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.process_group import KILL_SECONDS
 from weft.executors.protocol import LET_GO_SECONDS, Work
 from weft.model_settings import ModelsSettings
@@ -25,6 +26,23 @@ class Aider:
     type = ExecutorType.LOCAL
     summary = "Has aider edit files; gives the diff, the commit, what it took, and the transcript."
     input_schema = schema_of(AiderInputs)
+    output_schema = result_schema(
+        mode="string",
+        model="string",
+        diff="string",
+        edited_files={"type": "array", "items": {"type": "string"}},
+        commit={"type": ["string", "null"]},
+        commits={"type": "array", "items": {"type": "string"}},
+        usage=result_schema(
+            input_tokens="integer",
+            output_tokens="integer",
+            cost={"type": ["number", "null"]},
+            answers="integer",
+        ),
+        transcript="string",
+        exit_code={"type": ["integer", "null"]},
+        duration_seconds="number",
+    )
     uses_dependencies = False
 
     def __init__(

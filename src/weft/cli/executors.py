@@ -42,6 +42,9 @@ def executors(executor_id: str | None, is_json: bool) -> None:
 
 
 def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
+    # Imported here: `weft executors --help` must not pay for it.
+    from weft.executors.outputs import output_schema_of
+
     if entry.executor is None:
         return {"id": entry.id, "source": entry.source, "error": entry.error}
     described = {
@@ -50,6 +53,7 @@ def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, A
         "summary": entry.executor.summary,
         "source": entry.source,
         "input_schema": entry.executor.input_schema,
+        "output_schema": output_schema_of(entry.executor),
     }
     in_force = getattr(settings, entry.id, None)
     return described if in_force is None else {**described, "settings": in_force}
@@ -75,3 +79,6 @@ def _show(entry: dict[str, Any], *, is_json: bool) -> None:
             click.echo(f"  {name} = {printable(msgspec.json.encode(value).decode())}")
     click.echo("\nInputs (JSON Schema):")
     print_json(entry["input_schema"])
+    if entry["output_schema"] is not None:
+        click.echo("\nResult (JSON Schema):")
+        print_json(entry["output_schema"])

@@ -22,12 +22,14 @@ class AdaptedExecutor:
         type: ExecutorType = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str = "",
         input_schema: JsonObject | None = None,
+        output_schema: JsonObject | None = None,
         let_go_seconds: float = LET_GO_SECONDS,
     ) -> None:
         self.id = executor_id
         self.type = type
         self.summary = summary
         self.input_schema = input_schema
+        self.output_schema = output_schema
         self.let_go_seconds = let_go_seconds
         self._perform = _performer(executor_id, body)
 
@@ -55,12 +57,14 @@ def adapt(
     type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
     summary: str | None = None,
     input_schema: JsonObject | None = None,
+    output_schema: JsonObject | None = None,
 ) -> AdaptedExecutor:
     """The executor that a function, or a class with `execute`, stands for."""
     about: dict[str, Any] = {
         "type": ExecutorType(type),
         "summary": _first_line(target) if summary is None else summary,
         "input_schema": input_schema,
+        "output_schema": output_schema,
     }
     if not inspect.isclass(target):
         if not callable(target):
@@ -69,8 +73,9 @@ def adapt(
     instance: Any = target()
     if not callable(getattr(instance, "execute", None)):
         raise TypeError(f"executor '{executor_id}': {target.__name__} has no method execute")
-    if about["input_schema"] is None:
-        about["input_schema"] = getattr(instance, "input_schema", None)
+    for name in ("input_schema", "output_schema"):
+        if about[name] is None:
+            about[name] = getattr(instance, name, None)
     about["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
     if callable(getattr(instance, "cancel", None)):
         return CancellableExecutor(executor_id, instance.execute, instance.cancel, **about)

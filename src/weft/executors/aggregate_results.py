@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import TaskId
 from weft.tasks.problems import nearest
@@ -28,6 +29,7 @@ class AggregateResults:
     type = ExecutorType.LOCAL
     summary = "Gathers the results of its dependencies, keyed by their ids or names."
     input_schema = schema_of(AggregateInputs)
+    output_schema = result_schema(results="object", count="integer")
 
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(AggregateInputs, work.inputs)

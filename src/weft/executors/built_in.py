@@ -13,10 +13,11 @@ from weft.executors.python import PythonFunction
 from weft.executors.registry import BUILT_IN, ExecutorRegistry, decorated
 from weft.executors.sleep import Sleep
 from weft.executors.system_info import SystemInfo
+from weft.executors.workflow_step import WorkflowStep
 
 
-def built_in_executors(settings: ExecutorSettings) -> tuple[Executor, ...]:
-    """The executors that come with weft."""
+def built_in_executors(settings: ExecutorSettings, registry: ExecutorRegistry) -> tuple[Executor, ...]:
+    """The executors that come with weft, for a registry."""
     return (
         AggregateResults(),
         Command(settings.command),
@@ -25,6 +26,7 @@ def built_in_executors(settings: ExecutorSettings) -> tuple[Executor, ...]:
         PythonFunction(settings.python),
         Sleep(),
         SystemInfo(),
+        WorkflowStep(registry),
     )
 
 
@@ -33,7 +35,7 @@ def built_in_registry(
 ) -> ExecutorRegistry:
     """A registry of the executors that come with weft, on top of those of `base`."""
     registry = ExecutorRegistry(base)
-    for executor in built_in_executors(settings or ExecutorSettings()):
+    for executor in built_in_executors(settings or ExecutorSettings(), registry):
         registry.register(executor, source=BUILT_IN)
     return registry
 

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from weft.executor_settings import CommandSettings
 from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.process_group import KILL_SECONDS, ProcessGroup
 from weft.executors.programs import environment_for, find_program, find_shell
 from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Work
@@ -81,6 +82,14 @@ class Command:
     type = ExecutorType.LOCAL
     summary = "Runs a program; gives its stdout, stderr and exit code."
     input_schema = schema_of(CommandInputs, **_EITHER)
+    output_schema = result_schema(
+        stdout="string",
+        stderr="string",
+        exit_code="integer",
+        duration_seconds="number",
+        stdout_truncated="boolean",
+        stderr_truncated="boolean",
+    )
     uses_dependencies = False
 
     def __init__(self, settings: CommandSettings) -> None:

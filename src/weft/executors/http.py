@@ -11,6 +11,7 @@ import msgspec
 from weft.executor_settings import HttpSettings
 from weft.executors.http_inputs import HttpInputs, read_http_inputs
 from weft.executors.inputs import schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.tasks.record import ExecutorType, JsonObject
 from weft.threads import run_blocking
@@ -36,6 +37,16 @@ class Http:
     type = ExecutorType.EXTERNAL
     summary = "Calls a URL; gives the status, the headers and the body of the answer."
     input_schema = schema_of(HttpInputs, **{"not": {"required": ["json", "body"]}})
+    output_schema = result_schema(
+        status="integer",
+        url="string",
+        headers="object",
+        json={},
+        text="string",
+        base64="string",
+        truncated="boolean",
+        redirects="integer",
+    )
     uses_dependencies = False
 
     def __init__(

@@ -16,7 +16,17 @@ T = TypeVar("T", bound=Callable[..., Any])
 BUILT_IN = "built in"
 
 BUILT_IN_IDS = frozenset(
-    {"aggregate_results", "aider", "command", "http", "noop", "python", "sleep", "system_info"}
+    {
+        "aggregate_results",
+        "aider",
+        "command",
+        "http",
+        "noop",
+        "python",
+        "sleep",
+        "system_info",
+        "workflow_step",
+    }
 )
 """Ids that only weft's own executors have, of `weft.executors.built_in` and `weft.project_executors`."""
 
@@ -116,6 +126,7 @@ class ExecutorRegistry:
         executor_id: str,
         *,
         input_schema: JsonObject | None = None,
+        output_schema: JsonObject | None = None,
         type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str | None = None,
     ) -> Callable[[T], T]:
@@ -127,7 +138,14 @@ class ExecutorRegistry:
         """
 
         def decorate(target: T) -> T:
-            made = adapt(executor_id, target, type=type, summary=summary, input_schema=input_schema)
+            made = adapt(
+                executor_id,
+                target,
+                type=type,
+                summary=summary,
+                input_schema=input_schema,
+                output_schema=output_schema,
+            )
             self.register(made, source=f"{target.__module__}.{target.__qualname__}")
             setattr(target, MADE_OF, made)
             return target

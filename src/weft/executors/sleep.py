@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.protocol import Work
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -27,6 +28,7 @@ class Sleep:
     type = ExecutorType.LOCAL
     summary = "Waits for `seconds`, reporting progress."
     input_schema = schema_of(SleepInputs)
+    output_schema = result_schema(seconds="number")
     uses_dependencies = False
 
     async def execute(self, work: Work) -> JsonObject:

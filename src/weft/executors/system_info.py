@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.outputs import result_schema
 from weft.executors.protocol import Work
 from weft.tasks.record import ExecutorType, JsonObject
 from weft.threads import run_blocking
@@ -30,6 +31,7 @@ class SystemInfo:
     type = ExecutorType.LOCAL
     summary = "Describes the worker's processors, memory, disk and platform."
     input_schema = schema_of(SystemInfoInputs)
+    output_schema = result_schema(cpu="object", memory="object", disk="object", platform="object")
     uses_dependencies = False
 
     async def execute(self, work: Work) -> JsonObject:

@@ -147,7 +147,7 @@ class _Translation:
         return _literal(char, self._ignore_case)
 
     def _bracket(self, place: int) -> tuple[int, bytes | None]:
-        """The set that begins here, and where it ends; None when it does not end, or names no class there is."""
+        """The set that begins here, and where it ends; None: it does not end, or names no class there is."""
         pattern = self._pattern
         is_negated = pattern[place : place + 1] in (b"!", b"^")
         place += is_negated

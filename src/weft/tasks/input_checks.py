@@ -1,7 +1,7 @@
 """`inputs` against `schemas.input_schema`: JSON Schema draft-07, with its formats checked."""
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -10,14 +10,26 @@ import msgspec
 
 from weft.secrets.cutting import cut
 from weft.secrets.references import masked
+from weft.tasks.input_mappings import mapped_names
 from weft.tasks.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task
+
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLES = ("if", "then", "else", "not")
+_VALUE_FREE = frozenset({"required", "type", "title", "description", "$comment", *_LISTS, *_SINGLES})
+"""Keywords of an object that do not look at the values of its properties, or only through what is in them."""
+
+_DECIDED = frozenset(
+    {"type", "properties", "patternProperties", "additionalProperties", "propertyNames", "required"}
+)
+"""Keywords that judge each input by itself, or only whether it is there."""
 
 
 def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> list[Problem]:
     """Every way in which the task's inputs break its input schema, or why that schema is none.
 
-    Stored inputs may refer to secrets: what these are is known when the task runs, and is checked then.
+    Of stored inputs not all is known: those that refer to secrets or are mapped from the results of others
+    are checked when the task runs.
     """
     schema = (task.schemas or {}).get("input_schema")
     if schema is None:
@@ -26,14 +38,63 @@ def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> li
         validator = validator_for(msgspec.json.encode(schema))
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         return [_bad_schema(schema, error, path)]
+    where = joined(path, "inputs")
     try:
-        inputs, unknown = masked(task.inputs) if is_stored else (task.inputs, frozenset())
-        return list(problems_of(validator, inputs, joined(path, "inputs"), unknown))
+        if is_stored:
+            return known_problems(validator, schema, task.inputs, where, mapped_names(task))
+        return list(problems_of(validator, task.inputs, where))
     except ValueError as error:  # nested deeper than the validator goes
         reason = f"cannot be checked against input_schema: {error}"
-        return [
-            Problem("inputs", reason, "inputs of usual depth", shown(task.inputs), joined(path, "inputs"))
-        ]
+        return [Problem("inputs", reason, "inputs of usual depth", shown(task.inputs), where)]
+
+
+def known_problems(
+    validator: jsonschema_rs.Draft7Validator,
+    schema: JsonObject,
+    inputs: JsonObject,
+    path: str,
+    later: Collection[str] = (),
+) -> list[Problem]:
+    """Every way in which what is known of the inputs breaks the schema.
+
+    Not known are secrets and the values of those in `later`, which will be there when the task runs. What
+    depends on such a value is not judged.
+    """
+    given, secrets = masked(inputs)
+    if not later:
+        return list(problems_of(validator, given, path, secrets))
+    is_conditional = _is_conditional(schema, later)
+
+    def is_known(error: jsonschema_rs.ValidationError) -> bool:
+        if error.instance_path and error.instance_path[0] in later:
+            return False
+        return not is_conditional or bool(error.schema_path and error.schema_path[0] in _DECIDED)
+
+    return list(problems_of(validator, {**given, **dict.fromkeys(later)}, path, secrets, is_counted=is_known))
+
+
+def _is_conditional(schema: JsonObject, later: Collection[str]) -> bool:
+    """Whether the value of an input that is not known yet may decide what the others may be."""
+    if not {"$ref", "enum", "const", "dependencies"}.isdisjoint(schema):
+        return True
+    return any(_looks_at(part, later) for part in _alternatives(schema))
+
+
+def _alternatives(schema: JsonObject) -> list[Any]:
+    """The schemas that a schema applies to the same object."""
+    listed = [part for keyword in _LISTS for part in schema.get(keyword, ())]
+    return listed + [schema[keyword] for keyword in _SINGLES if keyword in schema]
+
+
+def _looks_at(schema: Any, names: Collection[str]) -> bool:
+    """Whether a schema of an object may judge the values of these properties, not only their being there."""
+    if not isinstance(schema, dict):
+        return False
+    if not schema.keys() <= _VALUE_FREE | {"properties"} or not set(names).isdisjoint(
+        schema.get("properties", ())
+    ):
+        return True
+    return any(_looks_at(part, names) for part in _alternatives(schema))
 
 
 @lru_cache(maxsize=256)
@@ -64,10 +125,12 @@ def problems_of(
     inputs: JsonObject,
     path: str,
     unknown: Collection[tuple[str | int, ...]] = (),
+    *,
+    is_counted: Callable[[jsonschema_rs.ValidationError], bool] = lambda error: True,
 ) -> Iterator[Problem]:
     """Every way in which the inputs, but for those at `unknown` places, break the schema of the validator."""
     for error in validator.iter_errors(inputs):
-        if tuple(error.instance_path) in unknown:
+        if tuple(error.instance_path) in unknown or not is_counted(error):
             continue
         where = path
         for part in error.instance_path:

@@ -37,6 +37,12 @@ def has_mappings(task: Task) -> bool:
     return bool(_mappings(task))
 
 
+def mapped_names(task: Task) -> tuple[str, ...]:
+    """The inputs that are filled from dependencies; none when what says so is malformed."""
+    mappings = _mappings(task)
+    return tuple(mappings) if isinstance(mappings, dict) else ()
+
+
 def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
     """Mappings that are malformed or do not start at a dependency of the task."""
     mappings = _mappings(task)
@@ -65,15 +71,25 @@ def _value(parameter: str, source: str, results: Mapping[TaskId, JsonObject]) ->
     value: Any = results.get(TaskId(start.lower()))
     if value is None:
         raise MissingMapping(parameter=parameter, source=source, reason="that dependency has no result")
-    for part in rest.split(".") if rest else ():
+    return value_at(value, rest, parameter=parameter, source=source)
+
+
+def value_at(value: Any, path: str, *, parameter: str, source: str) -> Any:
+    """What lies at a path of fields and indexes in a value; raises MissingMapping when nothing does."""
+    for part in path.split(".") if path else ():
         value = _step(value, part, parameter, source)
     return value
+
+
+def is_index(part: str) -> bool:
+    """Whether a part of a path can be an index of a list."""
+    return part.isascii() and part.isdigit()
 
 
 def _step(value: Any, part: str, parameter: str, source: str) -> Any:
     if isinstance(value, dict) and part in value:
         return value[part]
-    if isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
+    if isinstance(value, list) and is_index(part) and int(part) < len(value):
         return value[int(part)]
     kind = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "no object"
     raise MissingMapping(parameter=parameter, source=source, reason=f"there is no {part!r} in {kind}")

@@ -8,17 +8,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import psutil
 import pytest
 
 from tests.aider_projects import KEY, a_repository
 from tests.aider_stand_in import a_stand_in
 from tests.executor_work import work_of
+from weft.aider.executor import Aider
 from weft.aider.inputs import AiderInputs
 from weft.aider.models import AiderModels
 from weft.aider.request import AiderResult
 from weft.aider.runner import AiderRunner
 from weft.executor_settings import AiderSettings, CommandSettings, ExecutorSettings
+from weft.executors.performing import perform
 from weft.executors.protocol import ExecutionFailed
 from weft.model_settings import ModelParameters, ModelsSettings, ProviderSettings
 
@@ -75,6 +78,18 @@ async def test_the_key_and_the_prompt_are_not_on_the_command_line(root: Path) ->
     assert "[secret SERVED_KEY]" not in " ".join(said["argv"])
     assert said["argv"][said["argv"].index("--file") + 1] == str(root / "calc.py")
     assert said["folder"] == str(root)
+
+
+async def test_the_executor_gives_what_its_schema_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVED_KEY", KEY)
+    settings = ExecutorSettings(aider=AiderSettings(program=str(a_stand_in(root.parent))))
+
+    result = await perform(Aider(settings, [root], MODELS, say=pytest.fail), work_of({"prompt": "Fix add"}))
+
+    assert result["exit_code"] == 0
+    jsonschema_rs.validate(
+        {**Aider.output_schema, "required": list(Aider.output_schema["properties"])}, result
+    )
 
 
 async def test_it_gets_nothing_else_of_the_environment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

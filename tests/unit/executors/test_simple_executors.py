@@ -14,9 +14,11 @@ from weft.executors import ExecutionFailed, Executor
 from weft.executors.aggregate_results import AggregateResults
 from weft.executors.built_in import built_in_registry
 from weft.executors.noop import Noop
+from weft.executors.outputs import output_schema_of
 from weft.executors.sleep import Sleep
 from weft.executors.system_info import SystemInfo
 from weft.ids import TaskId
+from weft.tasks.record import JsonObject
 
 ALL = built_in_registry().list()
 STRICT = [executor for executor in ALL if executor.id != "noop"]
@@ -34,6 +36,26 @@ def ids(executor: Executor) -> str:
 def test_a_built_in_executor_has_a_summary_and_a_valid_schema(executor: Executor) -> None:
     assert executor.summary.endswith(".")
     jsonschema_rs.Draft7Validator(executor.input_schema or {})
+
+
+@pytest.mark.parametrize(
+    ("executor_id", "inputs"),
+    [
+        ("aggregate_results", {}),
+        ("command", {"argv": ["true"]}),
+        ("noop", {}),
+        ("sleep", {"seconds": 0}),
+        ("system_info", {}),
+    ],
+)
+async def test_a_result_has_the_fields_that_the_executor_says(executor_id: str, inputs: JsonObject) -> None:
+    executor = built_in_registry().get(executor_id)
+    schema = output_schema_of(executor)
+    result = await run(executor, inputs)
+
+    assert schema is not None
+    assert jsonschema_rs.Draft7Validator(schema).is_valid(result)
+    assert schema["properties"].keys() == result.keys()
 
 
 @pytest.mark.parametrize("executor", STRICT, ids=ids)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.builders import a_task
+from tests.builders import a_flow, a_task
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.tasks.input_checks import input_problems, validator_for
 from weft.tasks.problems import InvalidTasks, Problem
@@ -190,3 +190,67 @@ def test_what_breaks_alternatives_is_told_in_json(schema: dict[str, object], sai
     problems = InvalidTasks(problems_of(schema, {"word": "x"})).problems()
 
     assert said in msgspec.json.encode(problems).decode()
+
+
+def stored_problems(schema: object, inputs: dict[str, Any], *mapped: str) -> list[str]:
+    """What is wrong with the inputs of a stored task, some of which come from others."""
+    params = {"input_mappings": dict.fromkeys(mapped, "other.field")}
+    task = a_task(schemas={"method": "m", "input_schema": schema}, inputs=inputs, params=params)
+    return [problem.reason for problem in input_problems(task, is_stored=True)]
+
+
+def test_an_input_that_is_mapped_from_a_result_counts_as_given() -> None:
+    assert stored_problems(CRAWLER, {"timeout": 1}, "url") == []
+
+
+def test_the_other_inputs_of_a_task_with_mappings_are_checked_when_it_is_stored() -> None:
+    found = stored_problems(CRAWLER, {"timeout": 0, "tags": 1}, "depth")
+
+    assert len(found) == 4
+    assert any("'depth' was unexpected" in reason for reason in found)
+    assert any('"url" is a required property' in reason for reason in found)
+
+
+EITHER = {
+    "if": {"required": ["shell"], "properties": {"shell": {"const": True}}},
+    "then": {"required": ["command"]},
+    "else": {"required": ["argv"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "inputs", "mapped", "count"),
+    [
+        (EITHER, {}, "stdin", 1),
+        (EITHER, {}, "shell", 0),
+        ({"allOf": [EITHER]}, {}, "stdin", 1),
+        ({"allOf": [EITHER]}, {}, "shell", 0),
+        ({**CRAWLER, "allOf": [EITHER]}, {"timeout": 0}, "shell", 3),
+        ({"not": {"required": ["json", "body"]}}, {"body": ""}, "json", 1),
+        (
+            {"anyOf": [{"required": ["a"]}, {"properties": {"b": {"const": 1}}, "required": ["b"]}]},
+            {},
+            "b",
+            0,
+        ),
+        ({"enum": [{"a": 1}]}, {}, "a", 0),
+        ({"$ref": "#/definitions/x", "definitions": {"x": EITHER}}, {}, "shell", 0),
+    ],
+)
+def test_what_depends_on_a_value_that_is_not_there_yet_is_not_judged(
+    schema: object, inputs: dict[str, Any], mapped: str, count: int
+) -> None:
+    # In the fifth: no url, a timeout that is too small, and `shell`, which the crawler does not take.
+    assert len(stored_problems(schema, inputs, mapped)) == count
+
+
+def test_a_flow_may_map_an_input_that_the_schema_requires() -> None:
+    fetch = {"name": "fetch", "schemas": {"method": "http"}}
+    crawl = {
+        "name": "crawl",
+        "schemas": {"method": "m", "input_schema": CRAWLER},
+        "params": {"input_mappings": {"url": "fetch.url"}},
+        "dependencies": ["fetch"],
+    }
+
+    assert len(a_flow(fetch, crawl)) == 2

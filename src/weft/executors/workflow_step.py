@@ -1,0 +1,73 @@
+"""`workflow_step`: a step of a workflow as the specification writes it, in one record.
+
+`weft.Workflow` makes records that name their executors themselves, which serves limits and processes that
+know different executors better. This is for flows that are written by hand.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+from msgspec.structs import replace
+
+from weft.executors.inputs import Inputs, read_inputs, schema_of
+from weft.executors.performing import perform, seconds_to_let_go
+from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Work
+from weft.executors.registry import ExecutorRegistry
+from weft.tasks.input_mappings import value_at
+from weft.tasks.problems import nearest
+from weft.tasks.record import ExecutorType, JsonObject
+
+
+class StepInputs(Inputs, frozen=True, kw_only=True):
+    task_name: Annotated[str, Meta(min_length=1, description="The executor that performs the step.")]
+    static_inputs: Annotated[dict[str, Any], Meta(description="Its inputs.")] = field(default_factory=dict)
+    dynamic_input_mappings: Annotated[
+        dict[str, str],
+        Meta(description='Inputs from results: `{"input": "name.field"}`, the name of a dependency.'),
+    ] = field(default_factory=dict)
+    output_name: Annotated[str, Meta(description="The name of the record, if it is given.")] | None = None
+
+
+class WorkflowStep:
+    """Performs a step through the executor that it names."""
+
+    id = "workflow_step"
+    type = ExecutorType.LOCAL
+    summary = "Performs a step: an executor by name, with inputs mapped from dependencies by name."
+    input_schema = schema_of(StepInputs)
+
+    def __init__(self, executors: ExecutorRegistry) -> None:
+        self._executors = executors
+
+    @property
+    def let_go_seconds(self) -> float:
+        """As long as any executor may take that a step can name."""
+        others = (executor for executor in self._executors.list() if executor is not self)
+        return max((seconds_to_let_go(executor) for executor in others), default=0.0) + LET_GO_SECONDS
+
+    async def execute(self, work: Work) -> JsonObject:
+        step = read_inputs(StepInputs, work.inputs)
+        if step.output_name not in (None, work.task.name):
+            # Others find the result by the name of the record: they are not told its inputs.
+            reason = f"output_name is '{step.output_name}', but the record is called '{work.task.name}'"
+            raise ExecutionFailed(reason, is_permanent=True)
+        executor = self._executors.get(step.task_name)
+        return await perform(executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)}))
+
+
+def _mapped(step: StepInputs, work: Work) -> JsonObject:
+    mapped: JsonObject = {}
+    for parameter, source in step.dynamic_input_mappings.items():
+        name, _, path = source.partition(".")
+        mapped[parameter] = value_at(_result_of(name, work), path, parameter=parameter, source=source)
+    return mapped
+
+
+def _result_of(name: str, work: Work) -> JsonObject:
+    """The result of the one completed dependency of that name."""
+    found = [task_id for task_id, called in work.dependency_names.items() if called == name]
+    if len(found) != 1:
+        how_many = "several completed dependencies are" if found else "no completed dependency is"
+        hint = "" if found else nearest(name, work.dependency_names.values())
+        raise ExecutionFailed(f"{how_many} called '{name}'{hint}", is_permanent=True)
+    return work.dependencies[found[0]]

@@ -1,0 +1,238 @@
+"""Everything that can be wrong with a workflow before it runs, all of it at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from weft.errors import RequestError
+from weft.ids import ANY_ID, TaskId
+from weft.limits import MAX_SUGGESTIONS
+from weft.tasks import graph
+from weft.tasks.input_checks import input_problems
+from weft.tasks.input_mappings import MissingMapping, value_at
+from weft.tasks.json_text import is_json
+from weft.tasks.problems import Problem, SeveralProblems, joined, nearest, shown
+from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.task_checks import checked_task
+from weft.workflows.interfaces import TaskInterface, TaskInterfaces
+from weft.workflows.schema_paths import NoSuchField, schema_at, types_of
+from weft.workflows.steps import Source, WorkflowStepDefinition
+
+
+class InvalidWorkflow(SeveralProblems):
+    """One or more steps of a workflow are wrong."""
+
+    code = "invalid-workflow"
+
+
+class CheckedWorkflow:
+    """The steps of a workflow with the tasks that they name; `problems` is what is wrong with them."""
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[WorkflowStepDefinition],
+        context: Mapping[str, Any],
+        tasks: TaskInterfaces,
+    ) -> None:
+        self.name = name
+        self.context = context
+        self.problems: list[Problem] = list(_workflow_problems(name, steps, context))
+        self.steps: dict[str, WorkflowStepDefinition] = {}
+        self._interfaces: dict[str, TaskInterface] = {}
+        self._paths: dict[str, str] = {}
+        self._suggestions_left = MAX_SUGGESTIONS
+        readable = list(self._readable(steps))
+        for path, step in readable:
+            self._take_in(step, path, tasks)
+        for path, step in readable:
+            self.problems += self._step_problems(step, path)
+        self.problems += self._cycle_problems()
+
+    def method_of(self, step: WorkflowStepDefinition) -> str:
+        """The method of a step's record."""
+        return self._interfaces[step.task_name].method
+
+    def dependencies_of(self, step: WorkflowStepDefinition) -> list[str]:
+        """The output names that a step uses, each once."""
+        return list(dict.fromkeys(source.name for source in step.sources() if source.name in self.steps))
+
+    def context_inputs(self, step: WorkflowStepDefinition) -> JsonObject:
+        """The inputs of a step that the initial context has."""
+        return {
+            source.parameter: self._context_value(source)
+            for source in step.sources()
+            if source.name in self.context
+        }
+
+    def _readable(
+        self, steps: Sequence[WorkflowStepDefinition]
+    ) -> Iterator[tuple[str, WorkflowStepDefinition]]:
+        for index, step in enumerate(steps):
+            path = joined("steps", index)
+            problem = _shape_problem(step, path)
+            if problem is None:
+                yield path, step
+            else:
+                self.problems.append(problem)
+
+    def _take_in(self, step: WorkflowStepDefinition, path: str, tasks: TaskInterfaces) -> None:
+        """Learn of a step and its task; of two with one name the first counts for the others."""
+        self.problems += self._name_problems(step, path)
+        try:
+            if step.task_name not in self._interfaces:
+                self._interfaces[step.task_name] = tasks.interface_of(step.task_name)
+        except RequestError as error:
+            self.problems.append(
+                _problem("task_name", error.message, "the name of a task", step.task_name, path)
+            )
+        self.steps.setdefault(step.output_name, step)
+        self._paths.setdefault(step.output_name, path)
+
+    def _name_problems(self, step: WorkflowStepDefinition, path: str) -> Iterator[Problem]:
+        name = step.output_name
+        reason = None
+        if name in self._paths:
+            reason = f"is the output name of {self._paths[name]} too"
+        elif name in self.context:
+            reason = "is a name of the initial context too"
+        elif name == self.name:
+            reason = "is the name of the workflow too; its record and the step's could not be told apart"
+        elif "." in name:
+            reason = "has a dot, which begins the path to a field where the output is used"
+        if reason is not None:
+            yield _problem("output_name", reason, "a name of its own, without dots", name, path)
+
+    def _step_problems(self, step: WorkflowStepDefinition, path: str) -> Iterator[Problem]:
+        known = dict(step.static_inputs)
+        later = {}
+        for source in step.sources():
+            reason = self._source_reason(source, step)
+            if reason is not None:
+                where = joined(path, "dynamic_input_mappings")
+                yield _problem(source.parameter, reason, '"<source>.field.subfield"', source.text, where)
+            if reason is None and source.name in self.context:
+                known[source.parameter] = self._context_value(source)
+            else:
+                later[source.parameter] = source.text
+        yield from _record_problems(step, path)
+        if is_json(known):  # what is none was reported where it is from
+            yield from self._input_problems(step, known, later, path)
+
+    def _source_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:
+        """Why an input cannot come from where it is said to; None when it can, as far as is known."""
+        if source.parameter in step.static_inputs:
+            return f"input {source.parameter!r} is a static input too"
+        if source.name in self.steps:
+            return self._field_reason(source, step)
+        if source.name in self.context:
+            return self._context_reason(source)
+        reason = f"no step and nothing of the initial context is called {shown(source.name)!r}"
+        self._suggestions_left -= 1
+        if self._suggestions_left < 0:
+            return reason
+        return reason + nearest(source.name, [*self.steps, *self.context])
+
+    def _field_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:
+        """Why the output of the source cannot be what the step takes, as far as both say what they are."""
+        if "" in _parts(source):
+            return f"the path {shown(source.path)!r} has an empty part"
+        giver = self._interfaces.get(self.steps[source.name].task_name)
+        taker = self._interfaces.get(step.task_name)
+        if giver is None or giver.output_schema is None:
+            return None
+        try:
+            given = types_of(schema_at(giver.output_schema, _parts(source)))
+        except NoSuchField as error:
+            return f"the result of {giver.method!r} does not fit {shown(source.text)!r}: {error}"
+        properties = (taker.input_schema or {}).get("properties", {}) if taker is not None else {}
+        wanted = properties.get(source.parameter)
+        taken = types_of(wanted) if isinstance(wanted, dict) else None
+        if given is None or taken is None or given & taken:
+            return None
+        return f"{shown(source.text)!r} is {' or '.join(sorted(given))}, not {' or '.join(sorted(taken))}"
+
+    def _context_reason(self, source: Source) -> str | None:
+        try:
+            self._context_value(source)
+        except MissingMapping as error:
+            return error.message
+        return None
+
+    def _context_value(self, source: Source) -> Any:
+        value = self.context[source.name]
+        return value_at(value, source.path, parameter=source.parameter, source=source.text)
+
+    def _input_problems(
+        self, step: WorkflowStepDefinition, known: JsonObject, later: JsonObject, path: str
+    ) -> list[Problem]:
+        interface = self._interfaces.get(step.task_name)
+        if interface is None or interface.input_schema is None:
+            return []
+        record = Task(
+            id=ANY_ID,
+            name=step.output_name,
+            status=Status.PENDING,
+            inputs=known,
+            schemas={"method": interface.method, "input_schema": interface.input_schema},
+            params={"input_mappings": later},
+        )
+        return input_problems(record, path=path, is_stored=True)
+
+    def _cycle_problems(self) -> Iterator[Problem]:
+        edges = {
+            TaskId(name): [TaskId(source) for source in self.dependencies_of(step)]
+            for name, step in self.steps.items()
+        }
+        for cycle in graph.find_cycles(edges):
+            labels = [str(shown(name)) for name in (*cycle, cycle[0])]
+            reason = f"steps use each other in a cycle: {' -> '.join(labels)}"
+            yield _problem("dynamic_input_mappings", reason, "no cycle", list(cycle), self._paths[cycle[0]])
+
+
+def _workflow_problems(
+    name: str, steps: Sequence[WorkflowStepDefinition], context: Mapping[str, Any]
+) -> Iterator[Problem]:
+    _, found = checked_task({"id": ANY_ID, "name": name, "status": "pending"})
+    yield from found
+    if not steps:
+        reason = "a workflow needs a step; `step` gives a new workflow, and leaves this one as it is"
+        yield _problem("steps", reason, "one step or more", [], "")
+    for key, value in context.items():
+        if not is_json(value):
+            yield _problem(key, "is no JSON value", "a JSON value", value, "context")
+        if "." in key:
+            reason = "has a dot, which begins the path to a field where the value is used"
+            yield _problem(key, reason, "a name without dots", key, "context")
+
+
+def _shape_problem(step: WorkflowStepDefinition, path: str) -> Problem | None:
+    """What is wrong with the types of a step's fields: Python does not check them."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(step), WorkflowStepDefinition)
+    except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+        return Problem("steps", str(error), "a step", shown(step), path)
+    return None
+
+
+def _record_problems(step: WorkflowStepDefinition, path: str) -> Iterator[Problem]:
+    """What would be wrong with the step's record, in the words of the step."""
+    if "input_mappings" in step.params:
+        reason = "input_mappings are made from dynamic_input_mappings"
+        yield _problem("params", reason, "dynamic_input_mappings", step.params["input_mappings"], path)
+    params = {key: value for key, value in step.params.items() if key != "input_mappings"}
+    raw = {"id": ANY_ID, "name": step.output_name, "status": "pending"}
+    _, found = checked_task({**raw, "inputs": step.static_inputs, "params": params}, path=path)
+    for problem in found:
+        is_name = problem.field == "name"
+        yield replace(problem, field="output_name", path=joined(path, "output_name")) if is_name else problem
+
+
+def _parts(source: Source) -> list[str]:
+    return source.path.split(".") if "." in source.text else []
+
+
+def _problem(field: str, reason: str, expected: object, actual: object, path: str) -> Problem:
+    return Problem(field, reason, expected, shown(actual), joined(path, field))

@@ -1,0 +1,44 @@
+"""What a workflow must know of the tasks that its steps name: the one way from a name to a task."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from weft.executors.outputs import output_schema_of
+from weft.executors.registry import ExecutorRegistry
+from weft.tasks.record import JsonObject
+
+
+class TaskInterface(Struct, frozen=True, kw_only=True):
+    """How a task is called."""
+
+    method: str
+    """What the record of a step has as `schemas.method`."""
+    input_schema: JsonObject | None
+    """The JSON Schema of its inputs; None: anything goes."""
+    output_schema: JsonObject | None = None
+    """The JSON Schema of its result; None: nothing is known of it before it is there."""
+
+
+class TaskInterfaces(Protocol):
+    """Tasks by name, whatever they are."""
+
+    def interface_of(self, name: str) -> TaskInterface:
+        """How the task of that name is called; raises a RequestError that says what there is instead."""
+        ...
+
+
+class ExecutorTasks:
+    """The executors of a registry as tasks, by their ids."""
+
+    def __init__(self, executors: ExecutorRegistry) -> None:
+        self._executors = executors
+
+    def interface_of(self, name: str) -> TaskInterface:
+        """How the executor of that id is called; raises UnknownExecutor."""
+        executor = self._executors.get(name)
+        return TaskInterface(
+            method=executor.id,
+            input_schema=executor.input_schema,
+            output_schema=output_schema_of(executor),
+        )

@@ -1,0 +1,79 @@
+"""The builder of workflows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from weft.app import App
+from weft.executors.registry import ExecutorRegistry
+from weft.project_executors import project_registry
+from weft.settings import load_settings
+from weft.sync import SyncApp
+from weft.tasks.record import JsonObject
+from weft.workflows.compiling import compiled
+from weft.workflows.interfaces import ExecutorTasks, TaskInterfaces
+from weft.workflows.results import WorkflowResult
+from weft.workflows.steps import WorkflowStepDefinition
+
+
+class Workflow(Struct, frozen=True):
+    """Steps that use each other's results. It is a value: `step` gives a new one."""
+
+    name: str
+    steps: Sequence[WorkflowStepDefinition] = ()
+
+    def step(
+        self,
+        task_name: str,
+        *,
+        output_name: str,
+        static_inputs: Mapping[str, Any] | None = None,
+        dynamic_input_mappings: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """The workflow with a further step; the order of steps does not matter."""
+        step = WorkflowStepDefinition(
+            task_name=task_name,
+            output_name=output_name,
+            static_inputs=dict(static_inputs or {}),
+            dynamic_input_mappings=dict(dynamic_input_mappings or {}),
+            params=dict(params or {}),
+        )
+        return msgspec.structs.replace(self, steps=(*self.steps, step))
+
+    def compile(self, tasks: TaskInterfaces | None = None, /, **initial_context: Any) -> list[JsonObject]:
+        """The flow of the workflow, as `weft flow submit` and `App.submit` take it; runs nothing.
+
+        Steps name executors of the project unless `tasks` says otherwise. Raises InvalidWorkflow with
+        everything that is wrong.
+        """
+        if tasks is None:
+            tasks = _tasks_of(project_registry(load_settings()))
+        return compiled(self.name, self.steps, initial_context, tasks)
+
+    def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
+        """Run it until nothing of it can go on, in an open store or in that of the project.
+
+        Raises InvalidWorkflow before anything is stored. A step that fails does not raise: the result says
+        so, and what does not need that step is done.
+        """
+        if app is None:
+            with SyncApp() as own:
+                return self.run(own, **initial_context)
+        flow = app.run(self.compile(_tasks_of(app.executors), **initial_context))
+        return WorkflowResult.of(flow)
+
+    async def arun(self, app: App | None = None, /, **initial_context: Any) -> WorkflowResult:
+        """As `run`, in a running event loop."""
+        if app is None:
+            async with await App.open() as own:
+                return await self.arun(own, **initial_context)
+        summary = await app.run(self.compile(_tasks_of(app.executors), **initial_context))
+        return WorkflowResult.of(await app.flow_of(summary.root_id))
+
+
+def _tasks_of(executors: ExecutorRegistry) -> TaskInterfaces:
+    """The tasks that steps may name where these executors perform them."""
+    return ExecutorTasks(executors)
