@@ -12,8 +12,9 @@ from tests.aider_stand_in import a_stand_in
 from weft import testing
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.language.problems import InvalidProgram
 from weft.local_effects import LocalEffects
-from weft.program_files import InvalidProgram, load_library
+from weft.program_files import load_library
 
 EDIT = "open('calc.py', 'w').write('x = 1\\n')"
 
