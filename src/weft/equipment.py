@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.aider.runner import AiderRunner
     from weft.llm.local.models import Fetch
     from weft.memory.memory import Memory
+    from weft.project_embedder import LocalEmbedder
     from weft.tools.roots import Roots
 
 OnIndexing = Callable[[IndexProgress], None]
@@ -129,8 +130,17 @@ class Equipment:
             from weft.project_memory import open_memory
 
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
-            self._memory = open_memory(roots, self._on_indexing)
+            self._memory = open_memory(roots, self._on_indexing, self._embedder())
         return self._memory
+
+    def _embedder(self) -> "LocalEmbedder | None":
+        name = self.memory_settings.embeddings
+        if name is None:
+            return None
+        # Imported here: it is off unless somebody turns it on.
+        from weft.project_embedder import LocalEmbedder
+
+        return LocalEmbedder(name, self._fetch)
 
     def _here(self) -> "_Opened":
         """What is open in the running event loop."""

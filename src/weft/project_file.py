@@ -58,7 +58,7 @@ def read_project(folder: Path) -> ProjectSettings:
         executors=_executors(tables_of(document, "executors", path), path),
         models=read_models(tables_of(document, "models", path), path),
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
-        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path.parent),
+        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 
@@ -122,9 +122,13 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
 
 
-def _memory(settings: MemorySettings, folder: Path) -> MemorySettings:
-    """The settings with the roots made absolute."""
-    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder))
+def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
+    """The settings of a file with the roots made absolute."""
+    if settings.embeddings is not None and not settings.embeddings.startswith("local:"):
+        raise InvalidSetting(
+            f"{path}: [memory] embeddings: {settings.embeddings!r} is no embedded model, as local:minilm is"
+        )
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, path.parent))
 
 
 def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:

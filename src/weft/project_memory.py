@@ -3,12 +3,15 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import IndexSettings, SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import IndexUnavailable, Memory
-from weft.memory.protocol import IndexProgress, IndexReport
+from weft.memory.protocol import Embedder, IndexProgress, IndexReport, Matcher
+from weft.memory.vectors import Vectors
 from weft.project_file import read_project
 from weft.settings import default_store, is_postgresql, load_settings, working_folder
 from weft.store.sqlite.connection import APPLICATION_ID
@@ -19,18 +22,30 @@ log = logging.getLogger(__name__)
 
 
 def open_memory(
-    roots: Sequence[Path | str], on_progress: Callable[[IndexProgress], None] | None = None
+    roots: Sequence[Path | str],
+    on_progress: Callable[[IndexProgress], None] | None = None,
+    embedder: Embedder | None = None,
 ) -> Memory:
-    """What knows the files of the roots. Nothing is indexed before the first question."""
+    """What knows the files of the roots. Nothing is indexed before the first question.
+
+    With an embedder what was found by words is ordered by meaning too.
+    """
     index = open_index()
-    matcher = LexicalMatcher(index)
+    matcher: Matcher
+    matcher = lexical = LexicalMatcher(index)
+    closing = ExitStack()
+    closing.callback(lexical.close)
+    if embedder is not None:
+        vectors = Vectors(index.path, embedder)
+        matcher = HybridMatcher(lexical, embedder, vectors)
+        closing.callback(vectors.close)
     return Memory(
         index,
         matcher,
         roots,
         on_progress=on_progress,
         on_updated=_log_update,
-        on_close=matcher.close,
+        on_close=closing.close,
     )
 
 

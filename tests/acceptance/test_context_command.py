@@ -1,5 +1,6 @@
 """`weft context` and tasks with fresh context, as a person runs them."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,18 @@ def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:
     assert "rounded" in row
     assert "secret.log" not in first.out
     assert "symbols: " in second.out
+
+
+def test_an_explanation_says_when_a_file_was_committed(shop: Path) -> None:
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "lib/prices.py"], [*name, "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=shop, check=True, capture_output=True)
+
+    found = weft(shop, "context", "rounded price send mail", "--explain", "--json")
+
+    times = {item["source_path"]: item["metadata"].get("committed_at") for item in found.json["matches"]}
+    assert times["lib/prices.py"] > 1_700_000_000
+    assert times["lib/mail.py"] is None
 
 
 def test_json_is_the_match_result_and_the_same_as_in_the_language(shop: Path) -> None:

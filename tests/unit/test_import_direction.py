@@ -37,7 +37,7 @@ LAYERS = [
     {"evaluator", "build"},
     {"llm", "tools", "memory", "store", "executors", "program_files"},
     {"engine"},
-    {"script_runs", "task_files", "task_ranking", "project_memory", "aider"},
+    {"script_runs", "task_files", "task_ranking", "project_embedder", "project_memory", "aider"},
     {"project_executors"},
     {"executor_tools", "task_context"},
     {"equipment", "aider_tasks"},

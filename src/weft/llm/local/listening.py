@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from weft.llm.local.models import EmbeddedModel
-from weft.llm.local.serve import chat_app
+from weft.llm.local.serve import model_app
 from weft.secrets.registry import register
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def served_on_loopback(model: EmbeddedModel) -> AsyncIterator[tuple[str, s
     key = secrets.token_urlsafe(32)
     register(key, "a key of an embedded model")
     listening = socket.create_server(("127.0.0.1", 0))
-    server = server_of(chat_app(model, key=key))
+    server = server_of(model_app(model, key=key))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1", key
