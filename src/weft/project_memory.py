@@ -8,6 +8,7 @@ from pathlib import Path
 
 from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import IndexSettings, SqliteIndex
+from weft.memory.lease import WAIT_SECONDS
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import IndexUnavailable, Memory
 from weft.memory.protocol import Embedder, IndexProgress, IndexReport, Matcher
@@ -17,6 +18,10 @@ from weft.settings import default_store, is_postgresql, load_settings, working_f
 from weft.store.sqlite.connection import APPLICATION_ID
 
 INDEX_FILE = "index.db"
+
+ASK_WAIT_SECONDS = 0.3
+"""How long a question waits for another process that updates the index: for a watch that takes in a file, not
+for a first run."""
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +35,7 @@ def open_memory(
 
     With an embedder what was found by words is ordered by meaning too.
     """
-    index = open_index()
+    index = open_index(wait_seconds=ASK_WAIT_SECONDS)
     matcher: Matcher
     matcher = lexical = LexicalMatcher(index)
     closing = ExitStack()
@@ -49,8 +54,8 @@ def open_memory(
     )
 
 
-def open_index(db: str | None = None) -> SqliteIndex:
-    """The project's index, which is made if it is not there."""
+def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> SqliteIndex:
+    """The project's index, which is made if it is not there; an update waits so long for another process."""
     settings = load_settings(db=db)
     file = index_file(settings.db)
     memory = read_project(working_folder()).memory
@@ -59,6 +64,7 @@ def open_index(db: str | None = None) -> SqliteIndex:
             file,
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
             application_id=APPLICATION_ID if file.name != INDEX_FILE else None,
+            wait_seconds=wait_seconds,
         )
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error

@@ -124,11 +124,11 @@ class TaskMemory:
         )
         facts: dict[str, Any] = {"excluded": found.excluded} if found.excluded else {}
         if ranker is None:
-            return found, facts, ()
+            return found, facts, found.warnings
         text = query.query or query.template_description or ""
         ranked = await ranker.ranked(step, found.matches, text)
         facts["rerank"] = {"model": ranker.model.id, "calls": ranked.calls, "failed": bool(ranked.warnings)}
-        return Found(ranked.matches, found.excluded), facts, ranked.warnings
+        return Found(ranked.matches, found.excluded), facts, (*found.warnings, *ranked.warnings)
 
     async def _items(
         self,

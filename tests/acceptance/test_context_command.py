@@ -7,6 +7,8 @@ import pytest
 
 from tests import command_line
 from tests.command_line import Ran
+from weft.memory.index import SqliteIndex
+from weft.memory.lease import Lease
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
 
@@ -69,6 +71,23 @@ def test_a_change_is_seen_at_once(shop: Path) -> None:
     assert weft(shop, "context", "giraffe").out == "nothing matches\n"
     (shop / "giraffe.txt").write_text("giraffe\n")
 
+    assert "giraffe.txt" in weft(shop, "context", "giraffe").out
+
+
+def test_a_question_does_not_wait_for_another_process_that_indexes(shop: Path) -> None:
+    weft(shop, "index", ".")
+    index = SqliteIndex(shop / ".weft" / "weft.db")
+    lease = Lease.take(index._writer, str(shop.resolve()))
+    (shop / "giraffe.txt").write_text("giraffe\n")
+
+    meanwhile = weft(shop, "context", "rounded price giraffe")
+    lease.give_back()
+    index.close()
+
+    assert meanwhile.code == 0
+    assert "is being indexed by another process" in meanwhile.err
+    assert "lib/prices.py" in meanwhile.out
+    assert "giraffe.txt" not in meanwhile.out
     assert "giraffe.txt" in weft(shop, "context", "giraffe").out
 
 

@@ -83,3 +83,8 @@ class Parameter(Struct, frozen=True):
     """A shape as of `schema`; None: any value."""
     default: Any | UnsetType = UNSET
     """JSON; UNSET: the argument is required."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a call must pass it."""
+        return self.default is UNSET

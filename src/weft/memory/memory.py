@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
@@ -64,6 +65,8 @@ class Found(Struct, frozen=True):
 
     matches: tuple[Match, ...] = ()
     excluded: int = 0
+    warnings: tuple[str, ...] = ()
+    """Why there may be more than was found."""
 
 
 class Memory:
@@ -106,7 +109,7 @@ class Memory:
             found = self.find(query, limit=limit, assembly=assembly)
         except (IndexUnavailable, MatchingFailed) as error:
             return AssociativeMatchResult(context_summary="", error=error.message)
-        return self.result_of(query, found.matches)
+        return replace(self.result_of(query, found.matches), error="; ".join(found.warnings) or None)
 
     def find(
         self,
@@ -121,11 +124,13 @@ class Memory:
         `beside` are files that whoever asks has whole: none of their pieces is given again.
         """
         with self._lock:
-            self._bring_up_to_date()
+            warnings = self._bring_up_to_date()
             try:
                 asked = (query, limit, assembly or ContextAssembly(), self._real(beside))
                 found = self._find(*asked)
-                return self._find(*asked) if self._take_again(found.matches) else found
+                if not warnings and self._take_again(found.matches):
+                    found = self._find(*asked)
+                return replace(found, warnings=warnings)
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
@@ -150,25 +155,27 @@ class Memory:
                 self._on_close()
             self.index.close()
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self) -> tuple[str, ...]:
+        """Look at the files if that is due; why the index may still not know them all."""
         now = self._clock.now().timestamp()
         if self._due_at is not None and now < self._due_at:
-            return
+            return ()
         missing = [root for root in self.roots if not root.is_dir()]
         if missing:
             raise IndexUnavailable(f"'{missing[0]}' is no folder that can be indexed")
         try:
             report = self.index.update(self.roots, self._on_progress)
         except IndexBusy as error:
-            # Another process is at it, and long: what the index knows so far is better than no answer.
+            # What the index knows so far is better than no answer for as long as the other process is at it.
             log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
-            return
+            return (f"{error.message}: what it has not come to yet is not found",)
         except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
         took = self._clock.now().timestamp() - now
         self._due_at = now + min(REFRESH_SECONDS, max(MIN_REFRESH_SECONDS, took / LOOKING_SHARE))
         if self._on_updated is not None:
             self._on_updated(report)
+        return ()
 
     def _take_again(self, matches: Sequence[Match]) -> bool:
         """Whether some of the files had changed, which are indexed anew."""

@@ -26,7 +26,7 @@ MAX_SYMBOLS = 5000
 def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
     """The outline of a file, by its language; empty for one we know nothing about."""
     if language == "python":
-        names, title = python_outline(text, lines)
+        names, title = python_outline(text)
         return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
         return _headings(_markdown(lines))

@@ -193,7 +193,12 @@ def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: 
     index = _Busy()
     SimpleIndex.update(index, [shop])
 
-    assert paths(Memory(index, index, [shop]), query="mail")[0] == "mail.py"
+    memory = Memory(index, index, [shop])
+    result = memory.get_relevant_context_for(ContextQuery(query="mail"))
+
+    assert result.matches[0].source_path == "mail.py"
+    assert "is being indexed by another process" in (result.error or "")
+    assert memory.find(ContextQuery(query="mail")).warnings == (result.error,)
 
 
 class _BrokenMatcher:
