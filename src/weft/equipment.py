@@ -19,7 +19,7 @@ from weft.llm.protocol import Models
 from weft.memory.protocol import IndexProgress
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelsSettings
-from weft.project_file import ProjectSettings, find_project_file, read_project
+from weft.project_file import ProjectSettings, base_folder, find_project_file, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
@@ -117,6 +117,17 @@ class Equipment:
 
             self._files = RootFiles(Roots(self.project.tools.roots))
         return self._files
+
+    def found_files(self, memory: "Memory") -> ReadsFiles:
+        """What reads the files that memory found: inside its roots, which may be others than those of tools."""
+        # Imported here: as above.
+        from weft.tools.roots import Roots
+
+        return RootFiles(Roots(memory.roots))
+
+    def base(self) -> Path:
+        """The folder that tools and tasks begin a relative path at."""
+        return base_folder(self.project)
 
     @property
     def memory_settings(self) -> MemorySettings:

@@ -98,7 +98,9 @@ class LocalEffects:
             on_indexing=on_indexing,
         )
         equipment = self._equipment
-        self._memory = TaskMemory(equipment.memory, lambda: equipment.memory_settings, equipment.files)
+        self._memory = TaskMemory(
+            equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
+        )
         self._log_message = log_message
         self._model = model
         """The model of tasks that name none."""

@@ -95,7 +95,7 @@ def test_another_folder_a_limit_and_a_strategy(shop: Path, tmp_path: Path) -> No
     found = weft(shop, "context", "mail", "--path", "lib", "--limit", "1", "--strategy", "metadata", "--json")
 
     (item,) = found.json["matches"]
-    assert (item["source_path"], item["content_type"]) == ("mail.py", "file_summary")
+    assert (item["source_path"], item["content_type"]) == ("lib/mail.py", "file_summary")
     assert weft(shop, "context", "mail", "--path", "none").code == 2
 
 

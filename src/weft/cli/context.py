@@ -103,13 +103,15 @@ async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ..
 def _add_commit_times(items: list[dict[str, Any]]) -> None:
     """Put `committed_at` into the metadata of items whose files git knows."""
     from weft.memory.commit_times import commit_times
+    from weft.project_file import base_folder, read_project
+    from weft.settings import working_folder
 
+    base = base_folder(read_project(working_folder()))
     by_root: dict[str, dict[str, dict[str, Any]]] = {}
     for item in items:
-        root, path = item["metadata"]["root"], item["source_path"]
-        # Paths of other roots than the first are absolute.
-        relative = str(Path(path).relative_to(root)) if Path(path).is_absolute() else path
-        by_root.setdefault(root, {})[relative] = item["metadata"]
+        root = item["metadata"]["root"]
+        relative = (base / item["source_path"]).relative_to(root)
+        by_root.setdefault(root, {})[str(relative)] = item["metadata"]
     for root, known in by_root.items():
         for path, time in commit_times(Path(root), list(known)).items():
             known[path]["committed_at"] = time

@@ -121,7 +121,8 @@ class Memory:
     ) -> Found:
         """The pieces that matter. Raises IndexUnavailable or MatchingFailed.
 
-        `beside` are files that whoever asks has whole: none of their pieces is given again.
+        `beside` are files that whoever asks has whole: none of their pieces is given again. Those that are
+        not absolute are below the first root.
         """
         with self._lock:
             warnings = self._bring_up_to_date()
@@ -134,15 +135,19 @@ class Memory:
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
-    def result_of(self, query: ContextQuery, matches: Sequence[Match]) -> AssociativeMatchResult:
+    def result_of(
+        self, query: ContextQuery, matches: Sequence[Match], *, base: Path | None = None
+    ) -> AssociativeMatchResult:
         """What was found, as the answer to the query: one item for each file."""
-        items = self.items_of(matches, is_summary=query.matching_strategy == "metadata")
+        items = self.items_of(matches, is_summary=query.matching_strategy == "metadata", base=base)
         return AssociativeMatchResult(context_summary=summary_of(query, items), matches=items)
 
-    def items_of(self, matches: Sequence[Match], *, is_summary: bool = False) -> tuple[MatchItem, ...]:
-        """One item for each file, of all of its matches."""
+    def items_of(
+        self, matches: Sequence[Match], *, is_summary: bool = False, base: Path | None = None
+    ) -> tuple[MatchItem, ...]:
+        """One item for each file, of all of its matches. Paths inside `base` (the first root) are relative."""
         form = summaries_of if is_summary else items_of
-        return form(matches, self.facts, str(self.roots[0]))
+        return form(matches, self.facts, str(base or self.roots[0]))
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         """What is known of a file."""
