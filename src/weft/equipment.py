@@ -119,7 +119,7 @@ class Equipment:
         return self._files
 
     def found_files(self, memory: "Memory") -> ReadsFiles:
-        """What reads the files that memory found: inside its roots, which may be others than those of tools."""
+        """What reads the files that memory found: inside its roots, which may not be those of tools."""
         # Imported here: as above.
         from weft.tools.roots import Roots
 

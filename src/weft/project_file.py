@@ -71,7 +71,7 @@ def read_project(folder: Path) -> ProjectSettings:
 
 
 def base_folder(project: ProjectSettings) -> Path:
-    """The folder that a relative path of a tool, a task or an answer begins at: the first root of `[tools]`."""
+    """The folder that relative paths of tools, tasks and answers begin at: the first root of `[tools]`."""
     return Path(next(iter(project.tools.roots), ".")).absolute()
 
 

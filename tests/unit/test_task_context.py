@@ -179,7 +179,7 @@ async def test_a_context_description_is_matched_instead_of_the_description(shop:
 
 @pytest.fixture
 def two_prices(shop: Path) -> Path:
-    """Memory looks in `lib` only; tools look in the whole shop, which has a file of the same relative path."""
+    """Memory looks in `lib` only; tools in the whole shop, which has a file of the same relative path."""
     (shop / "prices.py").write_text("other = 'not what was asked for'\n")
     (shop / "weft.toml").write_text('[memory]\nroots = ["lib"]\n[tools]\nroots = ["."]\n')
     return shop

@@ -1,6 +1,7 @@
 """Context assembly: which of the pieces that were found a task gets, in which order, in how many tokens."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -42,6 +43,11 @@ def meant(matches: Sequence[Match]) -> list[Match]:
     return [match for match in matches if match.score >= best * CLOSE]
 
 
+def fitting_paths(pattern: str, matches: Iterable[Match]) -> list[Match]:
+    """Of the answer to the words of a pattern those pieces whose files fit it."""
+    return [match for match in matches if fits_path(pattern, match.chunk.path)]
+
+
 def in_order(
     found: Sequence[Match],
     primary: Sequence[Match] = (),
@@ -70,6 +76,20 @@ def _rank_of_path(path: str, patterns: tuple[Sequence[str], Sequence[str]]) -> i
         if any(is_pattern(element) and fits_path(element, path) for element in elements):
             return rank
     return 2
+
+
+def once(matches: Iterable[Match]) -> list[Match]:
+    """The matches without what one root has of a file that another has too: roots may lie in one another.
+
+    It is given by the root of its first match.
+    """
+    roots: dict[PurePosixPath, str] = {}
+    return [
+        match
+        for match in matches
+        if roots.setdefault(PurePosixPath(match.chunk.root, match.chunk.path), match.chunk.root)
+        == match.chunk.root
+    ]
 
 
 def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:

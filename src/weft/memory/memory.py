@@ -13,7 +13,7 @@ from weft.errors import TransientError
 from weft.evaluator.data_context import AssociativeMatchResult, MatchItem
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.assembly import in_order, meant, without
+from weft.memory.assembly import fitting_paths, in_order, meant, once, without
 from weft.memory.elements import elements_of, is_pattern
 from weft.memory.errors import IndexBusy
 from weft.memory.freshness import stale_files
@@ -43,6 +43,9 @@ LOOKING_SHARE = 0.05
 
 PIECES_OF_FILE = 3
 """How many pieces of one file an answer has at most."""
+
+MORE = 4
+"""How many times as much is looked for when too much of the best is left out."""
 
 MAX_SUMMARISED = 8
 """How many files the summary of an answer names."""
@@ -89,7 +92,7 @@ class Memory:
     ) -> None:
         self.index = index
         self.matcher = matcher
-        self.roots = tuple(Path(root).resolve() for root in roots)
+        self.roots = tuple(dict.fromkeys(Path(root).resolve() for root in roots))
         if not self.roots:
             raise ValueError("memory has at least one root")
         self._on_progress = on_progress
@@ -145,7 +148,7 @@ class Memory:
     def items_of(
         self, matches: Sequence[Match], *, is_summary: bool = False, base: Path | None = None
     ) -> tuple[MatchItem, ...]:
-        """One item for each file, of all of its matches. Paths inside `base` (the first root) are relative."""
+        """One item for each file, of all of its matches. Paths in `base` (the first root) are relative."""
         form = summaries_of if is_summary else items_of
         return form(matches, self.facts, str(base or self.roots[0]))
 
@@ -204,14 +207,22 @@ class Memory:
         question = question_of(query, limit=wanted, roots=tuple(map(str, self.roots)))
         elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
         primary, secondary = (self._meant(question, texts) for texts in elements)
-        every = in_order(self._match(question), primary, secondary, elements)
-        if beside:
-            every = [match for match in every if _file_of(match) not in beside]
-        kept = without(every, excluded, self.facts)
-        return Found(tuple(kept[:limit]), len(every) - len(kept))
+        while True:
+            matches = self._match(question)
+            every = once(in_order(matches, primary, secondary, elements))
+            if beside:
+                every = [match for match in every if _file_of(match) not in beside]
+            kept = without(every, excluded, self.facts)
+            if len(kept) >= limit or len(matches) < question.limit:
+                return Found(tuple(kept[:limit]), len(every) - len(kept))
+            # What is left out was among the best: those that come after it are looked at too.
+            question = replace(question, limit=question.limit * MORE)
 
     def _meant(self, question: Query, elements: tuple[str, ...]) -> list[Match]:
-        """What the elements of the author mean; a path is looked for as the words it is made of."""
+        """What the elements of the author mean.
+
+        A path is looked for as the words it is made of, and means what fits it of what was found.
+        """
         found: list[Match] = []
         for element in elements:
             text = element.replace("*", " ") if is_pattern(element) else element
@@ -221,7 +232,8 @@ class Memory:
                 limit=question.limit,
                 roots=question.roots,
             )
-            found += meant(self._match(part))
+            matches = self._match(part)
+            found += fitting_paths(element, matches) if is_pattern(element) else meant(matches)
         return found
 
     def _match(self, question: Query) -> list[Match]:

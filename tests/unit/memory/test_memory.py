@@ -84,6 +84,43 @@ def test_elements_of_the_author_order_and_exclude(shop: Path) -> None:
     assert found.excluded == 1
 
 
+def test_an_element_that_is_a_path_means_only_the_files_that_fit(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nhow things are sold\n")
+    (tmp_path / "lib" / "docs_builder.py").write_text("def docs(): pass\n\ndef build_docs(): docs()\n")
+    (tmp_path / "lib" / "prices.py").write_text("def price(thing): pass\n")
+    index = SqliteIndex(tmp_path.parent / "elements.db")
+    memory = Memory(index, LexicalMatcher(index), [tmp_path])
+    try:
+        for guidance, first in (
+            (ContextAssembly(primary_elements="docs/*"), ["docs/guide.md", "lib/prices.py"]),
+            (ContextAssembly(secondary_elements="docs/*"), ["docs/guide.md", "lib/prices.py"]),
+        ):
+            assert paths(memory, guidance, query="price a thing") == first
+    finally:
+        memory.close()
+
+
+def test_a_file_of_roots_that_lie_in_one_another_is_given_once(shop: Path) -> None:
+    memory = a_memory(shop, shop / "tests", shop)
+
+    found = memory.find(ContextQuery(query="rounded price"), limit=4)
+
+    pieces = [Path(match.chunk.root, match.chunk.path) for match in found.matches]
+    assert len(pieces) == len(set(pieces)) == 4
+
+
+def test_as_much_as_is_asked_for_is_found_behind_what_is_excluded(shop: Path) -> None:
+    for number in range(30):
+        (shop / "tests" / f"price{number}.py").write_text("price price price\n")
+
+    guidance = ContextAssembly(excluded_elements="tests")
+    found = a_memory(shop).find(ContextQuery(query="price"), limit=3, assembly=guidance)
+
+    assert {match.chunk.path for match in found.matches} == {"mail.py", "prices.py", "README.md"}
+
+
 def test_a_summary_is_what_the_strategy_metadata_gives(shop: Path) -> None:
     found = a_memory(shop).get_relevant_context_for(ContextQuery(query="mail", matching_strategy="metadata"))
 
