@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from weft.language.task_fields import ContextAssembly
 from weft.memory.assembly import fitting_paths, in_order, meant, once, without
 from weft.memory.elements import elements_of, is_pattern
 from weft.memory.errors import IndexBusy
-from weft.memory.freshness import stale_files
+from weft.memory.freshness import stale_files, unreadable
 from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
     FileFacts,
@@ -131,10 +131,8 @@ class Memory:
             warnings = self._bring_up_to_date()
             try:
                 asked = (query, limit, assembly or ContextAssembly(), self._real(beside))
-                found = self._find(*asked)
-                if not warnings and self._take_again(found.matches):
-                    found = self._find(*asked)
-                return replace(found, warnings=warnings)
+                found = self._find_fresh(*asked, is_busy=bool(warnings))
+                return replace(found, warnings=(*warnings, *found.warnings))
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
@@ -185,15 +183,37 @@ class Memory:
             self._on_updated(report)
         return ()
 
-    def _take_again(self, matches: Sequence[Match]) -> bool:
-        """Whether some of the files had changed, which are indexed anew."""
-        stale = stale_files(matches, self.facts)
+    def _find_fresh(
+        self,
+        query: ContextQuery,
+        limit: int,
+        assembly: ContextAssembly,
+        beside: frozenset[Path],
+        *,
+        is_busy: bool,
+    ) -> Found:
+        """What is found in the files as they are; of those that may not be read any more, nothing."""
+        found = self._find(query, limit, assembly, beside)
+        stale = stale_files(found.matches, self.facts)
+        if not stale:
+            return found
+        if not is_busy and self._take_again(stale):
+            found = self._find(query, limit, assembly, beside)
+        closed: frozenset[Path] = frozenset()
+        # The index keeps what it knows of them, for who may not read them now may again.
+        while new := unreadable(stale_files(found.matches, self.facts)):
+            closed |= new
+            found = self._find(query, limit, assembly, beside | closed)
+        return replace(found, warnings=tuple(f"'{file}' may not be read: it is left out" for file in closed))
+
+    def _take_again(self, stale: Mapping[str, Sequence[str]]) -> bool:
+        """Index files anew that have changed; whether that was possible."""
         try:
             for root, paths in stale.items():
                 self.index.update_paths(Path(root), paths)
         except IndexBusy:
             return False  # the other process will come to them
-        return bool(stale)
+        return True
 
     def _real(self, paths: Sequence[str]) -> frozenset[Path]:
         return frozenset((self.roots[0] / path).resolve() for path in paths)
