@@ -173,7 +173,8 @@ class Memory:
             report = self.index.update(self.roots, self._on_progress)
         except IndexBusy as error:
             # What the index knows so far is better than no answer for as long as the other process is at it.
-            log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
+            # The answer carries the warning; a second one in the log would be said twice on a terminal.
+            log.info("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
             return (f"{error.message}: what it has not come to yet is not found",)
         except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
