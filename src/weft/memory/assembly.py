@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from weft.memory.elements import fits_path, is_excluded, is_pattern
+from weft.memory.elements import fits_path, is_excluded, is_pattern, names_among
 from weft.memory.pieces import FactsOf
 from weft.memory.protocol import Chunk, Match
 
@@ -37,15 +37,12 @@ def key_of(chunk: Chunk) -> ChunkKey:
     return chunk.root, chunk.path, chunk.first_line, chunk.last_line
 
 
-def meant(matches: Sequence[Match]) -> list[Match]:
-    """Of the answer to an element's text those pieces that are meant: near the best one."""
+def meant(element: str, matches: Sequence[Match]) -> list[Match]:
+    """Of the answer to an element's text those pieces that are meant: of files that fit, or near the best."""
+    if is_pattern(element) and not names_among([element], {match.chunk.path for match in matches}):
+        return [match for match in matches if fits_path(element, match.chunk.path)]
     best = max((match.score for match in matches), default=0.0)
     return [match for match in matches if match.score >= best * CLOSE]
-
-
-def fitting_paths(pattern: str, matches: Iterable[Match]) -> list[Match]:
-    """Of the answer to the words of a pattern those pieces whose files fit it."""
-    return [match for match in matches if fits_path(pattern, match.chunk.path)]
 
 
 def in_order(
@@ -94,12 +91,14 @@ def once(matches: Iterable[Match]) -> list[Match]:
 
 def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:
     """The pieces that no excluded element means."""
+    matches = list(matches)
     if not excluded:
-        return list(matches)
+        return matches
+    names = names_among(excluded, {match.chunk.path for match in matches})
     return [
         match
         for match in matches
-        if not is_excluded(excluded, match.chunk, facts_of(match.chunk.root, match.chunk.path))
+        if not is_excluded(excluded, match.chunk, facts_of(match.chunk.root, match.chunk.path), names)
     ]
 
 

@@ -13,7 +13,7 @@ from weft.errors import TransientError
 from weft.evaluator.data_context import AssociativeMatchResult, MatchItem
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.assembly import fitting_paths, in_order, meant, once, without
+from weft.memory.assembly import in_order, meant, once, without
 from weft.memory.elements import elements_of, is_pattern
 from weft.memory.errors import IndexBusy
 from weft.memory.freshness import stale_files, unreadable
@@ -253,8 +253,7 @@ class Memory:
                 limit=question.limit,
                 roots=question.roots,
             )
-            matches = self._match(part)
-            found += fitting_paths(element, matches) if is_pattern(element) else meant(matches)
+            found += meant(element, self._match(part))
         return found
 
     def _match(self, question: Query) -> list[Match]:
