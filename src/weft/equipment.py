@@ -58,12 +58,14 @@ class Equipment:
         memory: "Memory | None" = None,
         memory_settings: MemorySettings | None = None,
         memory_roots: Sequence[Path | str] | None = None,
+        memory_db: str | None = None,
         on_indexing: OnIndexing | None = None,
     ) -> None:
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory
         self._memory_settings = memory_settings
         self._memory_roots = memory_roots
+        self._memory_db = memory_db
         self._on_indexing = on_indexing
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
         """By event loop: connections and locks belong to the one that they were made in."""
@@ -141,7 +143,7 @@ class Equipment:
             from weft.project_memory import open_memory
 
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
-            self._memory = open_memory(roots, self._on_indexing, self._embedder())
+            self._memory = open_memory(roots, self._on_indexing, self._embedder(), self._memory_db)
         return self._memory
 
     def _embedder(self) -> "LocalEmbedder | None":

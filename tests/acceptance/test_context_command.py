@@ -56,6 +56,20 @@ def test_an_explanation_says_when_a_file_was_committed(shop: Path) -> None:
     assert times["lib/mail.py"] is None
 
 
+def test_another_store_and_which_roots_are_looked_in(shop: Path) -> None:
+    other = shop.parent / "other.db"
+    assert weft(shop, "index", "lib", "--db", str(other)).code == 0
+
+    inside = weft(shop, "context", "rounded price", "--path", "lib", "--db", str(other))
+    everywhere = weft(shop, "context", "rounded price", "--db", str(other))
+
+    assert inside.err == ""  # nothing is new there
+    assert "indexing the files" in everywhere.err  # those outside lib are
+    assert inside.out.splitlines()[1].startswith("lib/prices.py")
+    assert everywhere.out.splitlines()[1].startswith("lib/prices.py")
+    assert not (shop / ".weft").exists()
+
+
 def test_json_is_the_match_result_and_the_same_as_in_the_language(shop: Path) -> None:
     found = weft(shop, "context", "rounded price", "--json")
     evaluated = weft(shop, "eval", '(get-context :query "rounded price")', "--json")
