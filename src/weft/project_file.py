@@ -162,4 +162,7 @@ def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
 
 
 def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    for part in paths:
+        if "\0" in part:
+            raise InvalidSetting(f"{folder / PROJECT_FILE}: {part!r} is no path: it has a NUL character")
     return tuple(str((folder / part).resolve()) for part in paths)
