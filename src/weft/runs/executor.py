@@ -15,6 +15,7 @@ from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
 from weft.runs.effects import DurableEffects
+from weft.runs.forks import Fork
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, program_of
 from weft.store.protocol import TaskStore
@@ -62,13 +63,15 @@ class TemplateExecutor:
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
+        fork = await Fork.open(self._store, work.task)
         effects = DurableEffects(
             self._new_effects(program),
             journal,
             self._store,
             slots=self._slots,
-            is_reusing=program.is_reusing,
+            is_reusing=program.is_reusing and (fork is None or fork.is_reusing),
             schema_text=program.schema_text,
+            fork=fork,
         )
         evaluator = Evaluator(effects, limits=_limits(program))
         try:
@@ -85,6 +88,8 @@ class TemplateExecutor:
         except BaseException:
             journal.stop()
             raise
+        finally:
+            effects.stop()
         await journal.end()
         return result_json(as_result(value))
 
