@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Self
 
+from weft.ids import TaskId, is_task_id
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
 from weft.tasks.operations.fork import FORK
@@ -23,12 +24,12 @@ class Fork:
     async def open(cls, store: TaskStore, task: Task) -> Self | None:
         """The fork that a run is; None: it is none."""
         said = (task.params or {}).get(FORK)
-        if not isinstance(said, dict) or not isinstance(said.get("from"), str):
+        if not isinstance(said, dict) or not is_task_id(said.get("of")):
             return None
         # Whoever submits a record can name any run in it: only one of the same owner is looked at.
-        found = await store.steps_of(str(said.get("of")))
+        found = await store.steps_of(TaskId(said["of"]))
         steps = [step for step in found if step.task.user_id == task.user_id]
-        return cls(steps, said["from"], is_reusing=said.get("reuse") is not False)
+        return cls(steps, str(said.get("from")), is_reusing=said.get("reuse") is not False)
 
     def find(self, key: str, input_hash: str) -> Task | None:
         """The outcome that a step had in the old run, if it came before the fork and asked for the same."""

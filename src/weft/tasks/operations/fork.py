@@ -108,7 +108,7 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
         raise IsStep(task=task, run_id=made[task.id])
     if task.is_frozen:
         raise CannotFork(
-            f"{label} is an archive; fork the run that it was made from: {task.original_task_id}"
+            f"{label} is an archive; fork the run it was made from: {task.original_task_id}"
         )
     if not task.status.is_terminal:
         raise CannotFork(f"{label} is {task.status}; only a run that is over can be forked")
