@@ -279,7 +279,8 @@ async def test_a_step_that_somebody_cancels_is_stopped_and_fails_for_the_program
     effects = Hanging()
     runs.effects = lambda: effects
     whole = '(template whole () (begin (ask "quick") (ask "slow")))'
-    text = f'{ASK} {whole} (list (try (whole) (catch e (get-in e (list "notes" "error" "reason")))) (ask "after"))'
+    reason = '(get-in e (list "notes" "error" "reason"))'
+    text = f'{ASK} {whole} (list (try (whole) (catch e {reason})) (ask "after"))'
     root_id = await runs.begin(text)
     running = asyncio.create_task(runs.go_on(root_id))
     await asyncio.wait_for(effects.is_asked.wait(), 30)

@@ -15,6 +15,7 @@ from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
 from weft.runs.effects import DurableEffects
+from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.runs.forks import Fork
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, program_of
@@ -78,6 +79,7 @@ class TemplateExecutor:
             for library in program.libraries:
                 await evaluator.evaluate(library.read())
             value = await evaluator.evaluate(program.main.read(), work.inputs)
+            await journal.end()
         except TaskFailed as error:
             await journal.end(error)
             raise ExecutionFailed(
@@ -85,12 +87,14 @@ class TemplateExecutor:
                 is_permanent=isinstance(error, ProgramError),
                 details={"task_error": failure_details(error)},
             ) from error
+        except (ReplayDiffers, StepsLeft) as error:
+            journal.stop()
+            raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
         except BaseException:
             journal.stop()
             raise
         finally:
             effects.stop()
-        await journal.end()
         return result_json(as_result(value))
 
 

@@ -107,9 +107,7 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
     if task.id in made:
         raise IsStep(task=task, run_id=made[task.id])
     if task.is_frozen:
-        raise CannotFork(
-            f"{label} is an archive; fork the run it was made from: {task.original_task_id}"
-        )
+        raise CannotFork(f"{label} is an archive; fork the run it was made from: {task.original_task_id}")
     if not task.status.is_terminal:
         raise CannotFork(f"{label} is {task.status}; only a run that is over can be forked")
     steps = {
