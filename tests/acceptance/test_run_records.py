@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.acceptance.test_run import project
 from tests.command_line import Ran, weft
-from tests.model_server import ModelServer, says
+from tests.model_server import ModelServer, fails, says
 
 __all__ = ["project"]
 
@@ -98,16 +99,36 @@ def test_an_archived_run_is_exported_and_read_in_another_store(
     project: Path, run: dict[str, Any], tmp_path: Path
 ) -> None:
     archived = tasks(project, "archive", run["root_id"], "--json").json["root_id"]
-    exported = tasks(project, "export", archived)
+    exported = tasks(project, "export", archived).out
     file = tmp_path / "archive.json"
-    file.write_text(exported.out)
+    file.write_text(exported)
     elsewhere = str(tmp_path / "elsewhere.db")
 
-    refused = weft("flow", "submit", str(file), "--json", db=elsewhere)
-    plain = tasks(project, "export", run["root_id"])
-    file.write_text(plain.out)
     read = weft("flow", "submit", str(file), "--json", db=elsewhere)
 
-    assert refused.json["error"]["code"] == "invalid-tasks"  # an archive names what it was made from
     assert read.json["counts"] == {"completed": 4}
-    assert json.loads(exported.out)["task"]["params"]["program"]["main"]["text"] == PROGRAM
+    assert weft("tasks", "export", archived, db=elsewhere).out == exported
+    assert json.loads(exported)["task"]["params"]["program"]["main"]["text"] == PROGRAM
+
+
+def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.script(says("Hello."), fails(400))
+    (project / "greet.sexp").write_text(PROGRAM)
+    failed = resumed(project, "greet.sexp", "who=Bob")
+    root_id = failed.json["root_id"]
+    assert f"weft run --resume {root_id}" in failed.err
+    with sqlite3.connect(project / "weft.db") as connection:
+        connection.execute(
+            "UPDATE tasks SET step_hash = 'other' WHERE name = 'greet' AND status = 'completed'"
+        )
+    connection.close()
+
+    refused = resumed(project, "--resume", root_id)
+
+    assert refused.code == 1
+    message = refused.json["notes"]["error"]["message"]
+    assert message.startswith("replay-differs: step ")
+    assert "greet.sexp:2:" in message
+    assert f"weft tasks copy {root_id}" in refused.err

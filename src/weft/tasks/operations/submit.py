@@ -55,13 +55,17 @@ class SubmitFlow(Struct, frozen=True):
         source = found.tasks.get(task.original_task_id) or self.flow.by_id.get(task.original_task_id)
         if source is not None and source.status is Status.COMPLETED:
             return []
-        if is_step(task) and (source is None or source.status.is_terminal):
-            return []  # it has its result itself: a run can be read also where it was not made
+        if self._is_of_run(task) and (source is None or source.status.is_terminal):
+            return []  # it holds everything itself: a run can be read also where it was not made
         state = "does not exist" if source is None else f"is {source.status}"
         reason = f"the source to {task.origin_type} must be completed, but {task.original_task_id} {state}"
         return [
             Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)
         ]
+
+    def _is_of_run(self, task: Task) -> bool:
+        """Whether it is a step, or archived with the steps of a run."""
+        return is_step(task) or (task.is_frozen and any(map(is_step, self.flow)))
 
     def _mixture_problems(self) -> list[Problem]:
         """An archive is frozen as a whole: no task of it may be of another kind."""
