@@ -64,7 +64,7 @@ def test_what_cannot_be_forked_is_told(project: Path, run: dict[str, Any]) -> No
     assert other.code == 2
 
 
-def test_a_step_says_what_was_asked_and_where_its_result_came_from(
+def test_a_step_says_where_its_result_came_from_and_trees_and_lists_tell_steps_apart(
     project: Path, run: dict[str, Any]
 ) -> None:
     second = resumed(project, "greet.sexp", "who=Bob").json["root_id"]
@@ -80,12 +80,6 @@ def test_a_step_says_what_was_asked_and_where_its_result_came_from(
     assert re.search(r"answered 20.* by served:good, \d+ tokens, price unknown", made)
     assert f"linked from {first['id']}, step {key} of run {run['root_id']} 'greet'" in shown
     assert re.search(r"made 20.* by served:good, \d+ tokens, price unknown", shown)
-
-
-def test_the_tree_shows_tokens_and_links_and_lists_leave_steps_out(
-    project: Path, run: dict[str, Any]
-) -> None:
-    second = resumed(project, "greet.sexp", "who=Bob").json["root_id"]
 
     assert re.search(r"✔ greet .*  \d+ tokens\n", tasks(project, "tree", run["root_id"]).out)
     tree = tasks(project, "tree", second).out
@@ -130,5 +124,5 @@ def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(
     assert refused.code == 1
     message = refused.json["notes"]["error"]["message"]
     assert message.startswith("replay-differs: step ")
-    assert "greet.sexp:2:" in message
+    assert " at greet.sexp:1:1: " in message
     assert f"weft tasks copy {root_id}" in refused.err

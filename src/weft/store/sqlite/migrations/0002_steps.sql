@@ -8,15 +8,3 @@ CREATE INDEX steps_by_task ON tasks (step_of) WHERE step_of IS NOT NULL;
 CREATE INDEX reusable_steps ON tasks (reuse_hash) WHERE reuse_hash IS NOT NULL;
 DROP INDEX tasks_in_progress;
 CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress' AND step_of IS NULL;
-
--- The archive of a run keeps also its steps that failed or were called off. This is how SQLite's documentation
--- changes a check in place: the table may hold millions of rows.
-PRAGMA writable_schema = ON;
-UPDATE sqlite_schema
-SET sql = replace(
-    sql,
-    '(status = ''completed'' AND worker IS NULL)',
-    '(worker IS NULL AND (status = ''completed'' OR (step_of IS NOT NULL AND status IN (''failed'', ''cancelled''))))'
-)
-WHERE type = 'table' AND name = 'tasks';
-PRAGMA writable_schema = RESET;
