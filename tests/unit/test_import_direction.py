@@ -39,10 +39,10 @@ LAYERS = [
     {"executor_tools", "task_context"},
     {"equipment"},
     {"local_effects", "runs"},
-    {"program_executors"},
+    {"program_executors", "submission"},
     {"app"},
     {"sync", "evaluation"},
-    {"workflows", "program_runs"},
+    {"workflows", "program_runs", "library"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},
 ]
