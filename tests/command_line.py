@@ -15,6 +15,8 @@ from typing import IO, Any, NamedTuple
 
 import psutil
 
+from tests.weft_forks import can_fork, weft_forks
+
 Process = subprocess.Popen[bytes]
 
 
@@ -32,12 +34,30 @@ class Ran(NamedTuple):
 
 def weft(
     *arguments: str | Path,
-    db: str,
+    db: str | None,
     stdin: str | bytes = b"",
     cwd: Path | str | None = None,
     **environment: str,
 ) -> Ran:
-    """Run `weft` on a store."""
+    """Run `weft` on a store: a fork of a process that has imported it, where that makes no difference."""
+    variables = environment_of(db, **environment)
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    if can_fork(variables):
+        folder = str(cwd or Path.cwd())
+        words = [str(argument) for argument in arguments]
+        code, out, err = weft_forks().run(words, variables, cwd=folder, stdin=given, seconds=120)
+        return Ran(code, out.decode(), err.decode())
+    return fresh_weft(*arguments, db=db, stdin=stdin, cwd=cwd, **environment)
+
+
+def fresh_weft(
+    *arguments: str | Path,
+    db: str | None,
+    stdin: str | bytes = b"",
+    cwd: Path | str | None = None,
+    **environment: str,
+) -> Ran:
+    """Run `weft` on a store in a Python of its own, which has imported nothing."""
     with _process(arguments, environment_of(db, **environment), cwd=cwd) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return Ran(process.returncode, out.decode(), err.decode())
@@ -100,10 +120,10 @@ def ended(process: Process) -> Iterator[None]:
                     pipe.close()
 
 
-def environment_of(db: str, **added: str) -> dict[str, str]:
-    """Our environment with no other setting of weft's than these."""
+def environment_of(db: str | None, **added: str) -> dict[str, str]:
+    """Our environment with no other setting of weft's than these; without a store it is the folder's own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
-    return {**clean, "WEFT_DB": db, **added}
+    return {**clean, **({} if db is None else {"WEFT_DB": db}), **added}
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:

@@ -2,7 +2,9 @@
 
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,20 +20,41 @@ from weft.secrets.registry import forget_all
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
 
-# The suite tries the same examples every time, so that a change that lands is one that was tested;
-# `scripts/test-slow` looks for new ones.
-hypothesis.settings.register_profile("same", derandomize=True, database=None)
-hypothesis.settings.register_profile("new", print_blob=True)
+# The suite tries the same examples every time, so that a change that lands is one that was tested, and not
+# many, because they found nothing the last time; `scripts/test-slow` looks for new ones, five times as many.
+# None of them has a deadline: how long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("same", derandomize=True, database=None, max_examples=40, deadline=None)
+hypothesis.settings.register_profile("new", print_blob=True, max_examples=200, deadline=None)
 hypothesis.settings.load_profile("same")
+
+_SERVER = pytest.StashKey[str | None]()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background turns Ctrl-C off, also for the programs that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Start the server of all workers of a session that has several, and tell each of them where it is."""
+    config: pytest.Config = node.config
+    if _SERVER not in config.stash:
+        running = ExitStack()
+        config.add_cleanup(running.close)
+        try:
+            config.stash[_SERVER] = running.enter_context(postgresql_server())
+        except pytest.skip.Exception:
+            config.stash[_SERVER] = None  # there is none here, and the tests that need one will say so
+    node.workerinput["postgresql"] = config.stash[_SERVER]
+
+
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """A PostgreSQL server that runs for the length of the session."""
+def postgresql(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A PostgreSQL server that runs for the length of the session; tests have schemas of their own in it."""
+    shared = getattr(request.config, "workerinput", {}).get("postgresql")
+    if shared is not None:
+        yield shared
+        return
     with postgresql_server() as url:
         yield url
 

@@ -1,11 +1,10 @@
 """`weft context` and tasks with fresh context, as a person runs them."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import command_line
 from tests.command_line import Ran
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
@@ -23,9 +22,7 @@ def shop(tmp_path: Path) -> Path:
 
 def weft(folder: Path, *arguments: str) -> Ran:
     """Run `weft` in a folder, with the store that is the folder's own."""
-    command = [sys.executable, "-m", "weft", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return command_line.weft(*arguments, db=None, cwd=folder)
 
 
 def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:

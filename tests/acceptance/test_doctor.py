@@ -1,25 +1,15 @@
 """`weft doctor` as a person uses it: what is wrong with models, tools and settings is told."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.command_line import environment_of
+from tests.command_line import weft
 
 
 def checked(folder: Path, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit code, and what was found, by name."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "weft", "doctor", "--json"],
-        cwd=folder,
-        env=environment_of(str(folder / "weft.db"), **variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return ran.returncode, {one["name"]: one for one in json.loads(ran.stdout)["checks"]}
+    ran = weft("doctor", "--json", db=str(folder / "weft.db"), cwd=folder, **variables)
+    return ran.code, {one["name"]: one for one in ran.json["checks"]}
 
 
 def test_a_folder_without_settings_has_nothing_wrong(tmp_path: Path) -> None:
@@ -46,8 +36,7 @@ def test_what_the_settings_name_and_is_not_there_is_told(tmp_path: Path) -> None
 def test_tools_that_are_not_there_are_told_by_their_list_too(tmp_path: Path) -> None:
     (tmp_path / "weft.toml").write_text('[tools]\nroots = ["nonexist"]\n')
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "weft", "tools"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    ran = weft("tools", db=None, cwd=tmp_path)
 
-    assert f"[tools] roots: there is no folder {tmp_path / 'nonexist'}" in ran.stderr
+    assert ran.code == 0
+    assert f"[tools] roots: there is no folder {tmp_path / 'nonexist'}" in ran.err

@@ -191,13 +191,12 @@ def test_messages_go_to_standard_error() -> None:
 def test_scripts_obey_the_projects_settings(tmp_path: Path) -> None:
     (tmp_path / "weft.toml").write_text('[executors.command]\nallow = ["echo"]\n')
 
-    def run(expression: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "weft", "eval", expression]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    def run(expression: str) -> Ran:
+        return weft("eval", expression, db=None, cwd=tmp_path)
 
-    assert run('(script :argv ("echo" "a"))').stdout == "a\n"
-    assert "program 'cat' may not run" in run('(script :argv ("cat"))').stderr
-    assert "'shell' is off" in run('(script :shell "echo a")').stderr
+    assert run('(script :argv ("echo" "a"))').out == "a\n"
+    assert "program 'cat' may not run" in run('(script :argv ("cat"))').err
+    assert "'shell' is off" in run('(script :shell "echo a")').err
 
 
 def test_a_schema_file_is_found_beside_the_program(tmp_path: Path) -> None:

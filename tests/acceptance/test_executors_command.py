@@ -1,8 +1,6 @@
 """`weft executors` as a person uses it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.command_line import weft
@@ -23,8 +21,9 @@ def test_one_executor_is_shown_with_its_inputs_its_result_and_settings(tmp_path:
     (tmp_path / "weft.toml").write_text('[executors.command]\nallow = ["git"]\n')
 
     def shown(*more: str) -> str:
-        arguments = [sys.executable, "-m", "weft", "executors", "command", *more]
-        return subprocess.check_output(arguments, cwd=tmp_path, text=True)
+        ran = weft("executors", "command", *more, db=None, cwd=tmp_path)
+        assert ran.code == 0, ran.err
+        return ran.out
 
     text = shown()
     assert 'allow = ["git"]' in text

@@ -6,7 +6,7 @@ import click
 import jsonschema_rs
 import pytest
 
-from tests.command_line import weft
+from tests.command_line import fresh_weft, weft
 from weft.cli.main import weft as root_command
 
 
@@ -26,7 +26,7 @@ ALL_COMMANDS = commands(root_command)
 
 @pytest.mark.parametrize("path", ALL_COMMANDS, ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
-    ran = weft(*path, "--help", db="unused")
+    ran = fresh_weft(*path, "--help", db="unused")
 
     assert ran.code == 0
     assert ran.out.startswith("Usage: weft")
@@ -41,7 +41,7 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
 
 
 def test_help_is_quick_because_it_imports_little() -> None:
-    ran = weft("--help", db="unused", PYTHONPROFILEIMPORTTIME="1")
+    ran = fresh_weft("--help", db="unused", PYTHONPROFILEIMPORTTIME="1")
 
     assert " click\n" in ran.err, "the profile of imports is there"
     for heavy in ("asyncpg", "msgspec", "jsonschema_rs", "rich", "sqlite3", "zoneinfo", "weft.app"):

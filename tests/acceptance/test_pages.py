@@ -10,6 +10,8 @@ from tests.model_server import ModelServer, gives_json
 
 DOCS = Path(__file__).parents[2] / "docs"
 NO_KEYS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
+NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""The page needs none of pytest's plug-ins, and to import ours takes longer than to run its tests."""
 
 
 def examples(page: str) -> dict[str, str]:
@@ -29,12 +31,10 @@ def run_tests(folder: Path, *names: str, **environment: str) -> subprocess.Compl
             "-q",
             "-p",
             "no:cacheprovider",
-            "-p",
-            "no:asyncio",
             *names,
         ],
         cwd=folder,
-        env={**environment_of(str(folder / "weft.db")), "CI": "", **NO_KEYS, **environment},
+        env={**environment_of(str(folder / "weft.db")), "CI": "", **NO_KEYS, **NO_PLUGINS, **environment},
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.command_line import weft
 from tests.mcp_servers import shop
 
 
 def ran(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "weft", "tools", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    done = weft("tools", *arguments, db=None, cwd=folder)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def listed(folder: Path, *arguments: str) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ retries = 0
 async def _answers(exchange: Exchange) -> None:
     prompt = exchange.request.body["messages"][-1]["content"]
     await says('{"good": true}' if prompt == "judge it" else f"answer to {prompt}")(exchange)
+
+
+def _has_seen(server: ModelServer, count: int) -> bool:
+    return len(server.requests) >= count
 
 
 def asked(server: ModelServer) -> Counter[str]:
@@ -135,7 +140,7 @@ async def test_a_hundred_random_kills_lose_and_double_nothing(
         model_server.requests.clear()
         wanted = chance.randrange(1, 40)
         with started("run", "program.sexp", "--no-reuse", db=db, cwd=project, SERVED_KEY=KEY) as process:
-            model_server.wait_until(lambda count=wanted: len(model_server.requests) >= count)
+            model_server.wait_until(partial(_has_seen, model_server, wanted))
             os.kill(process.pid, signal.SIGKILL)
             _, err = process.communicate(timeout=60)
         root_id = root_of(err.decode())

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, event, example, given, settings
 
+from tests.examples import examples
 from tests.property.closed_programs import closed_programs
 from tests.property.trees import programs
 from weft.errors import WeftError
@@ -71,7 +72,7 @@ def codes_of(error: Any) -> set[str]:
 
 
 @given(programs)
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_any_tree_gets_a_verdict(program: Program) -> None:
     found = check_program(program, tools=frozenset(), models=lambda model: None)
 
@@ -80,7 +81,7 @@ def test_any_tree_gets_a_verdict(program: Program) -> None:
 
 
 @given(programs)
-@settings(max_examples=100, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_a_tree_that_is_accepted_is_not_refused_by_the_evaluator(program: Program) -> None:
     if check_program(program):
         return
@@ -93,7 +94,7 @@ def test_a_tree_that_is_accepted_is_not_refused_by_the_evaluator(program: Progra
 @example("(define (f) (g)) (define (g) a) (define a 1) (f)")
 @example("(define (f a) a) (map f (list 1))")
 @example('(deftask review (a) :instructions "{{a}}" :context (:fresh "enabled")) (review 1)')
-@settings(max_examples=400, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_what_is_accepted_fails_on_no_name_and_no_call(text: str) -> None:
     program = read_program(Source("example", text))
     found = check_program(program)
@@ -107,6 +108,6 @@ def test_what_is_accepted_fails_on_no_name_and_no_call(text: str) -> None:
 
 
 @given(closed_programs(mistakes=0))
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=SLOW_TO_DRAW)
 def test_programs_without_mistakes_are_accepted(text: str) -> None:
     assert check_program(read_program(Source("example", text))) == []

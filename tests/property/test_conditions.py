@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from weft.language.deep import deep_stack
 from weft.language.expressions import ConditionError, expression_text, read_condition
 from weft.language.problems import InvalidProgram
@@ -163,7 +164,7 @@ def are_same(one: Any, other: Any) -> bool:
 
 
 @given(conditions(), bindings)
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 def test_a_condition_has_the_value_that_cel_gives_it(condition: Pair, bound: dict[str, Any]) -> None:
     assert are_same(ours(condition[0], bound), theirs(condition[1], bound)), condition
 
@@ -212,7 +213,7 @@ def operator_soups(draw: st.DrawFn) -> str:
 
 
 @given(operator_soups(), bindings)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_a_run_of_operators_is_read_as_in_cel(text: str, bound: dict[str, Any]) -> None:
     expected = theirs(text, bound)
 
@@ -228,7 +229,7 @@ pieces = st.sampled_from([*"()[]{}.,:?!<>=&|+-*/%\"'\\ \n`@#$1a\ud800", *WORDS.s
 @example("(" * 101, {})
 @example("'" + "a" * 9_000, {})
 @example("\\", {})
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_any_text_is_a_condition_or_is_refused(text: str, bound: dict[str, Any]) -> None:
     with contextlib.suppress(InvalidProgram, ConditionError):
         read_condition(text, NOWHERE).evaluate(bound.__getitem__)

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.evaluation import an_evaluator
+from tests.examples import examples
 from tests.property.trees import programs
 from weft.errors import InternalError, WeftError
 from weft.language.builtin_names import BUILT_IN_NAMES
@@ -78,13 +79,13 @@ def evaluate(program: Program) -> None:
         return
 
 
-@settings(max_examples=100, suppress_health_check=SLOW, deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=SLOW, deadline=None)
 @given(programs)
 def test_the_evaluator_raises_nothing_but_its_own_errors(program: Program) -> None:
     evaluate(program)
 
 
-@settings(max_examples=300, suppress_health_check=SLOW, deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=SLOW, deadline=None)
 @given(busy_programs)
 def test_nor_do_built_ins_on_whatever_others_gave(program: Program) -> None:
     evaluate(program)

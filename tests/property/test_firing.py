@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.builders import numbered_ids, with_task
+from tests.examples import examples
 from tests.property.test_schedules import CLOCK_CHANGES, fields
 from weft.tasks.changes import Found
 from weft.tasks.operations import FireSchedule, Firing
@@ -183,7 +184,7 @@ def moved(now: datetime, step: Step, due_times: tuple[datetime, ...]) -> datetim
     return now + step.advance
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(cases())
 def test_whatever_the_clock_does_the_runs_are_those_of_the_model(case: Case) -> None:
     world, model = World(case), Model(case)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import NOON, numbered_ids, outcome_of
+from tests.examples import examples
 from tests.property.strategies import flows, json_values, texts
 from weft.ids import TaskId
 from weft.tasks.flow import Flow
@@ -21,7 +22,7 @@ from weft.tasks.reading import read_flow
 from weft.tasks.record import FIELD_NAMES
 from weft.tasks.summary import blocked, summarize
 
-LAX = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+LAX = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 nodes = st.sampled_from([TaskId(letter) for letter in "abcdefgh"])
 graphs = st.dictionaries(nodes, st.lists(nodes, max_size=3), max_size=8)
@@ -135,7 +136,7 @@ loose_nodes = st.recursive(
 )
 
 
-@settings(LAX, max_examples=300)
+@settings(LAX, max_examples=examples(300))
 @given(
     json_values | loose_tasks | st.lists(loose_tasks | json_values, max_size=5) | loose_nodes,
     st.none() | texts,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from weft.memory.walking import Walk
 
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -97,7 +98,7 @@ def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / ".git"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=SLOW)
 @given(trees)
 @example((["a", "ab/b"], {"": "a**/b"}, None, [], False))
 @example((["build/a", "build/b"], {"": "build/*\n!build/a"}, None, [], False))

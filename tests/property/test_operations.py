@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import NOON, found_in, numbered_ids, outcome_of
+from tests.examples import examples
 from tests.property.strategies import flows, json_objects
 from weft.ids import TaskId
 from weft.tasks.changes import Operation
@@ -27,7 +28,7 @@ from weft.tasks.operations.derive import SourceNotCompleted
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import Origin, Status, Task
 
-LAX = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+LAX = settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 
 completed_flows = flows(statuses=st.just(Status.COMPLETED))
 

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ScriptOutcome
@@ -156,7 +157,7 @@ programs = st.builds(
 )
 
 
-@settings(max_examples=200, suppress_health_check=SLOW, deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=SLOW, deadline=None)
 @given(programs, answers)
 def test_tasks_give_a_value_or_an_error_of_weft(program: Program, said: list[Any]) -> None:
     assert outcome(program, said) == outcome(program, said)

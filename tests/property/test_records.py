@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.builders import NOON, in_status
+from tests.examples import examples
 from tests.property.strategies import json_objects, tasks, texts
 from tests.unit.tasks.test_states import ALLOWED
 from weft.ids import TaskId
@@ -29,7 +30,7 @@ from weft.tasks.states import (
 )
 from weft.tasks.task_checks import checked_task
 
-LAX = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+LAX = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 @LAX
@@ -111,5 +112,5 @@ class TaskLife(RuleBasedStateMachine):
             assert 0.0 <= self.task.progress <= 1.0
 
 
-TaskLife.TestCase.settings = settings(deadline=None, max_examples=60, stateful_step_count=20)
+TaskLife.TestCase.settings = settings(deadline=None, max_examples=examples(60), stateful_step_count=20)
 TestTaskLife = TaskLife.TestCase

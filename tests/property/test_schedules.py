@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from weft.tasks.record import ScheduleType
 from weft.tasks.schedule_errors import ScheduleError
 from weft.tasks.schedules import Schedule, check, count_between, due_between, next_due, previous_due
@@ -130,7 +131,7 @@ def asked(
 # The list of zones is read in whichever example comes first, and a slow machine takes its time over that.
 unhurried = settings(deadline=None)
 # The models look at every minute.
-slow_model = settings(deadline=None, max_examples=50)
+slow_model = settings(deadline=None, max_examples=examples(50))
 
 
 @slow_model

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.property.trees import bodies, exactly, programs, trees
 from tests.shared_files import shared
 from weft.language import tree as language_tree
@@ -62,7 +63,7 @@ def read(text: str) -> Program:
     return read_program(Source("<test>", text))
 
 
-@settings(max_examples=200, suppress_health_check=SLOW_TO_DRAW, deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=SLOW_TO_DRAW, deadline=None)
 @given(programs)
 def test_what_was_printed_reads_back_to_the_same_tree(program: Program) -> None:
     text = print_program(program)
@@ -88,7 +89,7 @@ def test_every_kind_of_node_is_drawn() -> None:
     find(trees(1) | bodies(0), are_all_met, settings=only_draw)
 
 
-@settings(max_examples=100, suppress_health_check=SLOW_TO_DRAW, deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=SLOW_TO_DRAW, deadline=None)
 @given(trees(2))
 def test_a_node_is_printed_without_a_line_break_at_its_end(node: Node) -> None:
     text = print_node(node)
@@ -99,7 +100,7 @@ def test_a_node_is_printed_without_a_line_break_at_its_end(node: Node) -> None:
 @given(st.text(max_size=60) | PIECED.map(" ".join) | PIECED.map("".join))
 @example("\ud800")
 @example("(" * 5000)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_a_text_is_a_program_or_invalid(text: str) -> None:
     try:
         program = read(text)

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import logging
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import environment_of
+from tests import command_line
+from tests.command_line import Ran
 from tests.http_server import Request, send, serving
 from tests.model_server import ModelServer, asks_for, fails, says
 from tests.secret_forms import is_told
@@ -99,22 +99,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def weft(
-    project: Path, *arguments: str, stdin: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "weft", *arguments],
-        input=stdin,
-        cwd=project,
-        env=environment_of(
-            str(project / "weft.db"),
-            **{NAME: TOKEN, "HEADER_TOKEN": HEADER_TOKEN, "PYTHONPATH": ".", **environment},
-        ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def weft(project: Path, *arguments: str, stdin: str = "", **environment: str) -> Ran:
+    variables = {NAME: TOKEN, "HEADER_TOKEN": HEADER_TOKEN, **environment}
+    return command_line.weft(*arguments, db=str(project / "weft.db"), stdin=stdin, cwd=project, **variables)
 
 
 def flow(project: Path, url: str) -> list[dict[str, Any]]:
@@ -159,11 +146,11 @@ async def test_no_flow_tells_it_to_the_store_the_terminal_or_a_log(project: Path
             weft, project, "flow", "run", "-", stdin=json.dumps(flow(project, server.url))
         )
         heard = {request.headers["authorization"] for request in server.requests}
-    tasks = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
-    shown = [weft(project, "tasks", "show", task["id"]).stdout for task in tasks]
-    shown += [weft(project, "tasks", "events", tasks[0]["task_tree_id"], "--json").stdout, json.dumps(tasks)]
+    tasks = json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]
+    shown = [weft(project, "tasks", "show", task["id"]).out for task in tasks]
+    shown += [weft(project, "tasks", "events", tasks[0]["task_tree_id"], "--json").out, json.dumps(tasks)]
 
-    told = dict([*files_of(project), ("stdout", ran.stdout), ("stderr", ran.stderr)])
+    told = dict([*files_of(project), ("stdout", ran.out), ("stderr", ran.err)])
     told |= {f"shown {number}": text for number, text in enumerate(shown)}
     for token in (TOKEN, TOKEN[:-4], HEADER_TOKEN):
         assert {where for where, text in told.items() if is_told(token, text)} == set()
@@ -175,13 +162,13 @@ async def test_no_flow_tells_it_to_the_store_the_terminal_or_a_log(project: Path
     assert results["says"]["inputs"]["argv"][2] == {"$secret": NAME}
     assert results["echoed"]["result"]["text"] == "you are [secret HEADER_TOKEN], or [secret HEADER_TOKEN]"
     assert results["echoed"]["result"]["headers"]["x-token"] == "[secret HEADER_TOKEN]"
-    assert MARK in ran.stderr
+    assert MARK in ran.err
 
 
 def test_a_record_gets_only_the_secrets_that_the_project_allows(project: Path) -> None:
     task = a_task("asks", "command", argv=["echo", {"$secret": "HOME"}])
     weft(project, "flow", "run", "-", stdin=json.dumps([task]))
-    (found,) = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
+    (found,) = json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]
 
     said = f"secret 'HOME' may not be used; [secrets] allow in weft.toml has {NAME}, HEADER_TOKEN"
     assert (found["status"], found["error"]) == ("failed", said)
@@ -190,7 +177,7 @@ def test_a_record_gets_only_the_secrets_that_the_project_allows(project: Path) -
 def test_a_secret_that_is_not_set_fails_the_task_for_good(project: Path) -> None:
     task = a_task("asks", "command", argv=["echo", reference()])
     weft(project, "flow", "run", "-", stdin=json.dumps([task]), **{NAME: ""})
-    (found,) = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
+    (found,) = json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]
 
     assert found["error"] == f"secret '{NAME}' is not there: the environment variable {NAME} is not set"
 
@@ -200,9 +187,9 @@ def test_a_reference_passes_the_schema_of_its_task_until_it_is_filled_in(project
     task = a_task("asks", "command", argv=["echo", reference()])
     task["schemas"]["input_schema"] = schema
     ran = weft(project, "flow", "run", "-", stdin=json.dumps([task]))
-    (found,) = json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
+    (found,) = json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]
 
-    assert ran.returncode == 1, ran.stderr
+    assert ran.code == 1, ran.err
     assert found["status"] == "failed"
     assert "is longer than 10 characters" in found["error"]
     assert MARK in found["error"]
@@ -216,9 +203,7 @@ def test_what_a_task_gives_is_no_reference_to_a_secret(project: Path) -> None:
         "properties": {"arguments": {"additionalProperties": {"type": "object"}}}
     }
     weft(project, "flow", "run", "-", stdin=json.dumps([given, takes]))
-    found = {
-        task["name"]: task for task in json.loads(weft(project, "tasks", "list", "--json").stdout)["tasks"]
-    }
+    found = {task["name"]: task for task in json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]}
 
     assert found["takes"]["result"] == {"seen": {"$secret": NAME}}
 
@@ -242,18 +227,18 @@ EVALUATED = [
 def test_eval_never_shows_it(project: Path, expression: str, form: tuple[str, ...]) -> None:
     ran = weft(project, "eval", "--secret", f"token={NAME}", *form, expression, WEFT_DEBUG="1")
 
-    assert not is_told(TOKEN, ran.stdout)
-    assert not is_told(TOKEN, ran.stderr)
+    assert not is_told(TOKEN, ran.out)
+    assert not is_told(TOKEN, ran.err)
     if expression in EVALUATED[:3]:
-        assert ran.returncode == 0, ran.stderr
-        assert "[secret token]" in ran.stdout
+        assert ran.code == 0, ran.err
+        assert "[secret token]" in ran.out
 
 
 def test_a_secret_that_is_not_there_is_a_usage_error(project: Path) -> None:
     ran = weft(project, "eval", "--secret", "token=NOT_SET", "token")
 
-    assert ran.returncode == 2
-    assert "--secret token: the environment variable NOT_SET is not set" in ran.stderr
+    assert ran.code == 2
+    assert "--secret token: the environment variable NOT_SET is not set" in ran.err
 
 
 # Models: the key of a provider is a secret that nobody had to mark.
@@ -290,11 +275,11 @@ def test_a_model_that_knows_the_key_cannot_have_it_shown(
 
     ran = weft(project, "eval", *arguments, ASK, HERE_API_KEY=KEY)
 
-    assert ran.returncode == 0, ran.stderr
+    assert ran.code == 0, ran.err
     assert model_server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-    assert "[secret HERE_API_KEY]" in ran.stdout
-    assert not is_told(KEY, ran.stdout)
-    assert not is_told(KEY, ran.stderr)
+    assert "[secret HERE_API_KEY]" in ran.out
+    assert not is_told(KEY, ran.out)
+    assert not is_told(KEY, ran.err)
     assert KEY not in json.dumps(model_server.requests[1].body["messages"][-1], ensure_ascii=False)
 
 
@@ -306,9 +291,9 @@ def test_a_provider_that_repeats_the_key_in_its_error_does_not_tell_it(
 
     ran = weft(project, "eval", ASK, HERE_API_KEY=KEY, WEFT_DEBUG="1")
 
-    assert ran.returncode == 1
-    assert "wrong key" in ran.stderr
-    assert not is_told(KEY, ran.stdout + ran.stderr)
+    assert ran.code == 1
+    assert "wrong key" in ran.err
+    assert not is_told(KEY, ran.out + ran.err)
 
 
 # In Python: the registry is the process's own, so these have values of their own.

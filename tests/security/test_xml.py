@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.shared_files import shared
 from weft.language.deep import deep_stack
 from weft.language.problems import InvalidProgram, LanguageProblem
@@ -146,7 +147,7 @@ PIECES = st.one_of(
 
 
 @given(st.sampled_from(EXAMPLES), st.integers(0, 1000), st.integers(0, 40), PIECES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_damaged_document_is_read_or_refused(
     document: bytes, start: int, length: int, piece: bytes
 ) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ LAYERS = [
     {"program_executors", "submission"},
     {"app"},
     {"sync", "evaluation"},
-    {"workflows", "program_runs", "library"},
+    {"workflows", "program_runs", "library", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},
 ]
@@ -60,9 +61,15 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+@cache
+def tree_of(module: str) -> ast.Module:
+    """What a module says; several tests look at all of them."""
+    return ast.parse(MODULES[module].read_text())
+
+
 def imports_of(module: str, *, only_at_import_time: bool) -> set[str]:
     """The modules of weft that a module imports."""
-    tree = ast.parse(MODULES[module].read_text())
+    tree = tree_of(module)
     nodes = ast.walk(tree) if not only_at_import_time else iter(_import_time_nodes(tree))
     found: set[str] = set()
     for node in nodes:
@@ -122,17 +129,17 @@ def test_an_init_file_only_re_exports() -> None:
     for module, path in MODULES.items():
         if path.name != "__init__.py" or module == "weft":
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(module).body:
             is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
             assert is_docstring or is_all or isinstance(node, ast.Import | ast.ImportFrom), module
 
 
 def test_nothing_but_the_command_line_prints() -> None:
-    for module, path in MODULES.items():
+    for module in MODULES:
         if module.startswith("weft.cli"):
             continue
-        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        calls = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.Call)]
         assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls), module
 
 

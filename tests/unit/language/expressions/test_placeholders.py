@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.shared_files import shared
 from weft.language.deep import deep_stack
 from weft.language.expressions import expression_text, parse_path, parse_text
@@ -255,7 +256,7 @@ nodes: st.SearchStrategy[Node] = st.recursive(
 
 
 @given(nodes)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_what_was_printed_is_read_back(node: Node) -> None:
     raw = "{{" + expression_text(node) + "}}"
 
@@ -310,7 +311,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=30).map("".join) | st.text(max_size=60))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 def test_any_text_is_read_or_refused(raw: str) -> None:
     for read in (parse_text, parse_path):
         with contextlib.suppress(InvalidProgram):

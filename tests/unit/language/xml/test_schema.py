@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 import weft.language.xml
+from tests.examples import examples
 from tests.unit.language.xml.builders import problems
 from tests.unit.language.xml.test_rules import REFUSED
 from weft.language.deep import deep_stack
@@ -150,7 +151,7 @@ documents = st.builds(written, st.sampled_from(ROOTS), attributes, texts, st.lis
 
 
 @given(documents)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_the_schema_refuses_is_refused_in_our_own_words(document: str) -> None:
     told = problems(document)
     if not is_valid(document):

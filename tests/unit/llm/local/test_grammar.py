@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.grammar_sampler import Sampler
 from weft.llm.errors import ModelError
 from weft.llm.local.grammar import grammar_of
@@ -126,7 +127,7 @@ def test_of_many_different_values_every_one_can_come_first_and_no_more_than_ther
 @given(
     kind=st.sampled_from(["integer", "number"]), low=bounds, high=bounds, low_open=bounds, high_open=bounds
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_numbers_stay_within_their_bounds(
     kind: str, low: float | None, high: float | None, low_open: float | None, high_open: float | None
 ) -> None:
@@ -187,7 +188,7 @@ def nested(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[s
 
 
 @given(schema=st.recursive(scalars, nested, max_leaves=12), seed=st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_nested_schemas_are_kept_to(schema: dict[str, Any], seed: int) -> None:
     check(schema, seed, times=5)
 
