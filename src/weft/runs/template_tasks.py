@@ -36,6 +36,14 @@ def argument_problems(
     return list(problems_of(validator_for(_schema_text(template)), inputs, path))
 
 
+def require_given(template: RegisteredTemplate, inputs: JsonObject) -> None:
+    """Raise InvalidTasks when the inputs are no arguments of the template; secrets are not looked at yet."""
+    schema = template.facts.input_schema
+    problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
+    if problems:
+        raise InvalidTasks(problems)
+
+
 async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
     """Raise InvalidTasks when a new task names a template and its inputs do not fit.
 
