@@ -22,7 +22,6 @@ from weft.store.protocol import (
     TaskPage,
     TaskStore,
 )
-from weft.store.templates import RegisteredTemplate
 from weft.submission import require_arguments
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -352,10 +351,6 @@ class App:
         """Delete pending tasks that nothing else needs."""
         operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self._now())
         return await self.store.operate(operation, owner=self.owner)
-
-    async def templates(self, names: Sequence[str] | None = None) -> Sequence[RegisteredTemplate]:
-        """The templates that tasks of this owner can name: all, or those of the names that there are."""
-        return await self.store.templates(owner=Owner(self.owner.user_id), names=names)
 
     async def describe(self) -> StoreDescription:
         """What and where the store is, and whether it is sound."""

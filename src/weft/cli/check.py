@@ -35,8 +35,9 @@ def check(
     """Say what is wrong with programs, before anything is run.
 
     Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
-    templates of all files see each other, and with --registered those of the store that no file defines. Exit code 0: nothing is wrong; 2: there are problems, and all of
-    them are listed. Inputs that whoever runs a file must pass are told on standard error.
+    templates of all files see each other, and with --registered those of the store that no file defines. Exit
+    code 0: nothing is wrong; 2: there are problems, and all of them are listed. Inputs that whoever runs a
+    file must pass are told on standard error.
 
     `max_depth` of a task is only checked and kept: it bounds subtasks that a task spawns; it comes with them.
     """

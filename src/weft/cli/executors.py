@@ -20,8 +20,8 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
     """List the executors that `schemas.method` can name; with an ID, show what inputs that one takes.
 
     They are those that come with weft, those of installed plug-ins (entry points of the group weft.executors)
-    and, if there is a store, the templates that are registered there. What the built-in ones may do is set in weft.toml; `weft executors ID` shows the settings
-    in force.
+    and, if there is a store, the templates that are registered there. What the built-in ones may do is set in
+    weft.toml; `weft executors ID` shows the settings in force.
     """
     # Imported here: `weft executors --help` must not pay for it.
     from weft.executors.built_in import default_registry
@@ -75,9 +75,10 @@ def _templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
     # Imported here: `weft executors --help` must not pay for it.
     from weft.cli.running import with_app
     from weft.store.errors import StoreNotFound
+    from weft.submission import task_templates
 
     try:
-        found = with_app(db, user, lambda app: app.templates())
+        found = with_app(db, user, lambda app: task_templates(app.store, app.owner))
     except StoreNotFound:
         return {}
     return {
