@@ -100,7 +100,7 @@ async def arun(
         else:
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
             stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=inputs)
-        check_program(stored, inputs)
+            check_program(stored, inputs)
         root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
