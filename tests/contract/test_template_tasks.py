@@ -20,7 +20,7 @@ from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, Owner, TaskStore
 from weft.tasks.flow import Flow
 from weft.tasks.problems import InvalidTasks
-from weft.tasks.record import Status
+from weft.tasks.record import JsonObject, Status, Task
 from weft.workflows import Workflow
 
 ASK = '(deftask ask ((x string)) :instructions "{{x}}")'
@@ -58,6 +58,11 @@ MIXED = [
 ]
 
 
+def result_of(task: Task) -> JsonObject:
+    assert task.result is not None, task.error
+    return task.result
+
+
 async def ended(bench: RunsBench, app: App, document: Any) -> Flow:
     root_id = (await app.run(document)).root_id
     await app.stop(grace_seconds=0)
@@ -76,7 +81,7 @@ async def test_a_task_names_a_template_and_its_inputs_are_the_arguments(store: T
     flow = await ended(bench, app, [task("asked", "both", inputs={"a": "first"})])
 
     assert flow.root.status is Status.COMPLETED, flow.root.error
-    assert flow.root.result["parsedContent"] == ["answer to first", "answer to second"]
+    assert result_of(flow.root)["parsedContent"] == ["answer to first", "answer to second"]
     assert [(depth, found.name) for found, depth in flow.walk()] == [
         (0, "asked"),
         (1, "both"),
@@ -96,10 +101,10 @@ async def test_params_template_names_one_too_and_a_version_of_it(store: TaskStor
         return task("sized", "template", inputs={"x": [1]}, params={"template": f"size{version}"})
 
     assert [
-        (await ended(bench, app, [sized(version)])).root.result["parsedContent"] for version in ("", "@1")
+        result_of((await ended(bench, app, [sized(version)])).root)["parsedContent"] for version in ("", "@1")
     ] == [2, 1]
     flow = await ended(bench, app, [task("sized", "size@1", inputs={"x": [1, 2]})])
-    assert flow.root.result["parsedContent"] == 2
+    assert result_of(flow.root)["parsedContent"] == 2
 
 
 async def test_inputs_that_do_not_fit_are_refused_before_anything_is_stored(store: TaskStore) -> None:
@@ -225,7 +230,7 @@ async def test_an_engine_learns_of_a_template_that_is_registered_while_it_runs(s
     await serving.stop(grace_seconds=0)
     await other.stop(grace_seconds=0)
 
-    assert (await bench.flow(root_id)).root.result["parsedContent"] == 1
+    assert result_of((await bench.flow(root_id)).root)["parsedContent"] == 1
 
 
 async def test_programs_use_registered_templates_and_keep_the_versions(store: TaskStore) -> None:
@@ -321,7 +326,7 @@ async def test_each_owner_calls_the_templates_of_their_own(store: TaskStore) -> 
     flow = await ended(bench, ann, [task("asked", "who")])
     await ann.stop(grace_seconds=0)
 
-    assert result.value == flow.root.result["parsedContent"] == 1
+    assert result.value == result_of(flow.root)["parsedContent"] == 1
 
 
 async def test_a_step_of_a_workflow_may_name_a_template(store: TaskStore) -> None:

@@ -24,11 +24,11 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
     weft.toml; `weft executors ID` shows the settings in force.
     """
     # Imported here: `weft executors --help` must not pay for it.
-    from weft.executors.built_in import default_registry
+    from weft.project_executors import project_registry
     from weft.settings import load_settings
 
-    settings = load_settings().executors
-    registry = default_registry(settings)
+    project = load_settings()
+    settings, registry = project.executors, project_registry(project)
     known = {entry.id: _described(entry, settings) for entry in registry.describe()}
     known = {**_templates(db, user), "template": _programs(), **known}
     if executor_id is not None:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.app import App
-from weft.executors.built_in import default_registry
+from weft.project_executors import project_registry
 from weft.settings import load_settings
 from weft.submission import task_templates
 from weft.sync import SyncApp
@@ -51,7 +51,7 @@ class Workflow(Struct, frozen=True):
         everything that is wrong.
         """
         if tasks is None:
-            tasks = ExecutorTasks(default_registry(load_settings().executors))
+            tasks = ExecutorTasks(project_registry(load_settings()))
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
