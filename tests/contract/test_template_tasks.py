@@ -91,6 +91,17 @@ async def test_a_task_names_a_template_and_its_inputs_are_the_arguments(store: T
     assert program_of(flow.root).templates == {"both": 1, "ask": 1}
 
 
+async def test_many_tasks_learn_of_a_template_at_the_same_time(store: TaskStore) -> None:
+    bench = RunsBench(store)
+    app = bench.app()
+    await register(app, "(template size (x) (length x))")
+    many = [task(f"{number}", "size", parent_id="all", inputs={"x": [number]}) for number in range(8)]
+
+    flow = await ended(bench, app, [task("all", "noop"), *many])
+
+    assert {found.status for found in flow} == {Status.COMPLETED}
+
+
 async def test_params_template_names_one_too_and_a_version_of_it(store: TaskStore) -> None:
     bench = RunsBench(store)
     app = bench.app()

@@ -123,7 +123,8 @@ class ExecutorRegistry:
             return False
         found = tuple(await self._find_more(unknown))
         for executor in found:
-            self.register(executor, source="library")
+            if self.find(executor.id) is None:  # another task may have asked for it at the same time
+                self.register(executor, source="library")
         return bool(found)
 
     @property
