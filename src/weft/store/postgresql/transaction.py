@@ -15,6 +15,7 @@ from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
 from weft.store.postgresql.steps import write_steps
+from weft.store.postgresql.templates import add_templates, keep_params, remove_template
 from weft.store.postgresql.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.protocol import Wanted
 from weft.store.requests import (
@@ -27,6 +28,7 @@ from weft.store.requests import (
     RunFlow,
 )
 from weft.store.steps import WriteSteps
+from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 
 _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
     Wanted: claim_ready,
@@ -37,6 +39,9 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RemoveWorker: remove_worker,
     Recover: recover,
     WriteSteps: write_steps,
+    AddTemplates: add_templates,
+    RemoveTemplate: remove_template,
+    KeepParams: keep_params,
 }
 """Requests that look at many tasks, and so must see what all before them did."""
 
