@@ -21,7 +21,7 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.tools import ToolContext, Tools
+from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, ToolContext, Tools
 from weft.executor_settings import CommandSettings
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
@@ -69,7 +69,7 @@ class LocalEffects:
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
-        ask_person: Callable[[str], Awaitable[str]] | None = None,
+        ask_person: AskHere | None = None,
         clock: Clock | None = None,
         fetch: "Fetch | None" = None,
         memory: "Memory | None" = None,
@@ -103,10 +103,20 @@ class LocalEffects:
         """The model of tasks that name none."""
         self._on_event = on_event
         self._is_streaming = is_streaming
-        self._tool_context = ToolContext(ask_person=ask_person)
+        self._ask_here = ask_person
+        self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = Ledger()
         """What models were asked for, and what it cost."""
+
+    def ask_through(self, keep: KeepQuestion) -> None:
+        """Have questions to people kept: `keep` asks who is here, if anybody is, or somebody else."""
+        here = self._ask_here
+
+        async def ask(question: str, step_key: str) -> str:
+            return await keep(question, step_key, here)
+
+        self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
@@ -241,6 +251,13 @@ class LocalEffects:
                 told.tell(event)
 
         return on_event
+
+
+def _plainly(here: AskHere) -> AskPerson:
+    async def ask(question: str, step_key: str) -> str:
+        return await here(question)
+
+    return ask
 
 
 def _task_span(step: Step, kind: str, name: str | None) -> Span:

@@ -17,6 +17,7 @@ from weft.ids import NewTaskId
 from weft.runs.effects import DurableEffects
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, program_of
+from weft.runs.questions import AsksPeople, Questions
 from weft.store.protocol import TaskStore
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -62,8 +63,12 @@ class TemplateExecutor:
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
+        questions = Questions(journal, self._store)
+        inner = self._new_effects(program)
+        if isinstance(inner, AsksPeople):
+            inner.ask_through(questions.ask)
         effects = DurableEffects(
-            self._new_effects(program),
+            inner,
             journal,
             self._store,
             slots=self._slots,
@@ -82,9 +87,13 @@ class TemplateExecutor:
                 is_permanent=isinstance(error, ProgramError),
                 details={"task_error": failure_details(error)},
             ) from error
-        except BaseException:
+        except BaseException as error:
             journal.stop()
+            if isinstance(error, asyncio.CancelledError):
+                questions.raise_rest()
             raise
+        finally:
+            questions.close()
         await journal.end()
         return result_json(as_result(value))
 

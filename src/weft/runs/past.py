@@ -55,7 +55,7 @@ class Past:
         return found
 
     def kept(self, key: str) -> StoredStep | None:
-        """The record of a turn of a session, or of what a tool gave there."""
+        """The record of a part of a step: a turn of a session, what a tool gave there, a question."""
         found = self._by_key.get(key)
         self._left.discard(key)
         return found
@@ -63,7 +63,9 @@ class Past:
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
         left = [
-            key for key in self._left if "#" not in key and self._by_key[key].task.status is Status.COMPLETED
+            key
+            for key in self._left
+            if "#" not in key and "?" not in key and self._by_key[key].task.status is Status.COMPLETED
         ]
         if left:
             order = list(self._by_key)  # as they were stored
@@ -88,3 +90,8 @@ class Past:
         if at is None or self._last_begun is None or self._last_begun <= at:
             return False
         return self._failed_at is None or at < self._failed_at
+
+
+def going_on(found: StoredStep | None) -> Task | None:
+    """The record that may go on; one that was cancelled stays so, and another takes its place."""
+    return None if found is None or found.task.status is Status.CANCELLED else found.task

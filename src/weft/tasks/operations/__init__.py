@@ -1,5 +1,6 @@
 """The operations on stored tasks. Each is pure: it decides, a store writes."""
 
+from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
@@ -12,6 +13,8 @@ from weft.tasks.operations.submit import SubmitFlow
 from weft.tasks.operations.update import UpdateTask
 
 __all__ = [
+    "AnswerQuestion",
+    "AnswerTooLong",
     "ArchiveTasks",
     "CancelTasks",
     "CopyTasks",
@@ -21,8 +24,10 @@ __all__ = [
     "LinkTasks",
     "MixedCopy",
     "MoveTask",
+    "NoOpenQuestion",
     "OutsideDependencies",
     "RetryTasks",
     "SubmitFlow",
     "UpdateTask",
+    "WakeTasks",
 ]
