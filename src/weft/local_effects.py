@@ -70,6 +70,7 @@ class LocalEffects:
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
         ask_person: AskHere | None = None,
+        asks_elsewhere: bool = True,
         clock: Clock | None = None,
         fetch: "Fetch | None" = None,
         memory: "Memory | None" = None,
@@ -77,7 +78,9 @@ class LocalEffects:
         memory_roots: Sequence[Path | str] | None = None,
         on_indexing: "OnIndexing | None" = None,
     ) -> None:
-        """`fetch` brings an embedded model that is needed and not here; without it that is an error.
+        """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
+
+        `fetch` brings an embedded model that is needed and not here; without it that is an error.
 
         `memory_roots` are indexed and looked in instead of the project's; `on_indexing` is told how far the
         index is, in a thread.
@@ -104,6 +107,7 @@ class LocalEffects:
         self._on_event = on_event
         self._is_streaming = is_streaming
         self._ask_here = ask_person
+        self._asks_elsewhere = asks_elsewhere
         self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = Ledger()
@@ -112,6 +116,8 @@ class LocalEffects:
     def ask_through(self, keep: KeepQuestion) -> None:
         """Have questions to people kept: `keep` asks who is here, if anybody is, or somebody else."""
         here = self._ask_here
+        if not self._asks_elsewhere and here is None:
+            return
 
         async def ask(question: str, step_key: str) -> str:
             return await keep(question, step_key, here)

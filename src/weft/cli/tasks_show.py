@@ -16,10 +16,12 @@ from weft.ids import TaskId
 @store_options
 def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_json: bool) -> None:
     """Show everything about one task."""
-    # Imported here: `weft tasks show --help` must not pay for it.
+    # Imported here: `weft tasks show --help` must not pay for them.
     from weft.tasks.json_text import task_object
+    from weft.tasks.questions import is_open_question
 
-    record = task_object(with_app(db, user, lambda app: app.get(task_id)))
+    task = with_app(db, user, lambda app: app.get(task_id))
+    record = task_object(task)
     if is_json:
         print_json(record)
         return
@@ -27,6 +29,8 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     for field, value in record.items():
         if is_all or not _is_empty(value):
             click.echo(f"{field:<{width}}  {_shown(value)}")
+    if is_open_question(task):
+        click.echo(f"it waits for an answer: weft tasks answer {task.id} TEXT")
 
 
 def _is_empty(value: object) -> bool:

@@ -27,6 +27,9 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 ASKS_PEOPLE = "system:request_user_input"
 """The tool that asks a person, who may take days."""
 
+ANSWERED_ELSEWHERE = "answered elsewhere"
+"""What the task is cancelled with that asks who is here, when somebody else was quicker."""
+
 AskPerson = Callable[[str, str], Awaitable[str]]
 """Asks a person a question, on behalf of the step with a key."""
 

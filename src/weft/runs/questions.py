@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import Counter
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from weft.errors import TransientError
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
-from weft.evaluator.tools import AskHere, KeepQuestion
+from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
 from weft.executors.protocol import Rests
 from weft.ids import TaskId
 from weft.runs.digests import digest
@@ -91,17 +91,18 @@ class Questions:
         self, opened: OpenStep, question: str, here: AskHere, elsewhere: asyncio.Future[Task]
     ) -> str:
         """The answer of who is here, or of somebody elsewhere: the first one counts."""
-        asking = asyncio.ensure_future(here(question))
+        asking: asyncio.Future[Any] = asyncio.ensure_future(here(question))
+        both: list[asyncio.Future[Any]] = [asking, elsewhere]
         self._asked_here += 1
         try:
-            await asyncio.wait([asking, elsewhere], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not elsewhere.done() and await self._journal.answer(opened, {ANSWER: asking.result()}):
                 return answer_of(await self._store.get(opened.task.id, owner=EVERYONE))
             if not elsewhere.done():
                 elsewhere.set_result(await self._store.get(opened.task.id, owner=EVERYONE))
         finally:
             self._asked_here -= 1
-            asking.cancel()
+            asking.cancel(ANSWERED_ELSEWHERE if elsewhere.done() else None)
             await asyncio.wait([asking])
         return self._taken(opened, elsewhere.result())
 
