@@ -148,3 +148,51 @@ def test_a_secret_is_stored_by_name_only(project: Path, model_server: ModelServe
     assert b"hunter2" not in stored
     assert b'"$secret":"WORD"' in stored
     assert "hunter2" in json.dumps(model_server.requests[-1].body)
+
+
+PYTHON = """
+import weft
+
+
+@weft.task
+def greet(who: str) -> str:
+    "Greet {{who}}."
+
+
+@weft.task
+def main(names: list) -> list:
+    return weft.build.call("map", weft.build.var("greet"), weft.build.var("names"))
+
+
+program = [greet("Ada"), greet("Bob")]
+"""
+
+
+def test_a_python_file_is_run_by_the_name_of_what_it_makes(project: Path, model_server: ModelServer) -> None:
+    model_server.always(says("Hello."))
+    (project / "made.py").write_text(PYTHON)
+
+    whole, named = run(project, "made.py"), run(project, "made.py:greet", "who=Cyd")
+
+    assert (whole.code, whole.out) == (0, "Hello.\n"), whole.err
+    assert (named.code, named.out) == (0, "Hello.\n"), named.err
+    asked = [request.body["messages"][-1]["content"] for request in model_server.requests]
+    assert asked == ["Greet Ada.", "Greet Bob.", "Greet Cyd."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "has no 'program' or 'main'"),
+        ("1 / 0", "fails: ZeroDivisionError"),
+        ("program = 3.5j", "a program is a text"),
+        ("program = 'f(", "fails: SyntaxError"),
+    ],
+)
+def test_a_python_file_without_a_program_is_refused(project: Path, text: str, said: str) -> None:
+    (project / "made.py").write_text(text)
+
+    ran = run(project, "made.py")
+
+    assert ran.code == 2
+    assert said in ran.err

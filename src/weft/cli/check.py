@@ -26,8 +26,6 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
     templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
     them are listed. Inputs that whoever runs a file must pass are told on standard error.
-
-    `max_depth` of a task is only checked and kept: it bounds subtasks that a task spawns; it comes with them.
     """
     # Imported here: `weft check --help` must not pay for it.
     from weft.cli.output import print_json

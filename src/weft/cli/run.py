@@ -8,7 +8,7 @@ from weft.cli.options import evaluation_options, model_options, store_options, s
 
 
 @click.command("run")
-@click.argument("program", required=False, metavar="FILE|-")
+@click.argument("program", required=False, metavar="FILE|FILE.py[:NAME]|-")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option(
     "--resume", "resumed", metavar="ID", help="Go on with a run: steps that have ended are not repeated."
@@ -39,10 +39,13 @@ from weft.cli.options import evaluation_options, model_options, store_options, s
 def run(program: str | None, values: tuple[str, ...], resumed: str | None, **options: Any) -> int:
     """Run a program, every step of which is stored; print its result.
 
-    FILE is XML or S-expressions. NAME=VALUE binds the names it uses: a value that is JSON is JSON, @FILE is
-    the text of a file. The result goes to standard output, everything else to standard error. Kill it at any
-    moment and go on with --resume: no step that has ended is performed again. A step that another run has
-    performed with the same prompt, inputs, model and context is linked and not paid for again.
+    FILE is XML or S-expressions; of a Python file NAME is run, or what it calls `program` or `main`:
+    something made with weft.build, or a function with @weft.task, called with the values. NAME=VALUE binds
+    the names a program uses: a value that is JSON is JSON, @FILE is the text of a file.
+
+    The result goes to standard output, everything else to standard error. Kill it at any moment and go on
+    with --resume: no step that has ended is performed again. A step that another run has performed with the
+    same prompt, inputs, model and context is linked and not paid for again.
 
     Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong,
     and nothing was run; 4: it waits for the answer of a person (weft tasks answer) and holds nothing;

@@ -36,6 +36,7 @@ from weft.language.reading import Surface
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_runs import begin_again, check_program, run_name, stored_program
+from weft.python_programs import is_python, python_text
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
@@ -144,7 +145,7 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
     inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
     program = stored_program(
-        _text(file, options.surface),
+        _text(file, options.surface, inputs),
         libraries=options.libraries,
         model=options.model,
         reuse=not options.is_fresh,
@@ -154,7 +155,9 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
     return program, inputs
 
 
-def _text(file: str, surface: Surface | None) -> StoredText:
+def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
+    if is_python(file):
+        return python_text(file, inputs)
     if file != STDIN:
         return file_text(Path(file), surface)
     return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)

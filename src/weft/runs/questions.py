@@ -159,11 +159,11 @@ class Questions:
         """Whether every step that is under way is a question, or waits for one."""
         if not self._waiting or self._asked_here:
             return False
-        waiting = set()
+        waiting: set[str] = set()
         for opened, _ in self._waiting.values():
             around: OpenStep | None = opened
             while around is not None:
-                waiting.add(around.key)
+                waiting |= {around.key, _spawner_of(around.key)}
                 around = around.parent
         return all(step.is_composite or step.key in waiting for step in self._journal.under_way())
 
@@ -180,6 +180,12 @@ class Questions:
             self._rests = Rests(until, self._journal.rest())
         if self._evaluation is not None:
             self._evaluation.cancel()
+
+
+def _spawner_of(key: str) -> str:
+    """The key of the tool call that waits for the subtask of a session: of `3/1/s2`, `3/1#2`."""
+    session, mark, number = key.rpartition("/s")
+    return f"{session}#{number}" if mark else key
 
 
 def _has_ended(task: Task) -> bool:
