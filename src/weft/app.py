@@ -22,6 +22,7 @@ from weft.store.protocol import (
     TaskPage,
     TaskStore,
 )
+from weft.submission import require_arguments
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
@@ -129,8 +130,8 @@ class App:
     async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
         """Store a program as a task of its own, to be run with these inputs; the id of that task."""
         # Imported here: who only reads tasks must not pay for it.
-        from weft.runs.executor import TEMPLATE
         from weft.runs.program import as_params
+        from weft.runs.template_tasks import TEMPLATE
 
         document = {
             "name": name,
@@ -359,6 +360,7 @@ class App:
         now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
         is_run = is_run and not flow.root.schedule_enabled
+        await require_arguments(self.store, flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
     def now(self) -> datetime:

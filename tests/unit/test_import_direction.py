@@ -42,10 +42,10 @@ LAYERS = [
     {"executor_tools", "task_context"},
     {"equipment", "aider_tasks"},
     {"local_effects", "runs"},
-    {"program_executors"},
+    {"program_executors", "submission"},
     {"app"},
     {"sync", "people", "evaluation"},
-    {"workflows", "program_runs", "python_programs"},
+    {"workflows", "program_runs", "library", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},
 ]

@@ -25,6 +25,7 @@ from weft.cli.saying import open_closed_streams
             "weft.cli.tasks:tasks",
             "Look at stored tasks, steer, copy, link, archive them.",
         ),
+        "library": ("weft.cli.library:library", "Register templates in the store, look at them."),
         "schedule": ("weft.cli.schedule:schedule", "Look at schedules and switch them on and off."),
         "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
         "context": ("weft.cli.context:context", "Find the files that matter for a question."),

@@ -35,12 +35,15 @@ from weft.ids import TaskId, is_task_id
 from weft.language.reading import Surface
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
-from weft.program_runs import begin_again, check_program, run_name, stored_program
+from weft.program_files import SUFFIXES
+from weft.program_runs import begin_again, check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
+from weft.runs.templates import wanted_names, with_templates
 from weft.secrets.references import KEY
+from weft.store.errors import StoreNotFound
 from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Status, Task
 
@@ -144,6 +147,40 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
     inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
+    if _is_name(file, options):
+        return _named(file, inputs, options), inputs
+    program = _of_file(file, inputs, options)
+    check_program(program, inputs)
+    return program, inputs
+
+
+def _is_name(file: str, options: RunOptions) -> bool:
+    """Whether it can only be a registered template: no file, nor what looks like one."""
+    path = Path(file)
+    looks_like_file = file == STDIN or is_python(file) or path.suffix.lower() in SUFFIXES or "/" in file
+    return not looks_like_file and options.surface is None and not path.exists()
+
+
+def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The call of a registered template."""
+    if options.libraries:
+        raise click.UsageError("--library does not go with a registered template: it has its own")
+
+    async def find(app: App) -> StoredProgram:
+        return await named_program(
+            app,
+            name,
+            inputs,
+            model=options.model,
+            reuse=not options.is_fresh,
+            limits=options.limits(),
+        )
+
+    return with_app(options.db, options.user, find)
+
+
+def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The program of a file, with the registered templates that it uses."""
     program = stored_program(
         _text(file, options.surface, inputs),
         libraries=options.libraries,
@@ -151,8 +188,17 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
         reuse=not options.is_fresh,
         limits=options.limits(),
     )
-    check_program(program, inputs)
-    return program, inputs
+    wanted, is_choosing = wanted_names(program, inputs)
+    if not wanted and not is_choosing:
+        return program
+
+    async def find(app: App) -> StoredProgram:
+        return await with_templates(app.store, program, user_id=app.owner.user_id, inputs=inputs)
+
+    try:
+        return with_app(options.db, options.user, find)
+    except StoreNotFound:  # then nothing is registered, and the check says what is missing
+        return program
 
 
 def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:

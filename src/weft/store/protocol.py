@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.steps import Run, StepChange, StoredStep
+from weft.store.templates import AddedTemplate, NewTemplate, RegisteredTemplate
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -200,6 +201,39 @@ class TaskStore(Protocol):
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
         """A completed step of the same owner that gave the answer to the same request, if there is one."""
+        ...
+
+    async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
+        """Change the params of a task that is evaluated; False when the attempt at it no longer holds."""
+        ...
+
+    async def add_templates(
+        self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
+    ) -> Sequence[AddedTemplate]:
+        """Register templates of an owner, all or none; one whose text is the newest version's stays."""
+        ...
+
+    async def remove_template(
+        self, name: str, *, user_id: str | None, now: datetime
+    ) -> RegisteredTemplate | None:
+        """Let an owner's template be found no more; its newest version, or None when there is none.
+
+        `template_versions` gives it still: runs name versions.
+        """
+        ...
+
+    async def templates(
+        self, *, owner: Owner, names: Collection[str] | None = None
+    ) -> Sequence[RegisteredTemplate]:
+        """The newest versions of all templates, or of those of the names that there are; by name."""
+        ...
+
+    async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
+        """All versions of a template, oldest first, also of one that was removed."""
+        ...
+
+    async def known_templates(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the names under which anybody ever registered a template."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.ids import TaskId
 from weft.store.protocol import Claim, Ending, Owner, Rest, Wanted
 from weft.store.steps import WriteSteps
+from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 from weft.tasks.changes import Operation
 
 
@@ -100,4 +101,7 @@ Request = (
     | RemoveWorker
     | Recover
     | Operate
+    | AddTemplates
+    | RemoveTemplate
+    | KeepParams
 )

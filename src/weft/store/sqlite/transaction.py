@@ -25,9 +25,11 @@ from weft.store.sqlite.attempts import end, give_back, report, rest, start
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
+from weft.store.sqlite.templates import add_templates, keep_params, remove_template
 from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.sqlite.writing import Writing
 from weft.store.steps import WriteSteps
+from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 
 _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Start: start,
@@ -44,6 +46,9 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Recover: recover,
     Operate: operate,
     WriteSteps: write_steps,
+    AddTemplates: add_templates,
+    RemoveTemplate: remove_template,
+    KeepParams: keep_params,
 }
 
 
