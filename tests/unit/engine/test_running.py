@@ -59,7 +59,7 @@ async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[En
 async def test_an_attempt_that_is_left_alone_completes(tmp_path: Path) -> None:
     (ending,) = await endings_of(tmp_path, [])
 
-    assert ending is not None
+    assert isinstance(ending, Ending)
     assert isinstance(ending.outcome, Completed)
 
 
@@ -73,6 +73,6 @@ async def test_the_first_reason_to_call_it_off_counts(
 ) -> None:
     (ending,) = await endings_of(tmp_path, [ExecutionFailed("too late"), *further])
 
-    assert ending is not None
+    assert isinstance(ending, Ending)
     assert isinstance(ending.outcome, Failed)
     assert ending.outcome.error == "too late"
