@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from weft.clock import Clock, SystemClock
-from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.settings import Settings, is_postgresql, load_settings
+from weft.settings import Settings, load_settings
 from weft.store.protocol import (
     EVERYONE,
     EventFilter,
@@ -22,6 +21,7 @@ from weft.store.protocol import (
     TaskPage,
     TaskStore,
 )
+from weft.store_opening import open_store
 from weft.submission import require_arguments
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -380,22 +380,3 @@ class App:
 def read_document(document: Any, *, user_id: str | None = None) -> Flow:
     """The flow a JSON document describes, checked but not stored: needs no store."""
     return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
-
-
-async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
-    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
-    if is_postgresql(settings.db):
-        # Imported here: asyncpg is an extra, and costs every other command its import time.
-        try:
-            from weft.store.postgresql.store import PostgresqlStore
-        except ModuleNotFoundError as error:
-            if error.name != "asyncpg":
-                raise
-            raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
-
-        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
-    from weft.store.sqlite.store import SqliteStore
-
-    return await SqliteStore.open(
-        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
-    )

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
-from weft.app import open_store
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -29,6 +28,7 @@ from weft.store.protocol import (
     TaskStore,
     Wanted,
 )
+from weft.store_opening import open_store
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound

@@ -41,7 +41,7 @@ LAYERS = [
     {"project_executors"},
     {"executor_tools", "task_context"},
     {"equipment", "aider_tasks"},
-    {"local_effects", "runs"},
+    {"local_effects", "store_opening", "runs"},
     {"program_executors", "submission"},
     {"app"},
     {"sync", "people", "evaluation"},

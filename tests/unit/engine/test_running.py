@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.builders import NOON
-from weft.app import open_store
 from weft.clock import SystemClock
 from weft.engine.attempt import Attempts
 from weft.engine.limits import EngineLimits
@@ -16,6 +15,7 @@ from weft.executors.protocol import ExecutionFailed
 from weft.ids import TaskId
 from weft.settings import Settings
 from weft.store.protocol import Claim, Claimed, Ending, Rest
+from weft.store_opening import open_store
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed, Failed
 
