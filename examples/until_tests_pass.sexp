@@ -1,45 +1,38 @@
-; A director writes a function, a script tests it, and an evaluator says what to change; until the test passes or
-; four rounds are over. Whether it passes is for the script to say, and not for a model.
+; A director writes a function, a script tests it, and an evaluator says what was wrong; until the test passes or
+; three rounds are over. Whether it passes is for the script to say, and not for a model.
 ;
 ;   weft run examples/until_tests_pass.sexp
 
-(define wanted "seconds(text) turns a duration such as \"1h30m\" or \"45s\" into a number of seconds.")
+(define wanted "shorten(text, width) cuts a text that is longer than width, and puts '...' at its end.")
 
 (define test "
-assert seconds('45s') == 45
-assert seconds('2m') == 120
-assert seconds('1h30m') == 5400
-assert seconds('') == 0
-print('the test passes')
+for text, width, expected in [('tea', 5, 'tea'), ('breakfast', 5, 'br...'), ('abc', 3, 'abc')]:
+    got = shorten(text, width)
+    assert got == expected, f'shorten({text!r}, {width}) gave {got!r} and must give {expected!r}'
 ")
 
-(deftask advise ((code string) (errors string))
-  :subtype "evaluator"
-  :system "A Python function fails its test. Say in one sentence what to change in it."
-  :instructions "{{code}}
+(deftask write-function ((wanted string) (remark string))
+  :system "You write one Python function. Say in \"plan\" in a few words how it works; if there is a remark on an earlier try, what has to be different. Then write the whole function in \"code\", without comments.
 
-{{errors}}"
-  :schema "schemas/advice.json")
+Examples:
+clamp(x, low, high) returns x limited to the range low to high.
+{\"plan\": \"The larger of x and low, then the smaller of that and high.\", \"code\": \"def clamp(x, low, high):\\n    return min(max(x, low), high)\\n\"}
+middle(items) returns the middle item.
+Remark: middle([1, 2, 3]) gave 3 and must give 2
+{\"plan\": \"The list has 3 items and 2 is at index 1, so the index is len // 2, not len - 1.\", \"code\": \"def middle(items):\\n    return items[len(items) // 2]\\n\"}"
+  :instructions "{{wanted}}
+{{remark}}"
+  :schema "schemas/function.json")
+
+(define (last-line text) (last (string-split (string-trim text) "\n")))
 
 (director-evaluator-loop
-  :max-iterations 4
   :description "Write a function until its test passes"
-  :director
-    (task
-      :description "Write the function"
-      :system "You write one Python function. First say in \"plan\" in a few words how it works and which special cases there are. Then write the whole function in \"code\", with its imports inside, and nothing else.
-
-Example:
-clamp(x, low, high) returns x limited to the range low to high.
-{\"plan\": \"Take the larger of x and low, then the smaller of that and high.\", \"code\": \"def clamp(x, low, high):\\n    return min(max(x, low), high)\\n\"}"
-      :instructions "{{wanted}}
-{{evaluation_feedback}}"
-      :schema "schemas/function.json")
-  :script
-    (script :description "Test it" :argv ("python3" "-c" "{{director_result.code}}{{test}}") :timeout 10)
+  :max-iterations 3
+  :director (write-function wanted (if evaluation_feedback evaluation_feedback ""))
+  :script (script :description "Test it" :argv ("python3" "-c" "{{director_result.code}}{{test}}") :timeout 10)
   :evaluator
     (if (= script_exit_code 0)
         (dict :success true :feedback "")
         (dict :success false
-              :feedback (string-append "Your last code was:\n" director_result.code
-                                       "\nWhat to change: " (get (advise director_result.code script_errors) "advice")))))
+              :feedback (string-replace (last-line script_errors) "AssertionError: " "Remark: "))))
