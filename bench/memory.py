@@ -6,14 +6,19 @@ Without --tree, one is made of copies of the Python files of this environment.
 """
 
 import argparse
+import json
+import resource
 import shutil
 import sqlite3
 import statistics
+import subprocess
+import sys
 import sysconfig
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from weft.memory import updating
 from weft.memory.index import SqliteIndex
@@ -41,9 +46,35 @@ def make_tree(folder: Path, wanted: int) -> None:
         shutil.copyfile(file, target)
 
 
-def bare_inserts(tree: Path, database: Path) -> float:
-    """Seconds to read the files and put them whole into a plain FTS5 table, in one transaction."""
-    start = time.perf_counter()
+class Taken(NamedTuple):
+    """Seconds on the clock, and of the processors: those tell more on a machine with other work."""
+
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:6.2f} s ({self.cpu:.2f} s of CPU)"
+
+
+class Stopwatch:
+    """What passes from here on."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), _cpu_seconds()
+
+    def taken(self) -> Taken:
+        """So much until now."""
+        return Taken(time.perf_counter() - self._wall, _cpu_seconds() - self._cpu)
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def bare_inserts(tree: Path, database: Path) -> Taken:
+    """What it takes to read the files and put them whole into a plain FTS5 table, in one transaction."""
+    watch = Stopwatch()
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -54,14 +85,67 @@ def bare_inserts(tree: Path, database: Path) -> float:
         connection.execute("INSERT INTO words VALUES (?, ?)", [str(file), text])
     connection.execute("COMMIT")
     connection.close()
-    return time.perf_counter() - start
+    return watch.taken()
 
 
-def timed_update(index: SqliteIndex, tree: Path) -> tuple[float, IndexReport]:
-    """Seconds of an update."""
-    start = time.perf_counter()
+def timed_update(index: SqliteIndex, tree: Path) -> tuple[Taken, IndexReport]:
+    """What an update takes."""
+    watch = Stopwatch()
     report = index.update([tree])
-    return time.perf_counter() - start, report
+    return watch.taken(), report
+
+
+WRITER = """
+import json, sqlite3, sys, threading, time
+held, waits, is_over = [0.0], [], threading.Event()
+
+def poll():
+    connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+    free = time.perf_counter()
+    while not is_over.is_set():
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError:
+            held[0] = max(held[0], time.perf_counter() - free)
+        else:
+            free = time.perf_counter()
+        time.sleep(0.001)
+    connection.close()
+
+def write():
+    connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+    while not is_over.is_set():
+        start = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("COMMIT")
+        waits.append(time.perf_counter() - start)
+        time.sleep(0.02)
+    connection.close()
+
+threads = [threading.Thread(target=act) for act in (poll, write)]
+for thread in threads: thread.start()
+sys.stdin.read()
+is_over.set()
+for thread in threads: thread.join()
+print(json.dumps([held[0], sorted(waits)]))
+"""
+
+
+def held_up(path: Path, tree: Path) -> tuple[float, list[float]]:
+    """How long another process finds the file taken while a first run writes.
+
+    The longest time without a free moment (it looks every millisecond), and the waits of writes that leave
+    the looking to SQLite, as a store's do.
+    """
+    index = SqliteIndex(path)
+    command = [sys.executable, "-c", WRITER, str(path)]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    index.update([tree])
+    printed, _ = other.communicate()
+    index.close()
+    held, waits = json.loads(printed)
+    return held, waits
 
 
 def query_milliseconds(index: SqliteIndex) -> list[float]:
@@ -88,9 +172,11 @@ def watch_seconds(index: SqliteIndex, tree: Path) -> float:
     thread.start()
     ready.wait()
     start = time.perf_counter()
-    (tree / "changed_now.py").write_text("def changed_now(): ...\n")
+    changed = tree / "changed_now.py"
+    changed.write_text("def changed_now(): ...\n")
     seen.wait()
     taken = time.perf_counter() - start
+    changed.unlink()  # the next run would find it unchanged
     stop.set()
     thread.join()
     return taken
@@ -112,6 +198,7 @@ def main() -> None:
 
 def measure(tree: Path, folder: Path) -> None:
     """Index the tree and ask it."""
+    bare_inserts(tree, folder / "warm.db")  # so that nobody is the first to read the files from the disk
     bare = bare_inserts(tree, folder / "bare.db")
     index = SqliteIndex(folder / "index.db")
     first, report = timed_update(index, tree)
@@ -119,14 +206,20 @@ def measure(tree: Path, folder: Path) -> None:
     second, _ = timed_update(index, tree)
     queries = query_milliseconds(index)
     print(f"{report.files:,} files, {report.text_bytes / 1e6:.1f} MB of text")
-    print(f"bare FTS5 inserts   {bare:6.2f} s and {again:.2f} s")
-    print(f"first run           {first:6.2f} s, {first / ((bare + again) / 2):.2f} of bare inserts")
-    print(f"unchanged run       {second:6.2f} s")
+    wall, cpu = (bare.wall + again.wall) / 2, (bare.cpu + again.cpu) / 2
+    print(f"bare FTS5 inserts   {bare} and {again}")
+    print(f"first run           {first}")
+    print(f"                    {first.wall / wall:6.2f} of bare inserts, {first.cpu / cpu:.2f} of their CPU")
+    print(f"unchanged run       {second}")
     ratio = report.index_bytes / report.text_bytes
     print(f"index               {report.index_bytes / 1e6:6.1f} MB, {ratio:.2f} of the text")
     print(f"query               {statistics.median(queries):6.1f} ms median, {max(queries):.1f} ms longest")
     print(f"changed file seen   {watch_seconds(index, tree):6.2f} s in watch mode")
     index.close()
+    held, waits = held_up(folder / "held.db", tree)
+    print(f"another's writes    {held * 1000:6.0f} ms longest that the file is taken in a first run; waits")
+    middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
+    print(f"                    {middle * 1000:6.0f} ms median, {late * 1000:.0f} ms 99 of 100")
 
 
 if __name__ == "__main__":

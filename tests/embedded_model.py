@@ -11,6 +11,7 @@ from weft.llm.local.store import is_present, models_folder
 from weft.llm.payload import HandlerPayload, PayloadMetadata, UserMessage
 
 SMOLLM2 = "local:smollm2-135m"
+MINILM = "local:all-minilm-l6-v2"
 QWEN = "local:qwen2.5-coder-1.5b"
 
 

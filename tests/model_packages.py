@@ -4,7 +4,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from weft.llm.local.catalogue import Entry, Wheel
+from weft.llm.local.catalogue import Entry, Member, Wheel
 
 PIECES = (b"first " * 50_000, b"second " * 50_000, b"third")
 
@@ -30,9 +30,12 @@ def _make_wheel(folder: Path, number: int, piece: bytes) -> Wheel:
     name = f"weft_test_model_part{number}"
     path = folder / f"{name}-1.0-py3-none-any.whl"
     about = f"{name}-1.0.dist-info"
+    middle = len(piece) // 2
+    halves = {f"{name}/data/one.bin": piece[:middle], f"{name}/data/two.bin": piece[middle:]}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"{name}/__init__.py", "raise SystemExit('this package must never be imported')\n")
-        archive.writestr(f"{name}/data/part.bin", piece)
+        for member, half in halves.items():
+            archive.writestr(member, half)
         archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{about}/RECORD", "")
@@ -42,8 +45,7 @@ def _make_wheel(folder: Path, number: int, piece: bytes) -> Wheel:
         file=path.name,
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
-        member=f"{name}/data/part.bin",
-        member_size=len(piece),
+        members=tuple(Member(path=member, size=len(half)) for member, half in halves.items()),
     )
 
 

@@ -1,7 +1,8 @@
-"""Compares ways to find files: `python -m bench.retrieval [--data DIR] [--embedder DIR] [REPOSITORY...]`.
+"""Compares ways to find files: `python -m bench.retrieval [--data DIR] [--embeddings MODEL] [REPOSITORY...]`.
 
 `--data` has questions for packages (JSON), whose wheels are fetched once; a REPOSITORY is a local git
-repository, whose own commits are the questions. `--embedder` has `model.onnx` and `tokenizer.json`.
+repository, whose own commits are the questions. With an embedded model (`--embeddings local:minilm`) the best
+matches are also ordered by meaning. `--questions` asks of each package only so many, evenly chosen.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.vectors import Vectors
+from weft.project_embedder import LocalEmbedder
 
 Made = dict[str, Ranker]
 Results = dict[str, Figures]
@@ -30,8 +32,10 @@ def main() -> None:
     overall: Results = {}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        make = _maker(arguments.embedder)
+        make = _maker(arguments.embeddings)
         for tree in wheel_trees(arguments.data, arguments.cache) if arguments.data else ():
+            step = max(1, len(tree.questions) // (arguments.questions or len(tree.questions)))
+            tree = tree._replace(questions=tree.questions[::step])  # noqa: PLW2901 - some of them
             with_index = SqliteIndex(work / f"{tree.name}.db")
             _add(overall, _shown(tree.name, _asked(tree, with_index, make)))
         for repository in arguments.repositories:
@@ -48,18 +52,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "weft-bench-retrieval")
     parser.add_argument("--commits", type=int, default=60, help="of each repository")
-    parser.add_argument("--embedder", type=Path)
+    parser.add_argument("--embeddings", metavar="local:NAME")
+    parser.add_argument("--questions", type=int, help="of each package; default: all")
     parser.add_argument("repositories", type=Path, nargs="*", metavar="REPOSITORY")
     return parser.parse_args()
 
 
-def _maker(embedder: Path | None) -> Callable[[Tree, SqliteIndex], Made]:
+def _maker(embeddings: str | None) -> Callable[[Tree, SqliteIndex], Made]:
     """What makes the rankers of a tree that is indexed."""
-    model = None
-    if embedder is not None:
-        from weft.memory.onnx_embedder import OnnxEmbedder  # an extra's
-
-        model = OnnxEmbedder(embedder / "model.onnx", embedder / "tokenizer.json")
+    model = None if embeddings is None else LocalEmbedder(embeddings)
 
     def make(tree: Tree, index: SqliteIndex) -> Made:
         texts = texts_of(tree.folder)

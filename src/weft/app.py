@@ -226,9 +226,9 @@ class App:
         """What tasks are performed with here."""
         if self._executors is None:
             # Imported here: who only reads tasks must not pay for it.
-            from weft.executors.built_in import default_registry
+            from weft.project_executors import project_registry
 
-            self._executors = default_registry(self.settings.executors)
+            self._executors = project_registry(self.settings)
         return self._executors
 
     def _new_engine(self) -> "Engine":

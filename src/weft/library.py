@@ -20,7 +20,7 @@ from weft.language.tree import Program, Template
 from weft.language.used_names import used_names
 from weft.llm.model_names import model_name_problem
 from weft.local_effects import LocalEffects
-from weft.program_files import load_files, name_problems, templates_of
+from weft.program_files import library_path, load_files, name_problems, templates_of
 from weft.project_tools import ToolNames
 from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
 from weft.settings import Settings
@@ -50,7 +50,7 @@ class ReadTemplates(Struct, frozen=True):
 
 def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
     """The templates of files and folders; raises InvalidProgram with what is wrong with all of them."""
-    loaded, problems = load_files(Path(path) for path in paths)
+    loaded, problems = load_files(map(library_path, paths))
     templates = templates_of(loaded)
     problems += name_problems(templates, TaskLibrary())
     found = []

@@ -23,6 +23,7 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
@@ -122,6 +123,8 @@ class LocalEffects:
     async def _call_model(
         self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
     ) -> TaskResult:
+        if call.subtype in AIDER_SUBTYPES:
+            return await self._run_aider(step, call)
         handler = Handler(
             await self._find_model(call.model, call.provider),
             self._equipment.tools() if call.tools else None,
@@ -135,6 +138,20 @@ class LocalEffects:
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
         return result.with_notes(**context.notes())
+
+    async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
+        """What aider did: it asks the model itself, so that the budget pays when it has ended."""
+        # Imported here: few programs have such tasks.
+        from weft.aider_tasks import AiderTasks
+
+        equipment = self._equipment
+        tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
+        result = await tasks.perform(step, call, self._model)
+        notes = result.notes
+        self.ledger.add(
+            Entry(step_key=step.key, template=call.template, model=notes["model"], **notes["usage"])
+        )
+        return result
 
     async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""

@@ -20,5 +20,7 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     """How many pieces of files are looked for."""
     max_files: Positive = 5
     """How many files `file_paths` with a description gives."""
+    embeddings: str | None = None
+    """`local:NAME`: the embedded model that puts what was found by words into an order by meaning too."""
     rerank: bool = False
     """Whether the task's model is asked to put what was found into order."""

@@ -18,7 +18,7 @@ from weft.language.check import verdict_on
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program, Template
-from weft.program_files import find_files
+from weft.program_files import find_files, library_path
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
@@ -100,7 +100,7 @@ async def arun(
         else:
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
             stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=inputs)
-        check_program(stored, inputs)
+            check_program(stored, inputs)
         root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
@@ -148,7 +148,7 @@ def stored_program(
     read_schema: Callable[[str, str], str] | None = None,
 ) -> StoredProgram:
     """The program with everything it needs, as it is now; raises InvalidProgram."""
-    texts = [file_text(file) for path in libraries for file in find_files(Path(path))]
+    texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
     if library is not None and len(library):
         texts.append(printed_library(library))
     stored = StoredProgram(

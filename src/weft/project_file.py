@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
+from weft.executor_settings import (
+    AiderSettings,
+    CommandSettings,
+    ExecutorSettings,
+    HttpSettings,
+    PythonSettings,
+)
 from weft.memory_settings import MemorySettings
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
@@ -52,7 +58,7 @@ def read_project(folder: Path) -> ProjectSettings:
         executors=_executors(tables_of(document, "executors", path), path),
         models=read_models(tables_of(document, "models", path), path),
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
-        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path.parent),
+        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
 
@@ -73,6 +79,7 @@ def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
     where = f"{path}: [executors"
     check_names(tables, ExecutorSettings.__struct_fields__, where=f"{where}]", what="table")
     return ExecutorSettings(
+        aider=_aider(table(AiderSettings, tables, "aider", where=f"{where}.aider]"), path),
         command=_command(table(CommandSettings, tables, "command", where=f"{where}.command]"), path),
         http=table(HttpSettings, tables, "http", where=f"{where}.http]"),
         python=_python(table(PythonSettings, tables, "python", where=f"{where}.python]"), path.parent),
@@ -86,6 +93,16 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
             raise InvalidSetting(
                 f"{path}: [executors.command] allow: {entry!r} must be a program's name or an absolute path"
             )
+    return settings
+
+
+def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
+    """The settings as they are; a relative path would mean another program in every folder."""
+    program = settings.program
+    if program is not None and (not program or ("/" in program and not program.startswith("/"))):
+        raise InvalidSetting(
+            f"{path}: [executors.aider] program: {program!r} must be a program's name or an absolute path"
+        )
     return settings
 
 
@@ -105,9 +122,13 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
 
 
-def _memory(settings: MemorySettings, folder: Path) -> MemorySettings:
-    """The settings with the roots made absolute."""
-    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder))
+def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
+    """The settings of a file with the roots made absolute."""
+    if settings.embeddings is not None and not settings.embeddings.startswith("local:"):
+        raise InvalidSetting(
+            f"{path}: [memory] embeddings: {settings.embeddings!r} is no embedded model, as local:minilm is"
+        )
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, path.parent))
 
 
 def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:

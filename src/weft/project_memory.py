@@ -3,39 +3,59 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import IndexSettings, SqliteIndex
+from weft.memory.lease import WAIT_SECONDS
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import IndexUnavailable, Memory
-from weft.memory.protocol import IndexProgress, IndexReport
+from weft.memory.protocol import Embedder, IndexProgress, IndexReport, Matcher
+from weft.memory.vectors import Vectors
 from weft.project_file import read_project
 from weft.settings import default_store, is_postgresql, load_settings, working_folder
 from weft.store.sqlite.connection import APPLICATION_ID
 
 INDEX_FILE = "index.db"
 
+ASK_WAIT_SECONDS = 0.3
+"""How long a question waits for another process that updates the index: for a watch that takes in a file, not
+for a first run."""
+
 log = logging.getLogger(__name__)
 
 
 def open_memory(
-    roots: Sequence[Path | str], on_progress: Callable[[IndexProgress], None] | None = None
+    roots: Sequence[Path | str],
+    on_progress: Callable[[IndexProgress], None] | None = None,
+    embedder: Embedder | None = None,
 ) -> Memory:
-    """What knows the files of the roots. Nothing is indexed before the first question."""
-    index = open_index()
-    matcher = LexicalMatcher(index)
+    """What knows the files of the roots. Nothing is indexed before the first question.
+
+    With an embedder what was found by words is ordered by meaning too.
+    """
+    index = open_index(wait_seconds=ASK_WAIT_SECONDS)
+    matcher: Matcher
+    matcher = lexical = LexicalMatcher(index)
+    closing = ExitStack()
+    closing.callback(lexical.close)
+    if embedder is not None:
+        vectors = Vectors(index.path, embedder)
+        matcher = HybridMatcher(lexical, embedder, vectors)
+        closing.callback(vectors.close)
     return Memory(
         index,
         matcher,
         roots,
         on_progress=on_progress,
         on_updated=_log_update,
-        on_close=matcher.close,
+        on_close=closing.close,
     )
 
 
-def open_index(db: str | None = None) -> SqliteIndex:
-    """The project's index, which is made if it is not there."""
+def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> SqliteIndex:
+    """The project's index, which is made if it is not there; an update waits so long for another process."""
     settings = load_settings(db=db)
     file = index_file(settings.db)
     memory = read_project(working_folder()).memory
@@ -44,6 +64,7 @@ def open_index(db: str | None = None) -> SqliteIndex:
             file,
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
             application_id=APPLICATION_ID if file.name != INDEX_FILE else None,
+            wait_seconds=wait_seconds,
         )
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error

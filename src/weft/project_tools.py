@@ -13,6 +13,7 @@ SYSTEM_TOOLS = (
     "system:read_files",
     "system:request_user_input",
     "system:run_script",
+    "system:spawn_subtask",
     "system:write_file",
 )
 

@@ -1,6 +1,9 @@
-"""What is asked of a flow before it is stored, besides the rules of the record protocol."""
+"""Templates as tasks: which of them an owner's tasks can name, and what is asked of tasks that do."""
 
-from weft.store.protocol import TaskStore
+from collections.abc import Collection, Sequence
+
+from weft.store.protocol import Owner, TaskStore
+from weft.store.templates import RegisteredTemplate
 from weft.tasks.flow import Flow
 from weft.tasks.record import method_of
 
@@ -14,3 +17,10 @@ async def require_arguments(store: TaskStore, flow: Flow) -> None:
         from weft.runs import template_tasks
 
         await template_tasks.require_arguments(store, flow)
+
+
+async def task_templates(
+    store: TaskStore, owner: Owner, names: Collection[str] | None = None
+) -> Sequence[RegisteredTemplate]:
+    """The templates that tasks made on behalf of the owner can name: all, or those of the names there are."""
+    return await store.templates(owner=Owner(owner.user_id), names=names)

@@ -21,7 +21,7 @@ from weft.memory.assembly import PER_FILE, fitting
 from weft.memory.memory import Found, IndexUnavailable, MatchingFailed, Memory, summary_of
 from weft.memory.pieces import by_file
 from weft.memory_settings import MemorySettings
-from weft.task_files import ReadsFiles, TaskFiles
+from weft.task_files import NOTHING, ReadsFiles, TaskFiles
 from weft.task_ranking import Ranker
 from weft.threads import run_blocking
 
@@ -92,7 +92,7 @@ class TaskMemory:
         )
         query = query_of(call)
         try:
-            found, facts, warnings = await self._find(step, query, ranker, call.context.assembly)
+            found, facts, warnings = await self._find(step, query, ranker, call.context.assembly, files)
             items, more = await self._items(call.files, found, room, files, facts)
         except IndexUnavailable as error:
             raise _failed("context_retrieval_failure", error.message) from error
@@ -114,17 +114,21 @@ class TaskMemory:
         query: ContextQuery,
         ranker: Ranker | None,
         assembly: ContextAssembly | None = None,
+        files: TaskFiles = NOTHING,
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
-        """What was found, what the notes say of it, and warnings."""
+        """What was found beside the files that are named, what the notes say of it, and warnings."""
         limit = query.limit or self._settings().max_pieces
-        found = await _in_thread(lambda: self._opened().find(query, limit=limit, assembly=assembly))
+        paths = [item.source_path for item in files.items if item.source_path]
+        found = await _in_thread(
+            lambda: self._opened().find(query, limit=limit, assembly=assembly, beside=paths)
+        )
         facts: dict[str, Any] = {"excluded": found.excluded} if found.excluded else {}
         if ranker is None:
-            return found, facts, ()
+            return found, facts, found.warnings
         text = query.query or query.template_description or ""
         ranked = await ranker.ranked(step, found.matches, text)
         facts["rerank"] = {"model": ranker.model.id, "calls": ranked.calls, "failed": bool(ranked.warnings)}
-        return Found(ranked.matches, found.excluded), facts, ranked.warnings
+        return Found(ranked.matches, found.excluded), facts, (*found.warnings, *ranked.warnings)
 
     async def _items(
         self,

@@ -1,11 +1,14 @@
 """`weft context` and tasks with fresh context, as a person runs them."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests import command_line
 from tests.command_line import Ran
+from weft.memory.index import SqliteIndex
+from weft.memory.lease import Lease
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
 
@@ -41,6 +44,18 @@ def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:
     assert "symbols: " in second.out
 
 
+def test_an_explanation_says_when_a_file_was_committed(shop: Path) -> None:
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "lib/prices.py"], [*name, "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=shop, check=True, capture_output=True)
+
+    found = weft(shop, "context", "rounded price send mail", "--explain", "--json")
+
+    times = {item["source_path"]: item["metadata"].get("committed_at") for item in found.json["matches"]}
+    assert times["lib/prices.py"] > 1_700_000_000
+    assert times["lib/mail.py"] is None
+
+
 def test_json_is_the_match_result_and_the_same_as_in_the_language(shop: Path) -> None:
     found = weft(shop, "context", "rounded price", "--json")
     evaluated = weft(shop, "eval", '(get-context :query "rounded price")', "--json")
@@ -56,6 +71,23 @@ def test_a_change_is_seen_at_once(shop: Path) -> None:
     assert weft(shop, "context", "giraffe").out == "nothing matches\n"
     (shop / "giraffe.txt").write_text("giraffe\n")
 
+    assert "giraffe.txt" in weft(shop, "context", "giraffe").out
+
+
+def test_a_question_does_not_wait_for_another_process_that_indexes(shop: Path) -> None:
+    weft(shop, "index", ".")
+    index = SqliteIndex(shop / ".weft" / "weft.db")
+    lease = Lease.take(index._writer, str(shop.resolve()))
+    (shop / "giraffe.txt").write_text("giraffe\n")
+
+    meanwhile = weft(shop, "context", "rounded price giraffe")
+    lease.give_back()
+    index.close()
+
+    assert meanwhile.code == 0
+    assert "is being indexed by another process" in meanwhile.err
+    assert "lib/prices.py" in meanwhile.out
+    assert "giraffe.txt" not in meanwhile.out
     assert "giraffe.txt" in weft(shop, "context", "giraffe").out
 
 

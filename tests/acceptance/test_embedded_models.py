@@ -14,6 +14,7 @@ import pytest
 
 from tests.command_line import Process, started, weft
 from tests.embedded_model import ask, require
+from tests.tiny_bert import likeness
 from weft.llm.local.catalogue import find_entry
 from weft.llm.local.store import file_of
 from weft.llm.models import ConfiguredModels
@@ -166,6 +167,8 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
 
     assert client.chat.completions.create(model="smollm2", messages=hello, max_tokens=1).choices
 
+    with pytest.raises(openai.NotFoundError, match="no model that makes embeddings is served here"):
+        client.embeddings.create(model=name, input="x")
     for wrong in (
         {"model": "gpt-4"},
         {"max_tokens": 0},
@@ -179,6 +182,39 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
         assert caught.value.status_code in (400, 404)
     with pytest.raises(openai.BadRequestError, match="window"):
         client.chat.completions.create(model=name, messages=[{"role": "user", "content": "word " * 9_000}])
+
+
+def test_another_program_gets_embeddings(db: str) -> None:
+    require("minilm")
+    with started("models", "serve", "--model", "minilm", db=db) as process:
+        client: Any = openai.OpenAI(base_url=first_line(process), api_key="any", max_retries=0)
+        name = client.models.list().data[0].id
+        assert name == "all-minilm-l6-v2"
+
+        numbers = client.embeddings.create(
+            model=name, input=["A cat sleeps.", "A kitten naps.", "Taxes rise."], encoding_format="float"
+        )
+        packed = client.embeddings.create(model="minilm", input="A cat sleeps.")  # asks for base64
+
+        cat, kitten, taxes = (row.embedding for row in numbers.data)
+        assert [row.index for row in numbers.data] == [0, 1, 2]
+        assert likeness(cat, kitten) > 0.5 > 0.3 > likeness(cat, taxes)
+        assert packed.data[0].embedding == pytest.approx(cat, abs=1e-4)
+        assert packed.usage.prompt_tokens == packed.usage.total_tokens == 6
+
+        for wrong, message in (
+            ({"input": []}, "from 1 to 2048 texts"),
+            ({"input": [[101, 102]]}, "cannot be read"),
+            ({"input": "word " * 600}, "602 tokens"),
+            ({"dimensions": 8}, "384"),
+            ({"encoding_format": "hex"}, "cannot be read"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=message):
+                client.embeddings.create(**{"model": name, "input": "x", **wrong})
+        with pytest.raises(openai.NotFoundError, match="'all-minilm-l6-v2' does"):
+            client.embeddings.create(model="smollm2", input="x")
+        with pytest.raises(openai.NotFoundError, match="no model that writes text is served here"):
+            client.chat.completions.create(model=name, messages=[{"role": "user", "content": "Hello."}])
 
 
 def test_a_served_model_ends_cleanly_and_refuses_strangers(served: tuple[str, Process]) -> None:
@@ -206,6 +242,13 @@ def test_a_served_model_asks_for_its_key(db: str) -> None:
         with pytest.raises(openai.AuthenticationError):
             openai.OpenAI(base_url=url, api_key="wrong", max_retries=0).models.list()
         assert openai.OpenAI(base_url=url, api_key="open sesame", max_retries=0).models.list().data
+
+
+def test_two_models_of_a_kind_are_not_served(db: str) -> None:
+    ran = weft("models", "serve", "--model", "qwen", "--model", "smollm2", db=db)
+
+    assert ran.code == 2
+    assert "qwen and smollm2 do the same" in ran.err
 
 
 def test_others_are_let_in_only_with_a_key(db: str) -> None:

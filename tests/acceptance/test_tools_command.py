@@ -84,6 +84,7 @@ def test_in_an_empty_folder_there_are_the_tools_of_weft(tmp_path: Path) -> None:
         "system:run_script",
         "system:get_context",
         "system:request_user_input",
+        "system:spawn_subtask",
     }
 
 

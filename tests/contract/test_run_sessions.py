@@ -99,3 +99,59 @@ async def test_a_task_that_uses_tools_is_not_linked_unless_it_says_so(runs: Runs
     outcome = await runs.run(saying_so)
     assert outcome.status is Status.COMPLETED
     assert len(notes.called) == 12
+
+
+SPAWNING = """(deftask part (text) :instructions "Sum up {{text}}")
+(deftask whole (text) :instructions "Do {{text}}" :tools ("system:spawn_subtask"))
+(list (whole "it") (part "last"))"""
+
+
+def spawns(payload: HandlerPayload) -> Any:
+    given = [message.content for message in payload.messages if isinstance(message, ToolMessage)]
+    prompt = payload.messages[0].content
+    if prompt.startswith("Do") and not given:
+        return tool_use(
+            "system_spawn_subtask",
+            type="atomic",
+            description="a part",
+            name="part",
+            inputs={"text": "a part"},
+            context_management={"fresh_context": "disabled"},
+        )
+    return f"{prompt}: {given[-1]}" if given else prompt
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])
+async def test_what_a_session_spawns_is_kept_too(runs: RunsBench, is_written: bool) -> None:
+    runs.with_handler(spawns)
+    whole = await runs.run(SPAWNING, reuse=False)
+    assert whole.status is Status.COMPLETED
+    tree = await runs.tree(whole.root_id)
+    assert [name for _, name, _ in tree] == [
+        "run",
+        "whole",
+        "turn 1",
+        "system_spawn_subtask",
+        "part",
+        "part",
+        "part",
+    ]
+    dies_at = 0
+    while True:
+        dies_at += 1 if runs.is_sqlite else 4
+        runs.asked.clear()
+        root_id = await runs.begin(SPAWNING, reuse=False)
+        if not await runs.die(root_id, dies_at=dies_at, is_written=is_written):
+            break
+        before = runs.asked.copy()
+        stored = [task for task in await runs.flow(root_id) if task.status is Status.COMPLETED]
+        answers = sum(task.name in {"turn 1", "whole"} for task in stored)
+        answers += sum(
+            task.name == "part" and bool(task.params and "asked" in task.params) for task in stored
+        )
+        outcome = await runs.go_on(root_id)
+
+        assert outcome.status is Status.COMPLETED, dies_at
+        assert await runs.tree(root_id) == tree, dies_at
+        assert sum((runs.asked - before).values()) == 4 - answers, dies_at
+    assert dies_at > 8

@@ -13,16 +13,25 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
-from tests.model_server import Exchange, ModelServer, says
+from tests.model_server import Exchange, ModelServer, asks_for, says
 from weft.app import App
 from weft.ids import TaskId
-from weft.tasks.record import Status
+from weft.tasks.record import Status, Task
+
+SUBTASK = {
+    "type": "atomic",
+    "description": "a part",
+    "name": "ask",
+    "inputs": {"x": "spawned"},
+    "context_management": {"fresh_context": "disabled"},
+}
 
 KEY = "sk-test-0123456789abcdef"
 
 PROGRAM = """
 (deftask ask (x) :instructions "{{x}}")
 (deftask judge (x) :instructions "judge {{x}}" :output "json")
+(deftask lead () :instructions "lead" :tools ("system:spawn_subtask"))
 (define (rounds n last) (if (= n 0) last (rounds (- n 1) (ask (string-append "round " (string n))))))
 (template part (a) (list (ask (string-append a " one")) (ask (string-append a " two"))))
 (begin
@@ -31,6 +40,7 @@ PROGRAM = """
   (cond ((get (judge "it") "good") (part "good")) (else (part "bad")))
   (rounds 10 "none")
   (script :argv ("echo" "hello"))
+  (lead)
   (map part (list "p" "q" "r" "s"))
   (rounds 5 "none"))
 """
@@ -53,7 +63,13 @@ retries = 0
 
 
 async def _answers(exchange: Exchange) -> None:
-    prompt = exchange.request.body["messages"][-1]["content"]
+    last = exchange.request.body["messages"][-1]
+    prompt = last["content"]
+    if prompt == "lead":
+        await asks_for("system_spawn_subtask", SUBTASK)(exchange)
+        return
+    if last["role"] == "tool":
+        prompt = "lead at its end"
     await says('{"good": true}' if prompt == "judge it" else f"answer to {prompt}")(exchange)
 
 
@@ -62,7 +78,13 @@ def _has_seen(server: ModelServer, count: int) -> bool:
 
 
 def asked(server: ModelServer) -> Counter[str]:
-    return Counter(request.body["messages"][-1]["content"] for request in server.requests)
+    """The prompts, but those of the session that spawns: what of it is stored are turns."""
+    prompts = (request.body["messages"] for request in server.requests)
+    return Counter(messages[-1]["content"] for messages in prompts if not _is_leading(messages))
+
+
+def _is_leading(messages: list[dict[str, Any]]) -> bool:
+    return any(message["content"] == "lead" for message in messages)
 
 
 def run(project: Path, *arguments: str, **more: Any) -> Ran:
@@ -73,11 +95,12 @@ async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
     """What the stored answers answer: each of them is paid for."""
     async with await App.open(project / "weft.db") as app:
         flow = await app.flow_of(TaskId(root_id))
-    return Counter(
-        task.params["asked"]["prompt"]
-        for task in flow
-        if task.status is Status.COMPLETED and task.params and "prompt" in task.params.get("asked", {})
-    )
+    prompts = ((task.params or {})["asked"].get("prompt") for task in flow if _is_answered(task))
+    return Counter(prompt for prompt in prompts if prompt not in (None, "lead"))
+
+
+def _is_answered(task: Task) -> bool:
+    return task.status is Status.COMPLETED and "asked" in (task.params or {})
 
 
 def root_of(err: str) -> str:
@@ -103,7 +126,7 @@ async def killed_and_resumed(project: Path, server: ModelServer, whole: Ran, **e
     assert resumed.json["content"] == whole.json["content"]
     again = asked(server) - paid
     everything = await stored_prompts(project, root_id)
-    assert sum(everything.values()) == 35
+    assert sum(everything.values()) == 36
     assert again == everything - stored, "what was stored was asked for again, or something was left out"
     return True
 

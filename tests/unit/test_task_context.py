@@ -22,7 +22,7 @@ from weft.llm.payload import HandlerPayload
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel, tool_use
 from weft.local_effects import LocalEffects
-from weft.memory.memory import Memory
+from weft.memory.memory import Found, Memory
 from weft.memory.protocol import IndexReport, Match, Query
 from weft.memory.simple_index import SimpleIndex
 from weft.memory_settings import MemorySettings
@@ -146,6 +146,27 @@ async def test_a_description_finds_whole_files_and_named_files_come_first(shop: 
     assert context.index("def send_mail") < context.index("def rounded_price")
 
 
+@pytest.mark.parametrize("name", ["lib/prices.py", "./lib/../lib/prices.py"])
+async def test_a_file_that_is_named_is_not_given_again_by_memory(shop: Path, name: str) -> None:
+    effects, model = with_model(shop, memory_settings=MemorySettings(max_pieces=1))
+
+    result = await ask(effects, context=fresh(), files=Files("literal", (name,)))
+
+    assert given_paths(result) == [name, "NOTES.md"]
+    assert (model.payloads[0].context or "").count("def rounded_price") == 1
+
+
+async def test_a_program_whose_task_names_files_and_wants_fresh_context_gets_both(shop: Path) -> None:
+    effects, model = with_model(shop)
+    program = """(task :instructions "Change the rounded price."
+        :context (:inherit "none" :fresh "enabled") :files ("lib/mail.py"))"""
+
+    await weft.evaluate_async(program, effects=effects)
+
+    context = model.payloads[0].context or ""
+    assert context.index("def send_mail") < context.index("def rounded_price")
+
+
 async def test_a_context_description_is_matched_instead_of_the_description(shop: Path) -> None:
     effects, _ = with_model(shop)
 
@@ -156,14 +177,22 @@ async def test_a_context_description_is_matched_instead_of_the_description(shop:
     assert by_other.notes["warnings"] == ["no file fits the description of file_paths: zebra"]
 
 
-async def test_a_matched_file_that_cannot_be_read_is_a_warning(shop: Path) -> None:
+async def test_a_file_that_leads_outside_once_it_was_matched_is_a_warning(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = testing.memory(shop)
-    memory.find(ContextQuery(query="x"))
     effects, _ = with_model(shop, memory=memory)
     outside = shop.parent / "outside.py"
     outside.write_text("canary = 1\n")
-    (shop / "lib" / "prices.py").unlink()
-    (shop / "lib" / "prices.py").symlink_to(outside)
+    find = memory.find
+
+    def find_and_swap(query: ContextQuery, **given: Any) -> Found:
+        found = find(query, **given)
+        (shop / "lib" / "prices.py").unlink()
+        (shop / "lib" / "prices.py").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(memory, "find", find_and_swap)
 
     result = await ask(effects, files=Files("description", text="rounded price"))
 

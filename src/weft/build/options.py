@@ -52,7 +52,7 @@ class TaskOptions(TypedDict, total=False):
     tools: Sequence[str]
     timeout: float
     max_depth: int
-    """Of spawned subtasks; no effect until they are there."""
+    """How deep the subtasks nest that its model spawns."""
     reuse: bool
     manual_xml: bool
     disable_reparsing: bool

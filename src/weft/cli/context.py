@@ -1,5 +1,6 @@
 """`weft context`."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,12 @@ MAX_SHOWN_WORDS = 6
 
 @click.command("context")
 @click.argument("query", type=TEXT)
-@click.option("--explain", "is_explained", is_flag=True, help="Show all words that matched, and where.")
+@click.option(
+    "--explain",
+    "is_explained",
+    is_flag=True,
+    help="Show all words that matched, where, and when each file was last committed.",
+)
 @click.option("--limit", metavar="N", type=click.IntRange(1, 1000), help="How many pieces to look for.")
 @click.option(
     "--strategy",
@@ -61,6 +67,8 @@ def context(
         query=query, matching_strategy=strategy, limit=limit, rerank=True if is_ranked else None
     )
     result = run(lambda: _found(asked, model, roots))
+    if is_explained:
+        _add_commit_times(result["matches"])
     if is_json:
         from weft.cli.output import print_json
 
@@ -92,6 +100,21 @@ async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ..
         await effects.close()
 
 
+def _add_commit_times(items: list[dict[str, Any]]) -> None:
+    """Put `committed_at` into the metadata of items whose files git knows."""
+    from weft.memory.commit_times import commit_times
+
+    by_root: dict[str, dict[str, dict[str, Any]]] = {}
+    for item in items:
+        root, path = item["metadata"]["root"], item["source_path"]
+        # Paths of other roots than the first are absolute.
+        relative = str(Path(path).relative_to(root)) if Path(path).is_absolute() else path
+        by_root.setdefault(root, {})[relative] = item["metadata"]
+    for root, known in by_root.items():
+        for path, time in commit_times(Path(root), list(known)).items():
+            known[path]["committed_at"] = time
+
+
 def _print(result: dict[str, Any], *, is_explained: bool) -> None:
     from weft.cli.output import print_table
     from weft.cli.saying import say
@@ -116,7 +139,10 @@ def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
 def _why(item: dict[str, Any], *, is_explained: bool) -> str:
     why: dict[str, list[str]] = item.get("metadata", {}).get("why", {})
     if is_explained:
-        return "; ".join(f"{place}: {', '.join(words)}" for place, words in why.items())
+        parts = [f"{place}: {', '.join(words)}" for place, words in why.items()]
+        if (time := item["metadata"].get("committed_at")) is not None:
+            parts.append(f"committed: {datetime.fromtimestamp(time, UTC):%Y-%m-%d}")
+        return "; ".join(parts)
     words = list(dict.fromkeys(word for found in why.values() for word in found))
     more = f" +{len(words) - MAX_SHOWN_WORDS}" if len(words) > MAX_SHOWN_WORDS else ""
     return f"{', '.join(words[:MAX_SHOWN_WORDS])}{more}"

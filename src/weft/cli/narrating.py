@@ -5,7 +5,16 @@ import re
 import click
 
 from weft.cli.text import printable
-from weft.llm.events import AnswerCut, ModelEvent, RequestRetried, ResourceWarned, TextArrived, ToolRefused
+from weft.llm.events import (
+    AnswerCut,
+    ModelEvent,
+    RequestRetried,
+    ResourceWarned,
+    SubtaskChanged,
+    SubtaskRefused,
+    TextArrived,
+    ToolRefused,
+)
 
 _LINES = re.compile(r"(\n)")
 
@@ -27,6 +36,10 @@ class Narrator:
                 self._text(event)
             case ToolRefused():
                 self._line(f"step {event.step_key}: tool '{event.tool}' was refused: {event.reason}")
+            case SubtaskChanged():
+                self._line(f"subtask {event.subtask_key} '{event.template}': {event.status}")
+            case SubtaskRefused():
+                self._line(f"step {event.step_key}: {event.reason}")
             case AnswerCut():
                 self._line(_cut_words(event))
             case ResourceWarned():

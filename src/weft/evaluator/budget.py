@@ -19,6 +19,9 @@ MAX_NESTED_SCOPES = 100
 PAID = ("tokens", "cost")
 """What is set aside before it is spent, and kept by who spends it."""
 
+COUNTED = (*BUDGETS, "turns", "subtasks")
+"""What a scope counts: turns of models and subtasks are bounded only for chains of subtasks."""
+
 SHOWN_SPENDERS = 3
 """How many spenders an error names: those that took most."""
 
@@ -40,6 +43,14 @@ class EvaluationLimits(Struct, frozen=True, kw_only=True):
     """Elements of a list or dict, characters of a string; of the final value all together."""
     concurrency: int = 1_000
     """Branches that wait at the same time."""
+    subtask_depth: int = 5
+    """How deep subtasks nest where no `max_depth` says otherwise."""
+    subtasks: int = 100
+    """Subtasks that are spawned below one task, on all levels together."""
+    subtask_turns: int = 200
+    """Turns of models in all of them together."""
+    subtask_seconds: float | None = 3600.0
+    """From the first of them to the end of the last."""
 
     def budgets(self) -> dict[str, float]:
         """Those that a scope counts."""
@@ -63,7 +74,7 @@ class Scope:
         self.level: int = 0 if outer is None else outer.level + 1
         if self.level > MAX_NESTED_SCOPES:
             raise exhausted("depth", f"more than {MAX_NESTED_SCOPES} budgets and timeouts inside each other")
-        self.used = dict.fromkeys(BUDGETS, 0.0)
+        self.used = dict.fromkeys(COUNTED, 0.0)
         self.reserved = dict.fromkeys(PAID, 0.0)
         """What requests under way may still use."""
         self.reservations = 0

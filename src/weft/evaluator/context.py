@@ -83,12 +83,11 @@ def context_payload(
 ) -> ContextPayload:
     """The context of a request made by a task in the environment `env`."""
     relevant = relevant_inputs(node, inputs)
-    wants_fresh = settings.fresh_context == "enabled" and node.file_paths is None
     return ContextPayload(
         settings=settings,
         inherited=_inherited(settings, env, inputs, relevant),
         previous_outputs=previous_outputs,
-        wants_fresh=wants_fresh,
+        wants_fresh=settings.fresh_context == "enabled",
         relevant_inputs=relevant,
         assembly=node.context_assembly,
     )

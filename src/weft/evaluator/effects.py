@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
+from weft.evaluator.spawning import Spawn
 from weft.language.spans import NOWHERE, Span
 from weft.language.task_fields import (
     ContextAssembly,
@@ -59,6 +60,15 @@ class Repair(Struct, frozen=True):
     error: str
 
 
+class Continuation(Struct, frozen=True):
+    """An answer with status CONTINUATION, and the result of the subtask that it asked for."""
+
+    content: str
+    request: dict[str, Any]
+    result: dict[str, Any]
+    """The TaskResult, as JSON, without what was measured."""
+
+
 class ModelCall(Struct, frozen=True, kw_only=True):
     """An atomic task, ready to be sent: every placeholder is filled."""
 
@@ -87,6 +97,8 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     """What `history` lets the task see of the conversation before it; nothing without `history`."""
     timeout_seconds: float | None = None
     reuse: bool | None = None
+    continuations: tuple[Continuation, ...] = ()
+    """What was said before, and what came of it: the task goes on from there."""
     repair: Repair | None = None
 
 
@@ -130,11 +142,14 @@ class ContextQuery(Struct, frozen=True, kw_only=True):
 
 
 class Composite(Struct, frozen=True, kw_only=True):
-    """A task made of others: sequential, reduce, a loop, a template call. It has no effect of its own."""
+    """A task made of others: sequential, reduce, a loop, a template call, a subtask that a model spawned. It
+    has no effect of its own."""
 
     kind: str
     name: str | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What else decides on the result: of a subtask, its request."""
 
 
 class Step(Struct, frozen=True):
@@ -144,6 +159,8 @@ class Step(Struct, frozen=True):
     """Numbers from the root, `/` between levels: `3/1/2`. Concurrent branches have levels of their own."""
     request: ModelCall | ScriptRun | ToolCall | ContextQuery | Composite
     span: Span = NOWHERE
+    spawn: Spawn | None = None
+    """How a subtask of this step is evaluated; None: it has none. No part of what the step is known by."""
 
 
 class ScriptOutcome(Struct, frozen=True):

@@ -9,6 +9,9 @@ from weft.evaluator.results import TaskResult
 from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.tree import Symbol
 
+_MEASURED = frozenset({"model", "usage", "resourceUsage", "answered_at"})
+"""Notes of a handler on how it went."""
+
 
 def as_text(value: Any) -> str:
     """A value where text is wanted: a task result is its content, anything but a string its JSON text."""
@@ -43,6 +46,12 @@ def result_json(result: TaskResult) -> dict[str, Any]:
     """A result as JSON, under the specification's names."""
     found: dict[str, Any] = msgspec.to_builtins(result)
     return found
+
+
+def told_json(result: TaskResult) -> dict[str, Any]:
+    """A result as JSON for a model: without what was measured on the way, which is another in every run."""
+    notes = {name: note for name, note in result.notes.items() if name not in _MEASURED}
+    return result_json(msgspec.structs.replace(result, notes=notes))
 
 
 def _said(result: TaskResult) -> Any:

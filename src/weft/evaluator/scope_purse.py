@@ -35,8 +35,9 @@ class ScopePurse:
         return any(scope.attainable(resource) > max(0.0, scope.left(resource)) for resource in PAID)
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        """Set an amount aside in every scope; raises BudgetExceeded when it is not left in one of them."""
+        """Set an amount aside for a turn in every scope; raises BudgetExceeded where it is not left."""
         self.is_used = True
+        self._scope.spend("turns", 1)
         amounts = _amounts(tokens, cost)
         self._scope.reserve(amounts)
         return _Reserved(self._scope, self._spender, amounts)

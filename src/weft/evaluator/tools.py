@@ -34,6 +34,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """How to reach a person; None: there is nobody to ask."""
     get_context: Callable[[str], Awaitable[dict[str, Any]]] | None = None
     """Memory: an AssociativeMatchResult for a query; None: there is none."""
+    spawn: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
+    """The TaskResult of a subtask for a `SubtaskRequest`; None: no model asks, or none of its subtasks."""
 
 
 class Tool(Protocol):

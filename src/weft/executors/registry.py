@@ -18,6 +18,7 @@ BUILT_IN = "built in"
 BUILT_IN_IDS = frozenset(
     {
         "aggregate_results",
+        "aider",
         "command",
         "http",
         "noop",
@@ -28,7 +29,7 @@ BUILT_IN_IDS = frozenset(
         "workflow_step",
     }
 )
-"""Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
+"""Ids that only weft's own executors have, of `weft.executors.built_in` and `weft.project_executors`."""
 
 MADE_OF = "__weft_executor__"
 """Where a decorated function or class keeps the executor it was registered as."""
@@ -122,7 +123,8 @@ class ExecutorRegistry:
             return False
         found = tuple(await self._find_more(unknown))
         for executor in found:
-            self.register(executor, source="library")
+            if self.find(executor.id) is None:  # another task may have asked for it at the same time
+                self.register(executor, source="library")
         return bool(found)
 
     @property

@@ -12,12 +12,14 @@ from weft.language.task_fields import Parameter
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
+    Literal,
     Node,
     Reduce,
     Script,
     Sequential,
     TaskNode,
     Template,
+    Text,
 )
 
 
@@ -89,6 +91,14 @@ def definition_of(template: Template) -> TaskDefinition:
         parameters=template.parameters,
         template=template,
     )
+
+
+def open_inputs(definition: TaskDefinition) -> list[str]:
+    """The inputs of the body whose text gives way to what a caller passes."""
+    body = definition.ast_node
+    if not isinstance(body, TaskNode):
+        return []
+    return [one.name for one in body.inputs if one.value is None or isinstance(one.value, Literal | Text)]
 
 
 class TaskLibrary:

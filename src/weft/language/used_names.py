@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from weft.language.tree import DirectorEvaluatorLoop, FunctionCall, Node, Reference, TaskNode, Variable
 
-SPAWNING_TOOL = "system:spawn_subtask"
+SPAWN_TOOL = "system:spawn_subtask"
 """A task with this tool names its templates while it runs."""
 
 
@@ -47,4 +47,4 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
 def _chooses(node: Any) -> bool:
     if isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None:
         return True
-    return isinstance(node, TaskNode) and SPAWNING_TOOL in node.tools
+    return isinstance(node, TaskNode) and SPAWN_TOOL in node.tools

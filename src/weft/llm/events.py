@@ -1,6 +1,7 @@
 """What happens while a model works on a task: for live display, logs and the events of a flow."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 
@@ -58,6 +59,24 @@ class ToolRefused(Struct, frozen=True, tag="tool_refused"):
     reason: str
 
 
+class SubtaskChanged(Struct, frozen=True, tag="subtask"):
+    """A subtask that a model asked for has begun or ended."""
+
+    step_key: str
+    """The step that spawns it."""
+    subtask_key: str
+    template: str
+    depth: int
+    status: Literal["started", "completed", "failed", "cancelled"]
+
+
+class SubtaskRefused(Struct, frozen=True, tag="subtask_refused"):
+    """A model asked for a subtask that there cannot be; nothing was run."""
+
+    step_key: str
+    reason: str
+
+
 class ResourceWarned(Struct, frozen=True, tag="resource_warned"):
     """A session has used more of turns or context than the warning threshold."""
 
@@ -83,6 +102,8 @@ ModelEvent = (
     | AnswerCut
     | ToolCalled
     | ToolRefused
+    | SubtaskChanged
+    | SubtaskRefused
     | ResourceWarned
     | RequestRetried
 )

@@ -5,7 +5,7 @@ what a model says is data, neither evaluated nor searched for placeholders.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -17,6 +17,7 @@ from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.attempts import counted_attempts
@@ -29,6 +30,7 @@ from weft.llm.payload import ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
+from weft.llm.subtasks import continuation_of, continuation_words, spawning
 from weft.llm.toolset import Toolset, find_tools
 from weft.model_settings import HandlerSettings
 from weft.secrets.cutting import cut
@@ -134,7 +136,8 @@ class _Work:
         ):  # asked first: to find tools may start servers
             message = f"the task lists tools, and '{handler.model.id}' cannot call any"
             raise TaskFailed(TaskFailure("configuration_error", message))
-        tools = await find_tools(call.tools, handler.tools, redact=handler.redact)
+        spawn = self._step.spawn
+        tools = await find_tools(call.tools, handler.tools, redact=handler.redact, spawn=spawn)
         session = self._session = Session(
             self._step.key,
             call,
@@ -149,10 +152,22 @@ class _Work:
         if known is not None:
             return known
         reply = await self._turn(session)
-        while reply.tool_uses:
-            session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
+        while await self._goes_on(session, tools, reply):
             reply = await self._turn(session)
         return self._result(session, reply)
+
+    async def _goes_on(self, session: Session, tools: Toolset, reply: ModelReply) -> bool:
+        """Whether the reply asks for something; if so that is done, and the session has what came of it."""
+        try:
+            if reply.tool_uses:
+                session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
+                return True
+            asked = None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+            if asked is not None:
+                session.add_user(continuation_words((await self._use_tools(tools, (asked,)))[0]))
+            return asked is not None
+        except BudgetExceeded as error:
+            raise _with_content(error, session.content) from None
 
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
@@ -209,10 +224,13 @@ class _Work:
             return self._refused(tools, use, "the task does not list it")
         if index >= MAX_TOOL_USES:
             return self._refused(tools, use, f"more than {MAX_TOOL_USES} calls in one turn")
-        context = msgspec.structs.replace(
-            self._tool_context, step_key=key, template=self._call.template or self._tool_context.template
-        )
         name = tool.definition.name
+        context = msgspec.structs.replace(
+            self._tool_context,
+            step_key=key,
+            template=self._call.template or self._tool_context.template,
+            spawn=self._spawning(key) if name == SPAWN_TOOL else None,
+        )
         if tools.problem_of(tool, use) is None:
             self._called.append(name)
 
@@ -226,6 +244,10 @@ class _Work:
         message = await self._handler.journal.tool_message(key, use, call)
         self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
         return message
+
+    def _spawning(self, key: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
+        """What spawns the subtask that is asked for under that key, whose number is the subtask's too."""
+        return spawning(self._step, int(key.rpartition("#")[2]), self._handler.on_event)
 
     def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
         name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)

@@ -67,10 +67,10 @@ def _embedded_problem(model: str) -> str | None:
     from weft.llm.local.errors import NoSuchEmbeddedModel
 
     try:
-        find_entry(model)
+        entry = find_entry(model)
     except NoSuchEmbeddedModel as error:
         return error.message
-    return None
+    return None if entry.makes == "text" else f"{entry.name} makes embeddings and writes no text"
 
 
 def _followed(name: str, settings: ModelsSettings) -> str:

@@ -61,7 +61,7 @@ async def context_room(
     step: Step, call: ModelCall, model: Model, tools: Tools | None, settings: HandlerSettings, clock: Clock
 ) -> ContextRoom:
     """The room of a task that a handler with these parts is about to run."""
-    definitions = (await find_tools(call.tools, tools, redact=redact)).definitions
+    definitions = (await find_tools(call.tools, tools, redact=redact, spawn=step.spawn)).definitions
 
     def session(context: DataContext) -> Session:
         return Session(

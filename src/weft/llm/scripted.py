@@ -149,7 +149,7 @@ class ScriptedModel:
         )
 
 
-def tool_use(name: str, **arguments: Any) -> ToolUse:
+def tool_use(name: str, /, **arguments: Any) -> ToolUse:
     """A scripted tool call; the model gives it an id."""
     return ToolUse(id="", name=name, arguments=arguments)
 

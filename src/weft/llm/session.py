@@ -27,7 +27,11 @@ from weft.llm.payload import (
     UserMessage,
 )
 from weft.llm.protocol import Model
+from weft.llm.subtasks import result_words
 from weft.model_settings import HandlerSettings
+
+CONTINUED = "I have asked for a subtask."
+"""For an answer without a text: providers take no empty messages."""
 
 
 class Session:
@@ -125,6 +129,10 @@ class Session:
         now = self._clock.now()
         self._own += [msgspec.structs.replace(message, timestamp=now) for message in messages]
 
+    def add_user(self, text: str) -> None:
+        """Take in what the model is told besides."""
+        self._own.append(UserMessage(text, self._clock.now()))
+
     def context_exhausted(self, message: str) -> TaskFailed:
         """The error for a window that is full."""
         return self._exhausted("context", message, used=self._used, limit=self.context_limit, peak=self._peak)
@@ -177,8 +185,12 @@ def system_prompt(settings: HandlerSettings, call: ModelCall, words: str) -> str
 
 
 def _first_messages(call: ModelCall, now: datetime) -> list[Message]:
-    """The task's own prompt; of a second ask also the first answer, and what is wrong with it."""
+    """The task's own prompt, and what came of subtasks since; of a second ask also the first answer, and
+    what is wrong with it."""
     messages: list[Message] = [UserMessage(call.prompt, now)]
+    for said in call.continuations:
+        messages.append(AssistantMessage(said.content or CONTINUED, timestamp=now))
+        messages.append(UserMessage(result_words(said.result), now))
     if call.repair is not None:
         messages.append(AssistantMessage(call.repair.content, timestamp=now))
         messages.append(UserMessage(repair_words(call.repair.error), now))

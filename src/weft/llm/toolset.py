@@ -11,6 +11,7 @@ from weft.errors import text_of
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure
+from weft.evaluator.spawning import SPAWN_TOOL, Spawn
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.payload import ToolMessage
@@ -31,8 +32,11 @@ class BadArguments(Exception):
 class Toolset:
     """Finds tools once, and calls them by the names that the model was told."""
 
-    def __init__(self, tools: dict[str, Tool], *, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, tools: dict[str, Tool], *, redact: Callable[[str], str], spawn: Spawn | None = None
+    ) -> None:
         self._tools = tools
+        self._spawn = spawn
         self._by_name = {tool.definition.name: tool for tool in tools.values()}
         self._redact = redact
 
@@ -40,8 +44,15 @@ class Toolset:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told, with names that providers take."""
         return tuple(
-            msgspec.structs.replace(tool.definition, name=name) for name, tool in self._tools.items()
+            msgspec.structs.replace(self._told(tool.definition), name=name)
+            for name, tool in self._tools.items()
         )
+
+    def _told(self, definition: ToolDefinition) -> ToolDefinition:
+        """The definition; of spawning the one that knows the templates there are."""
+        if self._spawn is None or definition.name != SPAWN_TOOL:
+            return definition
+        return self._spawn.definition()
 
     def find(self, name: str) -> Tool | None:
         """The tool that a model means; None: the template does not list it."""
@@ -62,6 +73,8 @@ class Toolset:
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
         except (Exception, SystemExit) as error:
+            if tool.definition.name == SPAWN_TOOL:
+                raise  # of the evaluation itself: a budget is used up, a store is gone, or we are wrong
             return self.error(use, f"the tool failed: {text_of(error)}")
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -81,8 +94,17 @@ class Toolset:
         return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
 
 
-async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Callable[[str], str]) -> Toolset:
-    """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached."""
+async def find_tools(
+    names: tuple[str, ...],
+    tools: Tools | None,
+    *,
+    redact: Callable[[str], str],
+    spawn: Spawn | None = None,
+) -> Toolset:
+    """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached.
+
+    `spawn` is that of the step.
+    """
     found: dict[str, Tool] = {}
     for provider_name, name in wire_names(names).items():
         try:
@@ -96,7 +118,7 @@ async def find_tools(names: tuple[str, ...], tools: Tools | None, *, redact: Cal
             message = f"the task lists the tool '{name}', and there is none of that name{hint}"
             raise TaskFailed(TaskFailure("configuration_error", message))
         found[provider_name] = tool
-    return Toolset(found, redact=redact)
+    return Toolset(found, redact=redact, spawn=spawn)
 
 
 def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -14,8 +14,18 @@ BUSY_TIMEOUT_SECONDS = 30.0
 
 CACHE_KIB = 32 * 1024
 
-MERGE_PAGES = 16
+CHECKPOINT_PAGES = 4000
+"""How much of the log is brought into the file at once: 16 MB. A first run writes pages several times."""
+
+MERGE_SEGMENTS = 16
 """How many segments of one size are merged into one. The default of 4 writes every word more often."""
+
+MERGE_PAGES = 200
+"""How many pages one step of merging writes: it takes about 20 milliseconds."""
+
+_WORDS_SETTINGS = {"automerge": 0, "usermerge": MERGE_SEGMENTS, "crisismerge": 1000}
+"""Left to itself FTS5 merges within the transactions that write, in the end for half a second in one of them.
+It does nothing; `merge_words` does."""
 
 TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
@@ -31,6 +41,7 @@ def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
     )
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     if is_reader:
         connection.execute("PRAGMA query_only = ON")
     return connection
@@ -53,9 +64,8 @@ def prepare_tables(connection: sqlite3.Connection, application_id: int | None) -
             drop_tables(connection)
         for statement in _statements():
             connection.execute(statement)
-        connection.execute(
-            "INSERT INTO memory_words (memory_words, rank) VALUES ('automerge', ?)", [MERGE_PAGES]
-        )
+        for setting in _WORDS_SETTINGS.items():
+            connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES (?, ?)", setting)
         connection.execute("INSERT INTO memory_meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
         if is_new and application_id is not None:
             connection.execute(f"PRAGMA application_id = {application_id}")
@@ -65,6 +75,12 @@ def drop_tables(connection: sqlite3.Connection) -> None:
     """Take the index out of the file; within a transaction."""
     for table in TABLES:
         connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
+
+
+def merge_words(connection: sqlite3.Connection) -> None:
+    """One step of merging what transactions wrote. A step after each of them keeps up with them."""
+    with transaction(connection):
+        connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', ?)", [MERGE_PAGES])
 
 
 @contextmanager

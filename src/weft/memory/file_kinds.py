@@ -13,9 +13,9 @@ _TEXT = re.compile(
 _MARKUP = re.compile(r"\.(html?|css|scss|svg|xml|xsd|min\.js)$", re.IGNORECASE)
 
 _KINDS = (
-    (_TEST, 0.5, frozenset(("test", "fixtur", "benchmark", "exampl", "spec", "conftest"))),
-    (_TEXT, 0.5, frozenset(("doc", "document", "readm", "changelog", "licens", "config", "configur"))),
-    (_MARKUP, 0.5, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
+    (_TEST, 0.25, frozenset(("test", "fixtur", "benchmark", "exampl", "spec", "conftest"))),
+    (_TEXT, 0.25, frozenset(("doc", "document", "readm", "changelog", "licens", "config", "configur"))),
+    (_MARKUP, 0.25, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
 )
 """How files of a kind are found, what they count, and the stems of words that ask for them."""
 

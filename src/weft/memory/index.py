@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.memory.database import connect, drop_tables, prepare_tables, transaction
-from weft.memory.errors import NotIndexed
-from weft.memory.lease import Lease
-from weft.memory.preparing import text_lines
+from weft.memory.errors import IndexBusy, NotIndexed
+from weft.memory.lease import WAIT_SECONDS, Lease
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
 from weft.memory.updating import Update
 
@@ -32,18 +31,26 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 class SqliteIndex:
     """An index in a SQLite file: a store's own, or one for itself.
 
-    Several processes may use one file. One at a time updates a root; readers never wait.
+    Several processes may use one file. One at a time updates a root; readers never wait. `wait_seconds`: how
+    long an update waits for the one of another process, before it raises IndexBusy.
     """
 
     def __init__(
-        self, path: Path, settings: IndexSettings | None = None, *, application_id: int | None = None
+        self,
+        path: Path,
+        settings: IndexSettings | None = None,
+        *,
+        application_id: int | None = None,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.path = path
+        self._wait_seconds = wait_seconds
         self.settings = settings or IndexSettings()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = connect(path)
         self._writing = threading.RLock()
-        self._readers: dict[int, sqlite3.Connection] = {}
+        self._readers: dict[threading.Thread, sqlite3.Connection] = {}
+        self._opening = threading.Lock()
         try:
             prepare_tables(self._writer, application_id)
         except BaseException:
@@ -53,12 +60,18 @@ class SqliteIndex:
     def update(
         self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
     ) -> IndexReport:
-        """Take in what is new, changed or gone below the roots."""
+        """Take in what is new, changed or gone below the roots: of the others too when one is busy."""
         report = IndexReport(files=0)
+        busy: list[IndexBusy] = []
         for root in dict.fromkeys(Path(root).resolve() for root in roots):
-            with self._lease(root) as lease:
-                update = Update(self._writer, lease, root, self.settings, on_progress)
-                report = _sum(report, update.sweep())
+            try:
+                with self._lease(root) as lease:
+                    update = Update(self._writer, lease, root, self.settings, on_progress)
+                    report = _sum(report, update.sweep())
+            except IndexBusy as error:
+                busy.append(error)
+        if busy:
+            raise busy[0]
         return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
@@ -102,30 +115,29 @@ class SqliteIndex:
             list(ids),
         ):
             rows[row[0]] = row[1:]
-        texts: dict[int, list[str]] = {}
+        ends: dict[int, int] = {}
+        for *_, last, _, file_id in rows.values():
+            ends[file_id] = max(last, ends.get(file_id, 0))
+        texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
         found = []
-        for chunk_id in ids:
-            if chunk_id in rows:
-                root, path, first, last, symbols, file_id = rows[chunk_id]
-                if file_id not in texts:
-                    texts[file_id] = text_lines(self.text(file_id) or "")
-                text = "\n".join(texts[file_id][first - 1 : last])
-                found.append(
-                    Chunk(
-                        root=root,
-                        path=path,
-                        first_line=first,
-                        last_line=last,
-                        text=text,
-                        symbols=tuple(symbols.split()),
-                    )
+        for root, path, first, last, symbols, file_id in (rows[each] for each in ids if each in rows):
+            text = b"\n".join(texts[file_id][first - 1 : last]).decode()
+            found.append(
+                Chunk(
+                    root=root,
+                    path=path,
+                    first_line=first,
+                    last_line=last,
+                    text=text,
+                    symbols=tuple(symbols.split()),
                 )
+            )
         return found
 
-    def text(self, file_id: int) -> str | None:
+    def _encoded(self, file_id: int) -> bytes:
         """The text of a file as it was indexed."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
-        return None if row is None else zlib.decompress(row[0]).decode()
+        return b"" if row is None else zlib.decompress(row[0])
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""
@@ -163,7 +175,7 @@ class SqliteIndex:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._writing:
+        with self._writing, self._opening:
             for connection in (*self._readers.values(), self._writer):
                 connection.close()
             self._readers.clear()
@@ -171,9 +183,12 @@ class SqliteIndex:
     @property
     def reader(self) -> sqlite3.Connection:
         """This thread's connection for reading: the tables of `schema.sql`. It never waits for a writer."""
-        thread = threading.get_ident()
+        thread = threading.current_thread()
         if thread not in self._readers:
-            self._readers[thread] = connect(self.path, is_reader=True)
+            with self._opening:
+                for gone in [each for each in self._readers if not each.is_alive()]:
+                    self._readers.pop(gone).close()
+                self._readers[thread] = connect(self.path, is_reader=True)
         return self._readers[thread]
 
     def _is_known(self, root: Path) -> bool:
@@ -183,7 +198,7 @@ class SqliteIndex:
     @contextmanager
     def _lease(self, root: Path) -> Iterator[Lease]:
         with self._writing:
-            lease = Lease.take(self._writer, str(root))
+            lease = Lease.take(self._writer, str(root), wait_seconds=self._wait_seconds)
             try:
                 yield lease
             finally:

@@ -57,21 +57,30 @@ class Lease:
 
 
 def _try(connection: sqlite3.Connection, root: str, owner: str) -> int | None:
+    if _is_held(connection, root):
+        return None  # without a write, which would wait for those of the holder
     with transaction(connection):
-        connection.execute("INSERT OR IGNORE INTO memory_roots (path) VALUES (?)", [root])
-        root_id, holder, until = connection.execute(
-            "SELECT id, lease_owner, lease_until FROM memory_roots WHERE path = ?", [root]
-        ).fetchone()
-        now = time.time()
-        # Further ahead than any lease reaches: the clock was set back.
-        is_held = holder is not None and now < until <= now + 2 * LEASE_SECONDS and not _is_dead(holder)
-        if is_held:
+        if _is_held(connection, root):
             return None
+        connection.execute("INSERT OR IGNORE INTO memory_roots (path) VALUES (?)", [root])
         connection.execute(
-            "UPDATE memory_roots SET lease_owner = ?, lease_until = ? WHERE id = ?",
-            [owner, now + LEASE_SECONDS, root_id],
+            "UPDATE memory_roots SET lease_owner = ?, lease_until = ? WHERE path = ?",
+            [owner, time.time() + LEASE_SECONDS, root],
         )
-        return int(root_id)
+        row = connection.execute("SELECT id FROM memory_roots WHERE path = ?", [root]).fetchone()
+        return int(row[0])
+
+
+def _is_held(connection: sqlite3.Connection, root: str) -> bool:
+    row = connection.execute(
+        "SELECT lease_owner, lease_until FROM memory_roots WHERE path = ? AND lease_owner IS NOT NULL", [root]
+    ).fetchone()
+    if row is None:
+        return False
+    holder, until = row
+    now = time.time()
+    # Further ahead than any lease reaches: the clock was set back.
+    return now < until <= now + 2 * LEASE_SECONDS and not _is_dead(holder)
 
 
 def _is_dead(owner: str) -> bool:

@@ -17,8 +17,15 @@ FIELD_WEIGHTS = "4.0, 2.0, 1.0, 1.0, 1.0"
 """Of path, symbols, headings, content, parts: how many times a word there counts. Half and double of each
 moved recall@5 by less than 0.01 on the repositories tried."""
 
-MAX_ROWS = 6_000
-"""How many rows the words of one query may have together, the rarest first. A row takes a microsecond."""
+MAX_ROWS = 2_500
+"""How many rows of the words of one query are weighed wherever they are, the rarest words first. To weigh a
+row takes a microsecond, to pass over it a twentieth of that."""
+
+MAX_PASSED = 20_000
+"""How many rows the other words may have together; those are weighed in the files that are already good."""
+
+COMMON_FIT = 1.0
+"""How well a chunk fits a common word that it has: as much as one of middling length with the word once."""
 
 BEST_ROWS = 300
 """How many chunks of one word are looked at, the best first."""
@@ -40,6 +47,17 @@ class Hits(Struct, frozen=True):
     """Chunk, file, and how well it fits, from 0 to 2.2 (k1 + 1 of BM25)."""
 
 
+class Counted(Struct, frozen=True):
+    """The words of a query that are in the index, each with the number of its chunks, the rarest first."""
+
+    value: float
+    """What all words of the query count together, those included that are not there or too common."""
+    everywhere: Sequence[tuple[int, Word]]
+    """To be weighed wherever they are."""
+    common: Sequence[tuple[int, Word]]
+    """To be weighed only in files that the others found."""
+
+
 class Lookup:
     """Asks for words in the chunks of some roots, or of all."""
 
@@ -54,23 +72,48 @@ class Lookup:
         """The roots that are asked for; None: all."""
         return self._root_ids
 
-    def words(self, words: Sequence[Word]) -> list[Hits]:
-        """The hits of the words, rare ones first, until they become too many: at least one word's."""
+    def count(self, words: Sequence[Word]) -> Counted:
+        """How common the words are, and which are to be weighed where; at least one is everywhere."""
         counted = sorted(
-            ((self._count(word), word) for word in words), key=lambda each: (each[0], each[1].stem)
+            ((self._count(word, MAX_PASSED), word) for word in words),
+            key=lambda each: (each[0], each[1].stem),
         )
-        found: list[Hits] = []
-        budget = MAX_ROWS
+        value = sum(self.value(word, count) for count, word in counted)
+        everywhere: list[tuple[int, Word]] = []
+        common: list[tuple[int, Word]] = []
+        rows = passed = 0
         for count, word in counted:
-            if found and count > budget:
-                break
-            budget -= count
-            if count:
-                found.append(self._hits(word, count))
-        return found
+            if not count:
+                continue
+            rows, passed = rows + count, passed + count
+            if not everywhere or rows <= MAX_ROWS:
+                everywhere.append((count, word))
+            elif passed <= MAX_PASSED:
+                common.append((count, word))
+        return Counted(value, everywhere, common)
+
+    def words(self, counted: Sequence[tuple[int, Word]]) -> list[Hits]:
+        """The hits of the words, wherever they are."""
+        return [self._hits(word, count) for count, word in counted]
+
+    def words_within(self, counted: Sequence[tuple[int, Word]], files: Sequence[int]) -> list[Hits]:
+        """The hits of common words in these files; how often a chunk has such a word is all the same."""
+        # The plus keeps SQLite from asking the full-text index for each of the chunks by itself.
+        statement = f"""SELECT memory_chunks.id, file_id, {COMMON_FIT} FROM memory_words
+            JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
+            WHERE memory_words MATCH ? AND +memory_words.rowid IN
+                (SELECT id FROM memory_chunks WHERE file_id IN ({_list(files)}))"""  # noqa: S608 - numbers only
+        return [
+            Hits(
+                word,
+                self.value(word, count),
+                self._connection.execute(statement, [self._expression(word)]).fetchall(),
+            )
+            for count, word in counted
+        ]
 
     def pairs(self, pairs: Sequence[Word], found: Sequence[Hits]) -> list[Hits]:
-        """The hits of pairs of words whose words were looked up: those of the others are too many."""
+        """The hits of pairs of words that were weighed everywhere: those of the others are too many."""
         stems = {hits.word.stem for hits in found}
         wanted = [pair for pair in pairs if stems.issuperset(pair.stem.split())]
         counted = [(self._count(pair), pair) for pair in wanted]
@@ -81,9 +124,10 @@ class Lookup:
         rarity = math.log(1 + (self.chunks - count + 0.5) / (count + 0.5))
         return word.weight * math.pow(rarity, RARITY_POWER)
 
-    def _count(self, word: Word) -> int:
-        query = "SELECT count(*) FROM memory_words WHERE memory_words MATCH ?"
-        return int(self._connection.execute(query, [self._expression(word)]).fetchone()[0])
+    def _count(self, word: Word, at_most: int = -1) -> int:
+        """How many chunks hold the word; counted no further than `at_most`."""
+        query = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
+        return int(self._connection.execute(query, [self._expression(word), at_most]).fetchone()[0])
 
     def _hits(self, word: Word, count: int) -> Hits:
         # What bm25() multiplied by is taken out again: it is next to nothing for a word of half of the
@@ -99,10 +143,9 @@ class Lookup:
         best = f"SELECT memory_words.rowid AS id, {rank} AS score FROM memory_words"  # noqa: S608 - numbers only
         where = "WHERE memory_words MATCH ?"
         if self._root_ids is not None:
-            numbers = ", ".join(map(str, self._root_ids))
             best += """ JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
                 JOIN memory_files ON memory_files.id = file_id"""
-            where += f" AND root_id IN ({numbers})"
+            where += f" AND root_id IN ({_list(self._root_ids)})"
         return f"""SELECT best.id, file_id, score FROM ({best} {where} ORDER BY score, id LIMIT ?) AS best
             JOIN memory_chunks ON memory_chunks.id = best.id"""  # noqa: S608 - numbers only
 
@@ -117,3 +160,7 @@ class Lookup:
         known = self._connection.execute("SELECT path, id FROM memory_roots").fetchall()
         chosen = [number for path, number in known if path in roots]
         return None if len(chosen) == len(known) else chosen
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,8 +1,7 @@
 """The files of an index that fit a query, by the words in them."""
 
-import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -15,13 +14,14 @@ from weft.memory.stems import Stemmer
 MAX_FILES = 100
 """How many files are weighed with all that is known of them; the best by their words alone."""
 
+COMMON_FILES = 30
+"""In how many files, the best by their rarer words, common words are weighed."""
+
 MAX_NAMED = 5
 """A path that is the end of more files than these (`__init__.py`) names none of them."""
 
 MAX_EXPLAINED = 4_000
 """How many characters of a chunk are looked at to say why it matched: enough but for minified files."""
-
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 FIELDS = ("path", "symbols", "headings", "content")
 
@@ -55,27 +55,39 @@ class LexicalMatcher:
 
     def _ranked(self, query: Query, sought: QueryWords) -> list[Ranked]:
         lookup = Lookup(self._index.reader, query.strategy, query.roots)
-        words = lookup.words(sought.words)
+        counted = lookup.count(sought.words)
+        words = lookup.words(counted.everywhere)
         pairs = lookup.pairs(sought.pairs, words)
-        found = {hits.word.stem for hits in words}
-        missing = sum(lookup.value(word, 0) for word in sought.words if word.stem not in found)
-        tally = Tally(words, pairs, missing + sum(hits.value for hits in words))
+        tally = Tally(words, pairs, counted.value)
+        if counted.common:
+            words += lookup.words_within(counted.common, tally.best_files(COMMON_FILES))
+            tally = Tally(words, pairs, counted.value)
         named = _named(self._index.reader, sought.paths, lookup.root_ids)
-        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named)
+        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
         wordless = [file.id for file in files if file.id not in tally.chunks]
         first_chunks = _first_chunks(self._index.reader, wordless)
         known = [file for file in files if file.id in tally.chunks or file.id in first_chunks]
         return rank(known, tally, sought.stems, first_chunks)
 
-    def _files(self, ids: Iterable[int], named: dict[int, int]) -> list[FoundFile]:
+    def _files(self, ids: Iterable[int], named: dict[int, int], sought: QueryWords) -> list[FoundFile]:
         rows = _rows(
             self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
         )
         names = [name_words(path) for _, path, _ in rows]
         self._stemmer.stem([word for words in names for word in words])
+        stems = [frozenset(self._stemmer.stem(words)) for words in names]
+        asked = sought.stems
+        exact = asked and stems.count(asked) <= MAX_NAMED
+        texts = {word.text for word in sought.words}
         return [
-            FoundFile(number, path, lines, frozenset(self._stemmer.stem(words)), named.get(number, 0))
-            for (number, path, lines), words in zip(rows, names, strict=True)
+            FoundFile(
+                number,
+                path,
+                lines,
+                each,
+                named.get(number) or (_spelling(words, texts) if exact and each == asked else 0),
+            )
+            for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
         ]
 
     def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
@@ -83,18 +95,22 @@ class LexicalMatcher:
         headings = dict(
             _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
         )
-        chunks = list(zip(ranked, self._index.chunks(ids), strict=True))
+        chunks = self._index.chunks(ids)
         texts = [
-            [
-                _opened(each[:MAX_EXPLAINED])
-                for each in (chunk.path, " ".join(chunk.symbols), headings[place.chunk_id], chunk.text)
-            ]
-            for place, chunk in chunks
+            text[:MAX_EXPLAINED]
+            for number, chunk in zip(ids, chunks, strict=True)
+            for text in (chunk.path, " ".join(chunk.symbols), headings[number], chunk.text)
         ]
+        held = self._stemmer.held(texts, sought.stems)
         return [
-            Match(chunk=chunk, score=place.score, why=_why(fields, sought))
-            for (place, chunk), fields in zip(chunks, self._stemmer.fields(texts, sought.stems), strict=True)
+            Match(chunk=chunk, score=place.score, why=_why(held[4 * row : 4 * row + 4], sought))
+            for row, (place, chunk) in enumerate(zip(ranked, chunks, strict=True))
         ]
+
+
+def _spelling(name: Sequence[str], sought: Set[str]) -> int:
+    """For a file whose name has the stems of the query: 2 when it has the words as they are, else 1."""
+    return 2 if sought == set(name) else 1
 
 
 @contextmanager
@@ -105,12 +121,6 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.execute("COMMIT")
-
-
-def _opened(text: str) -> str:
-    """The text, and once more with its camelCase names in parts."""
-    opened = _HUMP.sub(" ", text)
-    return text if opened == text else f"{text} {opened}"
 
 
 def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:
@@ -126,21 +136,21 @@ def _named(
     connection: sqlite3.Connection, paths: Sequence[str], root_ids: list[int] | None
 ) -> dict[int, int]:
     """The files whose path is one of these (2), or ends with one of them (1)."""
+    if not paths:
+        return {}
+    ends = " OR ".join(["substr('/' || path, ?) = ?"] * len(paths))  # all at once: it reads every path
+    values = [value for path in paths for value in (-len(path) - 1, "/" + path)]
+    rows = connection.execute(
+        f"SELECT id, path, root_id FROM memory_files WHERE ({ends}) AND skipped IS NULL",  # noqa: S608 - question marks
+        values,
+    ).fetchall()
+    known = [(number, path) for number, path, root in rows if root_ids is None or root in root_ids]
     found: dict[int, int] = {}
     for path in paths:
-        ending = "/" + path
-        rows = connection.execute(
-            """SELECT id, path, root_id FROM memory_files
-            WHERE skipped IS NULL AND (path = ? OR substr(path, ?) = ?)""",
-            [path, -len(ending), ending],
-        ).fetchall()
-        rows = [row for row in rows if root_ids is None or row[2] in root_ids]
-        for number, known, _ in rows:
-            if known == path:
-                found[number] = 2
-            elif len(rows) <= MAX_NAMED:
-                found.setdefault(number, 1)
-    return found
+        ending = [number for number, each in known if f"/{each}".endswith(f"/{path}")]
+        if len(ending) <= MAX_NAMED:
+            found |= dict.fromkeys(ending, 1)
+    return found | {number: 2 for number, path in known if path in paths}
 
 
 def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
@@ -15,6 +16,7 @@ from weft.language.task_fields import ContextAssembly
 from weft.memory.assembly import in_order, meant, without
 from weft.memory.elements import elements_of, is_pattern
 from weft.memory.errors import IndexBusy
+from weft.memory.freshness import stale_files
 from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
     FileFacts,
@@ -31,7 +33,16 @@ from weft.memory.questions import question_of, title_of
 log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 60.0
-"""How old the last look at the files may be before a question makes memory look again."""
+"""How old the last look at all files may be, at most, before a question makes memory look again."""
+
+MIN_REFRESH_SECONDS = 1.0
+"""Tasks that ask at the same time share a look."""
+
+LOOKING_SHARE = 0.05
+"""Which part of the time looking may take: a small folder is looked at more often."""
+
+PIECES_OF_FILE = 3
+"""How many pieces of one file an answer has at most."""
 
 MAX_SUMMARISED = 8
 """How many files the summary of an answer names."""
@@ -54,12 +65,15 @@ class Found(Struct, frozen=True):
 
     matches: tuple[Match, ...] = ()
     excluded: int = 0
+    warnings: tuple[str, ...] = ()
+    """Why there may be more than was found."""
 
 
 class Memory:
     """Answers questions on the files of its roots. Calls block: use a thread.
 
-    The first question, and one that comes long after the last look, brings the index up to date.
+    The first question, and one that comes some time after the last look, brings the index up to date. The
+    files that an answer is of are looked at with every question.
     """
 
     def __init__(
@@ -84,7 +98,8 @@ class Memory:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         """One question at a time, for many tasks may ask at once and the first of them makes the index."""
-        self._looked_at: float | None = None
+        self._due_at: float | None = None
+        """When all files are to be looked at again."""
 
     def get_relevant_context_for(
         self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None
@@ -94,14 +109,28 @@ class Memory:
             found = self.find(query, limit=limit, assembly=assembly)
         except (IndexUnavailable, MatchingFailed) as error:
             return AssociativeMatchResult(context_summary="", error=error.message)
-        return self.result_of(query, found.matches)
+        return replace(self.result_of(query, found.matches), error="; ".join(found.warnings) or None)
 
-    def find(self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None) -> Found:
-        """The pieces that matter. Raises IndexUnavailable or MatchingFailed."""
+    def find(
+        self,
+        query: ContextQuery,
+        *,
+        limit: int = 20,
+        assembly: ContextAssembly | None = None,
+        beside: Sequence[str] = (),
+    ) -> Found:
+        """The pieces that matter. Raises IndexUnavailable or MatchingFailed.
+
+        `beside` are files that whoever asks has whole: none of their pieces is given again.
+        """
         with self._lock:
-            self._bring_up_to_date()
+            warnings = self._bring_up_to_date()
             try:
-                return self._find(query, limit, assembly or ContextAssembly())
+                asked = (query, limit, assembly or ContextAssembly(), self._real(beside))
+                found = self._find(*asked)
+                if not warnings and self._take_again(found.matches):
+                    found = self._find(*asked)
+                return replace(found, warnings=warnings)
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
@@ -126,32 +155,53 @@ class Memory:
                 self._on_close()
             self.index.close()
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self) -> tuple[str, ...]:
+        """Look at the files if that is due; why the index may still not know them all."""
         now = self._clock.now().timestamp()
-        if self._looked_at is not None and now - self._looked_at < REFRESH_SECONDS:
-            return
+        if self._due_at is not None and now < self._due_at:
+            return ()
         missing = [root for root in self.roots if not root.is_dir()]
         if missing:
             raise IndexUnavailable(f"'{missing[0]}' is no folder that can be indexed")
         try:
             report = self.index.update(self.roots, self._on_progress)
         except IndexBusy as error:
-            # Another process is at it, and long: what the index knows so far is better than no answer.
+            # What the index knows so far is better than no answer for as long as the other process is at it.
             log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
-            return
+            return (f"{error.message}: what it has not come to yet is not found",)
         except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
-        self._looked_at = now
+        took = self._clock.now().timestamp() - now
+        self._due_at = now + min(REFRESH_SECONDS, max(MIN_REFRESH_SECONDS, took / LOOKING_SHARE))
         if self._on_updated is not None:
             self._on_updated(report)
+        return ()
 
-    def _find(self, query: ContextQuery, limit: int, assembly: ContextAssembly) -> Found:
+    def _take_again(self, matches: Sequence[Match]) -> bool:
+        """Whether some of the files had changed, which are indexed anew."""
+        stale = stale_files(matches, self.facts)
+        try:
+            for root, paths in stale.items():
+                self.index.update_paths(Path(root), paths)
+        except IndexBusy:
+            return False  # the other process will come to them
+        return bool(stale)
+
+    def _real(self, paths: Sequence[str]) -> frozenset[Path]:
+        return frozenset((self.roots[0] / path).resolve() for path in paths)
+
+    def _find(
+        self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
+    ) -> Found:
         excluded = elements_of(assembly.excluded_elements)
-        wanted = 2 * limit if excluded else limit  # so that enough is left
+        # So that enough is left. A file has few pieces among the best.
+        wanted = (2 * limit if excluded else limit) + PIECES_OF_FILE * len(beside)
         question = question_of(query, limit=wanted, roots=tuple(map(str, self.roots)))
         elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
         primary, secondary = (self._meant(question, texts) for texts in elements)
         every = in_order(self._match(question), primary, secondary, elements)
+        if beside:
+            every = [match for match in every if _file_of(match) not in beside]
         kept = without(every, excluded, self.facts)
         return Found(tuple(kept[:limit]), len(every) - len(kept))
 
@@ -171,6 +221,10 @@ class Memory:
 
     def _match(self, question: Query) -> list[Match]:
         return self.matcher.match(question) if any(part.text.strip() for part in question.parts) else []
+
+
+def _file_of(match: Match) -> Path:
+    return Path(match.chunk.root, match.chunk.path)
 
 
 def summary_of(query: ContextQuery, items: Sequence[MatchItem]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from weft.memory.grammar_outline import grammar_outline
 from weft.memory.protocol import Symbol
 from weft.memory.python_outline import python_outline
 
@@ -25,16 +26,18 @@ MAX_SYMBOLS = 5000
 def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
     """The outline of a file, by its language; empty for one we know nothing about."""
     if language == "python":
-        names, title = python_outline(text, lines)
+        names, title = python_outline(text)
         return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
         return _headings(_markdown(lines))
     if language in ("rest", "text"):
         return _headings(_rest(lines))
-    patterns = _BY_LANGUAGE.get(language or "")
-    if patterns is None:
+    if language is None:
         return Outline()
-    return Outline(tuple(_by_patterns(patterns, text))[:MAX_SYMBOLS])
+    found = grammar_outline(language, text)
+    if found is None:
+        found = by_patterns(language, text)
+    return Outline(tuple(found[:MAX_SYMBOLS]))
 
 
 def _headings(found: Iterator[Symbol]) -> Outline:
@@ -101,10 +104,11 @@ _JAVASCRIPT = (
 )
 _C = (
     _lines(
-        r"^(?:typedef\s+)?(?:struct|union|enum|class|namespace)\s+([A-Za-z_]\w*)\s*(?:[:{][^;]*)?$", "type"
+        r"^(?:typedef\s+)?(?:struct|union|enum|class|namespace)\s+([A-Za-z_]\w*)\s{0,99}(?:[:{][^;]{0,1000})?$",
+        "type",
     ),
     _lines(
-        r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_][\w:<>,*&\s]*?[\s*&]([A-Za-z_~]\w*(?:::~?\w+)*)\s*\([^;{]*\)\s*(?:const\s*)?\{?$",
+        r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_][\w:<>,*&\s]{0,200}?[\s*&]([A-Za-z_~]\w{0,200}(?:::~?\w{1,200}){0,9})\s{0,9}\([^;{]{0,1000}\)\s{0,99}(?:const\s{0,9})?\{?$",
         "function",
     ),
     _lines(r"^#\s*define\s+([A-Za-z_]\w*)", "constant"),
@@ -135,7 +139,7 @@ _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     ),
     "c": _C, "cpp": _C,
     "java": _JAVA, "kotlin": _JAVA, "scala": _JAVA, "csharp": _JAVA, "swift": (
-        *_JAVA, _lines(r"^[ \t]*(?:\w+\s+)*func\s+([A-Za-z_]\w*)", "function"),
+        *_JAVA, _lines(r"^[ \t]*(?:\w{1,40}[ \t]+){0,6}func\s+([A-Za-z_]\w*)", "function"),
     ),
     "ruby": (
         _lines(r"^[ \t]*(?:class|module)\s+([A-Z][\w:]*)", "class"),
@@ -145,7 +149,7 @@ _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
         _lines(r"^[ \t]*(?:abstract\s+|final\s+)*(?:class|interface|trait|enum)\s+([A-Za-z_]\w*)", "class"),
         _lines(r"^[ \t]*(?:(?:public|private|protected|static|final|abstract)\s+)*function\s+&?([A-Za-z_]\w*)", "function"),
     ),
-    "perl": (_lines(r"^\s*sub\s+(\w+)", "function"), _lines(r"^package\s+([\w:]+)", "class")),
+    "perl": (_lines(r"^[ \t]*sub\s+(\w+)", "function"), _lines(r"^package\s+([\w:]+)", "class")),
     "lua": (_lines(r"^[ \t]*(?:local\s+)?function\s+([\w.:]+)", "function"),),
     "shell": (
         _lines(r"^[ \t]*(?:function\s+)?([A-Za-z_][\w-]*)[ \t]*\(\)", "function"),
@@ -166,9 +170,15 @@ _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }  # fmt: skip
 
 
-def _by_patterns(patterns: tuple[tuple[re.Pattern[str], str], ...], text: str) -> list[Symbol]:
+PATTERN_LANGUAGES = tuple(_BY_LANGUAGE)
+
+
+def by_patterns(language: str, text: str) -> list[Symbol]:
+    """The names by the shape of lines. A pattern that may cross lines says how far it looks."""
     starts = [
-        (found.start(1), found[1], kind) for pattern, kind in patterns for found in pattern.finditer(text)
+        (found.start(1), found[1], kind)
+        for pattern, kind in _BY_LANGUAGE.get(language, ())
+        for found in pattern.finditer(text)
     ]
     starts.sort()
     symbols: list[Symbol] = []

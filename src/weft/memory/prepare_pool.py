@@ -14,8 +14,9 @@ import msgspec
 from weft.memory.prepare_worker import Batch, Done, prepare_file, receive, send
 from weft.memory.walking import Found
 
-FILES_A_BATCH = 40
+FILES_A_BATCH = 200
 BYTES_A_BATCH = 400_000
+"""A batch is written in one transaction; so much takes about as long as one should."""
 
 WORTH_BYTES = 6_000_000
 """With less to do, starting processes takes longer than they save."""
@@ -32,8 +33,8 @@ def prepare_files(root: Path, files: Sequence[Found], max_bytes: int) -> Iterato
     """The files prepared, some at a time, in no order."""
     processes = min(os.cpu_count() or 1, MAX_PROCESSES)
     if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
-        for file in files:
-            yield [prepare_file(root, file.path, max_bytes)]
+        for batch in _batches(root, files, max_bytes):
+            yield [prepare_file(root, path, max_bytes) for path in batch.paths]
         return
     yield from _Pool(root, files, max_bytes).run(processes)
 

@@ -144,9 +144,6 @@ class Embedder(Protocol):
         """Vectors of different ids cannot be compared."""
         ...
 
-    @property
-    def dimensions(self) -> int: ...
-
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """A vector of length one for each text. Blocks: use a thread."""
         ...

@@ -7,22 +7,27 @@ seems to stand inside a string, or below a statement that is none.
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cache
 
 from msgspec import Struct
 
 from weft.memory.protocol import Symbol
 
-_DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([^\W\d]\w*)[ \t]*[(:\[]")
-_CONSTANT = re.compile(r"([A-Z][A-Z0-9_]*)[ \t]*(?:=(?!=)|:)")
-_TRIPLE = re.compile(r"\"{3}|'{3}")
-_CLEAR = {
-    "": re.compile(r"""[^"'#\\]*("{3}|'{3})(?:(?:(?!\1)[^\\])*|(?:(?!\1)[^\\])*\1[^"']*)$"""),
-    '"""': re.compile(r'''(?:(?!""")[^\\])*(?:"""[^"']*)?$'''),
-    "'''": re.compile(r"""(?:(?!''')[^\\])*(?:'''[^"']*)?$"""),
-}
-"""By the quotes that are open before it: a line of which it is clear where its strings begin and end."""
+_NAME = re.compile(
+    r"\n([ \t]*+)(?=[acdA-Z])"
+    r"(?:(?:async[ \t]++)?(def|class)[ \t]++([^\W\d]\w*+)[ \t]*+[(:\[]"
+    r"|(?<=\n)([A-Z][A-Z0-9_]*+)[ \t]*+(?:=(?!=)|:))"
+)
+"""The beginning of a line that defines something. Patterns begin with the end of the line before and never go
+back: so `re` passes over a text four times as quickly."""
+
+_CODE = re.compile(r"""(?:[^"'#\\\n]|"(?!"")(?:[^"\\\n]|\\.)*"|'(?!'')(?:[^'\\\n]|\\.)*')*""")
+"""As much of a line as is code and whole strings, up to three quotes or a comment."""
+
+_TRIPLE = ('"""', "'''")
+
 _DOCSTRING = re.compile(
     r"""(?:[ \t\f]*(?:\#[^\n]*)?\n)*[rRuU]?("{3}|'{3}|"|')(?:\\?\s)*((?:[^\\\n]|\\.)*?)(?:\1|\n)"""
 )
@@ -37,15 +42,28 @@ class _Open(Struct):
 
     indent: int
     kind: str
-    start: int
     checked: int
-    """The line up to which no statement is known to have ended it."""
+    """The place up to which no statement is known to have ended it."""
 
 
-def python_outline(text: str, lines: Sequence[str]) -> tuple[list[Symbol], str | None]:
+class _Strings(Struct):
+    """Where the strings with three quotes stand in a text."""
+
+    starts: list[int]
+    ends: list[int]
+    sure_to: int
+    """Behind this place strings may begin and end elsewhere."""
+
+    def has(self, place: int) -> bool:
+        """Whether a place is inside a string."""
+        number = bisect_right(self.starts, place) - 1
+        return number >= 0 and place < self.ends[number]
+
+
+def python_outline(text: str) -> tuple[list[Symbol], str | None]:
     """The names and the title of a Python file."""
     try:
-        return list(by_lines(lines)), title_by_lines(text)
+        return list(by_lines(text)), title_by_lines(text)
     except NotSure:
         pass
     try:
@@ -53,76 +71,100 @@ def python_outline(text: str, lines: Sequence[str]) -> tuple[list[Symbol], str |
             warnings.simplefilter("ignore")  # of the file's author, about its escapes
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return list(by_lines(lines, is_last_word=True)), title_by_lines(text)
+        return list(by_lines(text, is_last_word=True)), title_by_lines(text)
     return list(by_tree(tree)), title_by_tree(tree)
 
 
-def by_lines(lines: Sequence[str], *, is_last_word: bool = False) -> Iterator[Symbol]:
+def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
     """The names by the shape of lines; raises NotSure unless it is the last word."""
-    quote = ""
-    is_sure = True
+    text = f"\n{text}"
+    strings = _strings(text)
     around: list[_Open] = []
-    for number, line in enumerate(lines, 1):
-        was_quoted = bool(quote)
-        if '"""' in line or "'''" in line:
-            is_sure = is_sure and _CLEAR[quote].match(line) is not None
-            quote = _quote_after(line, quote)
-        if ("def " in line or "class " in line) and (found := _DEFINITION.match(line)) is not None:
-            if not is_sure and not is_last_word:
-                raise NotSure
-            if not was_quoted:
-                yield Symbol(found[3], _kind(lines, number, found, around), number)
-        elif "A" <= line[:1] <= "Z" and not was_quoted:
-            found = _CONSTANT.match(line)
-            if found is not None:
-                yield Symbol(found[1], "constant", number)
-    if quote and not is_last_word:
-        raise NotSure
+    line = place = 0
+    for found in _NAME.finditer(text):
+        start = found.start()
+        if start > strings.sure_to and not is_last_word:
+            raise NotSure
+        line += text.count("\n", place, start + 1)
+        place = start + 1
+        if strings.has(start):
+            continue
+        if found[4]:
+            yield Symbol(found[4], "constant", line)
+        else:
+            yield Symbol(found[3], _kind(text, found, around, strings), line)
 
 
-def _quote_after(line: str, quote: str) -> str:
-    """Which quotes are open behind a line."""
-    for token in _TRIPLE.findall(line):
-        if not quote:
-            quote = token
-        elif token == quote:
-            quote = ""
-    return quote
+def _strings(text: str) -> _Strings:
+    """The strings with three quotes, found without looking at the lines that have none."""
+    strings = _Strings([], [], len(text))
+    place = 0
+    double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
+    while (quoted := min(single, double)) < len(text):
+        begin = max(place, text.rfind("\n", 0, quoted) + 1)
+        code = _CODE.match(text, begin)
+        start = code.end() if code else begin
+        quote = text[start : start + 3]
+        if quote in _TRIPLE:
+            place = _end_of_string(text, quote, start + 3)
+            strings.starts.append(start)
+            strings.ends.append(place)
+            if place == len(text) and not text.endswith(quote):
+                strings.sure_to = min(strings.sure_to, start)
+        else:
+            if quote[:1] not in ("", "#", "\n"):  # a string that does not end in its line
+                strings.sure_to = min(strings.sure_to, start)
+            place = (text.find("\n", start) + 1) or len(text)
+        if double < place:
+            double = _find(text, _TRIPLE[0], place)
+        if single < place:
+            single = _find(text, _TRIPLE[1], place)
+    return strings
 
 
-def _kind(lines: Sequence[str], number: int, found: re.Match[str], around: list[_Open]) -> str:
+def _find(text: str, part: str, place: int) -> int:
+    """Where the part is next; the end of the text when it is nowhere."""
+    found = text.find(part, place)
+    return found if found >= 0 else len(text)
+
+
+def _end_of_string(text: str, quote: str, place: int) -> int:
+    """Where a string ends whose text begins at this place; the end of the text if it does not."""
+    while (close := text.find(quote, place)) >= 0:
+        slashes = close
+        while slashes > place and text[slashes - 1] == "\\":
+            slashes -= 1
+        if (close - slashes) % 2 == 0:
+            return close + 3
+        place = close + 1
+    return len(text)
+
+
+def _kind(text: str, found: re.Match[str], around: list[_Open], strings: _Strings) -> str:
     """What the definition is, by what it stands inside; `around` is brought up to this line."""
     width = len(found[1].expandtabs())
-    while around and (around[-1].indent >= width or _has_ended(lines, around[-1], number)):
+    while around and (around[-1].indent >= width or _has_ended(text, around[-1], found.start(), strings)):
         around.pop()
     is_method = bool(around) and around[-1].kind == "class"
-    around.append(_Open(width, found[2], number, number))
+    around.append(_Open(width, found[2], found.end()))
     if found[2] == "class":
         return "class"
     return "method" if is_method else "function"
 
 
-def _has_ended(lines: Sequence[str], body: _Open, number: int) -> bool:
-    """Whether a statement between the body's first line and this one stands outside of it."""
-    statement = _statement(body.indent)
-    between = lines[body.checked : number - 1]
-    if statement.search("\n".join(between)) is None:
-        body.checked = number
-        return False
-    quote = ""
-    for line in lines[body.start : number - 1]:
-        if not quote and statement.match(line):
+def _has_ended(text: str, body: _Open, place: int, strings: _Strings) -> bool:
+    """Whether a statement between the body's first line and this place stands outside of it."""
+    for statement in _statement(body.indent).finditer(text, body.checked, place):
+        if not strings.has(statement.start()):
             return True
-        if '"""' in line or "'''" in line:
-            quote = _quote_after(line, quote)
-    body.checked = number
+    body.checked = place
     return False
 
 
 @cache
 def _statement(indent: int) -> re.Pattern[str]:
     """Finds a line that is no deeper than this: it ends a body, unless it only goes on with brackets."""
-    return re.compile(rf"^[ ]{{0,{indent}}}[^\s#\"')\]}}]", re.MULTILINE)
+    return re.compile(rf"\n[ ]{{0,{indent}}}+[^\s#\"')\]}}]")
 
 
 def title_by_lines(text: str) -> str | None:

@@ -26,7 +26,8 @@ HALF = 4.0
 """A file's score is a half when its sum is this many times what all words of the query count together."""
 
 NAMED_SHARE = 0.06
-"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole paths."""
+"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole
+paths and names."""
 
 FURTHER_CHUNKS = 2
 """How many chunks of a file may follow its best one in an answer."""
@@ -46,7 +47,7 @@ class FoundFile(Struct, frozen=True):
     name_stems: frozenset[str] = frozenset()
     """Of the words of its name without the ending."""
     naming: int = 0
-    """1: the query has the end of its path; 2: the whole path."""
+    """1: the query has the end of its path, or its name in another form; 2: its whole path, or its name."""
 
 
 class Ranked(Struct, frozen=True):
@@ -62,29 +63,38 @@ class Tally:
 
     def __init__(self, words: Sequence[Hits], pairs: Sequence[Hits], all_words_value: float) -> None:
         self._total = all_words_value or 1.0
-        self.chunks: dict[int, dict[int, float]] = {}
-        """By file, by chunk."""
         self._covered: dict[int, float] = {}
+        self._sums: dict[int, float] = {}
+        self.chunks: dict[int, list[tuple[int, float]]] = {}
+        """By file, the best first, each with what its words add up to."""
+        values: dict[int, float] = {}
+        files: dict[int, int] = {}
         for hits in (*words, *pairs):
-            self._add(hits)
+            value = hits.value
+            for chunk, file, fit in hits.rows:
+                values[chunk] = values.get(chunk, 0.0) + value * fit
+                files[chunk] = file
         for hits in words:
             for file in {file for _, file, _ in hits.rows}:
                 self._covered[file] = self._covered.get(file, 0.0) + hits.value
+        for chunk in sorted(values, key=lambda chunk: (-values[chunk], chunk)):
+            self._add(files[chunk], chunk, values[chunk])
 
-    def _add(self, hits: Hits) -> None:
-        for chunk, file, fit in hits.rows:
-            of_file = self.chunks.setdefault(file, {})
-            of_file[chunk] = of_file.get(chunk, 0.0) + hits.value * fit
+    def _add(self, file: int, chunk: int, value: float) -> None:
+        """Add a chunk that is not better than those before."""
+        chunks = self.chunks.setdefault(file, [])
+        if len(chunks) < len(CHUNK_SHARES):
+            self._sums[file] = self._sums.get(file, 0.0) + CHUNK_SHARES[len(chunks)] * value
+            chunks.append((chunk, value))
 
     def best_files(self, count: int) -> list[int]:
         """The files that add up to most, before anything else is known of them."""
-        return sorted(self.chunks, key=lambda file: (-self._sum(file), file))[:count]
+        sums = {file: self._sum(file) for file in self.chunks}
+        return sorted(sums, key=lambda file: (-sums[file], file))[:count]
 
     def _sum(self, file: int) -> float:
-        best = sorted(self.chunks.get(file, {}).values(), reverse=True)
         covered = min(1.0, self._covered.get(file, 0.0) / self._total)
-        shares = zip(CHUNK_SHARES, best, strict=False)
-        return sum(share * each for share, each in shares) * (1 - COVERAGE_SHARE + COVERAGE_SHARE * covered)
+        return self._sums.get(file, 0.0) * (1 - COVERAGE_SHARE + COVERAGE_SHARE * covered)
 
     def score(self, file: FoundFile, stems: Set[str]) -> float:
         """From 0 to 1: how well the file fits."""
@@ -117,10 +127,10 @@ def rank(
     ranked: list[tuple[float, str, int, Ranked]] = []
     for file in files:
         score = tally.score(file, stems)
-        chunks = tally.chunks.get(file.id) or {first_chunks[file.id]: 1.0}
-        best = sorted(chunks, key=lambda chunk: (-chunks[chunk], chunk))[: 1 + FURTHER_CHUNKS]
-        for chunk in best:
-            share = chunks[chunk] / chunks[best[0]]
+        chunks = tally.chunks.get(file.id) or [(first_chunks[file.id], 1.0)]
+        best = chunks[0][1]
+        for chunk, value in chunks[: 1 + FURTHER_CHUNKS]:
+            share = value / best
             if share >= FURTHER_SHARE:
                 ranked.append((-score * share, file.path, chunk, Ranked(chunk, file.id, score * share)))
     return [each for *_, each in sorted(ranked, key=lambda each: each[:3])]

@@ -1,10 +1,13 @@
 """Words as the full-text index cuts and stems them: SQLite itself does it, so both sides always agree."""
 
+import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 
-Row = Sequence[str]
+from weft.memory.words import camel_parts
+
+_WORD = re.compile(r"[^\W_]+")
 
 MAX_KNOWN = 50_000
 """Stems that are remembered."""
@@ -16,9 +19,7 @@ class Stemmer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._database.execute(
-            "CREATE VIRTUAL TABLE words USING fts5 (a, b, c, d, tokenize = 'porter unicode61')"
-        )
+        self._database.execute("CREATE VIRTUAL TABLE words USING fts5 (word, tokenize = 'porter unicode61')")
         self._database.execute("CREATE VIRTUAL TABLE found USING fts5vocab (words, instance)")
         self._known: dict[str, str] = {}
 
@@ -27,7 +28,7 @@ class Stemmer:
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if new:
             found: dict[int, str] = {}
-            for row, _, stem in self._cut([(word,) for word in new]):
+            for row, stem in self._cut(new):
                 found.setdefault(row, stem)
             if len(self._known) > MAX_KNOWN:
                 self._known = {}
@@ -35,33 +36,36 @@ class Stemmer:
         # One that another thread has just let go of is simply cut again.
         return [self._known[word] if word in self._known else self.stem([word])[0] for word in words]
 
-    def fields(self, rows: Sequence[Row], stems: Iterable[str]) -> list[list[set[str]]]:
-        """Which of the stems are in each text (at most four to a row) of each row."""
-        found: list[list[set[str]]] = [[set() for _ in row] for row in rows]
-        for row, column, stem in self._cut(rows, stems):
-            found[row][column].add(stem)
-        return found
+    def held(self, texts: Sequence[str], stems: Set[str]) -> list[set[str]]:
+        """Which of the stems are in each text.
+
+        Only words that begin like one of the stems are cut: stemming changes the end of a word, of its first
+        two letters at most `y` into `i`.
+        """
+        beginnings = {each for stem in stems for each in (stem[:2], stem[:2].replace("i", "y"))}
+        words = [_begun_so(text, beginnings) for text in texts]
+        self.stem([word for each in words for word in each])
+        return [set(self.stem(each)) & stems for each in words]
 
     def close(self) -> None:
         """Let go of the table."""
         self._database.close()
 
-    def _cut(self, rows: Sequence[Row], stems: Iterable[str] | None = None) -> list[tuple[int, int, str]]:
-        """Row, column and stem of every word, or of those with these stems."""
-        values = [(number, *row, *[""] * (4 - len(row))) for number, row in enumerate(rows)]
+    def _cut(self, words: Sequence[str]) -> list[tuple[int, str]]:
+        """Row and stem of every word of each of these."""
         with self._lock:
             self._database.execute("BEGIN")
             try:
-                self._database.executemany(
-                    "INSERT INTO words (rowid, a, b, c, d) VALUES (?, ?, ?, ?, ?)", values
-                )
-                found = self._found(stems)
+                self._database.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
+                return self._database.execute("SELECT doc, term FROM found ORDER BY doc, offset").fetchall()
             finally:
                 self._database.execute("ROLLBACK")
-        return [(row, "abcd".index(column), stem) for row, column, stem in found]
 
-    def _found(self, stems: Iterable[str] | None) -> list[tuple[int, str, str]]:
-        query = "SELECT doc, col, term FROM found"
-        if stems is None:
-            return self._database.execute(f"{query} ORDER BY doc, offset").fetchall()
-        return [row for stem in stems for row in self._database.execute(f"{query} WHERE term = ?", [stem])]
+
+def _begun_so(text: str, beginnings: Set[str]) -> list[str]:
+    """The different words of a text that may have a stem with one of these beginnings.
+
+    Those with other letters than ASCII's all may: accents are taken away.
+    """
+    words = {*_WORD.findall(text.lower()), *camel_parts(text)}
+    return [word for word in words if word[:2] in beginnings or word[:1] in beginnings or not word.isascii()]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.memory.database import transaction
+from weft.memory.database import merge_words, transaction
 from weft.memory.errors import RootUnavailable
 from weft.memory.ignore_rules import IGNORE_FILES
 from weft.memory.lease import Lease
@@ -21,11 +21,13 @@ from weft.memory.walking import Found, Walk
 if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
 
-BYTES_AT_ONCE = 1_000_000
-"""How much text is gathered for a transaction; it takes about as long as one should."""
+WRITE_SECONDS = 0.04
+"""How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
+commit come on top."""
 
-WRITE_SECONDS = 0.08
-"""How long a transaction may take: whoever shares the file waits so long for its own writes."""
+PAUSE_SECONDS = 0.002
+"""How long the file is left to others between two transactions. SQLite lets those who wait look from time to
+time only; without a pause they would look in vain."""
 
 SETTLED_NS = 2_000_000_000
 """A file that was changed less than this before it was read may change again without its time telling."""
@@ -125,13 +127,8 @@ class Update:
         small = [each for each in fresh if each.size <= limit and _is_nameable(each.path)]
         for _ in range(len(fresh) - len(large) - len(small)):
             self._skip("unreadable")
-        waiting: list[Done] = []
         for done in prepare_files(self._root, small, limit):
-            waiting += done
-            if sum(each.prepared.text_bytes for each in waiting if each.prepared) >= BYTES_AT_ONCE:
-                self._write_some(waiting, begun_ns)
-                waiting = []
-        self._write_some(waiting, begun_ns)
+            self._write_some(done, begun_ns)
 
     def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
         """Write prepared files, in as many short transactions as it takes."""
@@ -152,6 +149,9 @@ class Update:
         with transaction(self._connection):
             self._lease.renew()
             yield time.monotonic() + WRITE_SECONDS
+        time.sleep(PAUSE_SECONDS)
+        merge_words(self._connection)
+        time.sleep(PAUSE_SECONDS)
 
     def _write_file(self, done: Done, read_ns: int) -> None:
         found, prepared = done.found, done.prepared

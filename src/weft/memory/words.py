@@ -3,19 +3,18 @@
 import re
 from functools import lru_cache
 
-_ONLY_NAMES = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
-"""Makes spaces of all that is no ASCII letter or digit."""
+_SHAPE = bytes(
+    32 if byte > 127 or not chr(byte).isalnum() else 65 if chr(byte).isupper() else 97 for byte in range(256)
+)
+"""Makes `A` of capital letters, `a` of small ones and digits, spaces of all that is no ASCII name."""
+
+_HUMPS = (b"aA", b"AAa")
+"""How the shape of a camelCase name looks where one of its parts begins."""
 
 _PART = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 MAX_PART_SOURCE = 64
 """Longer runs of letters are data (base64, minified code), not names."""
-
-
-_plain: set[bytes] = set()
-"""Words that were seen and are no camelCase names: nearly all of a text, left out at one stroke."""
-
-_MAX_PLAIN = 300_000
 
 
 def camel_parts(text: str) -> list[str]:
@@ -28,29 +27,28 @@ def camel_words(text: bytes) -> str:
 
     Names with underscores and dots are split by the full-text index itself.
     """
-    names = set(text.translate(_ONLY_NAMES).split())
-    names -= _plain
+    shape = text.translate(_SHAPE)
+    names: set[bytes] = set()
+    for hump in _HUMPS:
+        place = shape.find(hump)
+        while place >= 0:
+            end = shape.find(b" ", place)
+            if end < 0:
+                end = len(shape)
+            names.add(text[shape.rfind(b" ", 0, place) + 1 : end])
+            place = shape.find(hump, end)
     if not names:
         return ""
-    found: set[bytes] = set()
-    for name in names:
-        parts = _parts(name)
-        if parts:
-            found.update(parts)
-        else:
-            _plain.add(name)
-    if len(_plain) > _MAX_PLAIN:
-        _plain.clear()
-    return b" ".join(sorted(found)).decode()
+    return b" ".join(sorted(set().union(*map(_parts, names)))).decode()
 
 
 @lru_cache(maxsize=100_000)
-def _parts(name: bytes) -> list[bytes]:
+def _parts(name: bytes) -> tuple[bytes, ...]:
     """The parts of a name in lower case; none when it has but one."""
-    if name.islower() or name.isupper() or name.istitle() or len(name) > MAX_PART_SOURCE:
-        return []
+    if name.isupper() or name.istitle() or len(name) > MAX_PART_SOURCE:
+        return ()
     parts = [part.lower() for part in _PART.findall(name)]
-    return [part for part in parts if len(part) > 1] if len(parts) > 1 else []
+    return tuple(part for part in parts if len(part) > 1) if len(parts) > 1 else ()
 
 
 def with_parts(text: str) -> str:

@@ -62,13 +62,22 @@ class Past:
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
-        left = [
-            key for key in self._left if "#" not in key and self._by_key[key].task.status is Status.COMPLETED
-        ]
+        left = [key for key in self._left if self._counts(key)]
         if left:
             order = list(self._by_key)  # as they were stored
             first = min(left, key=order.index)
             raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
+
+    def _counts(self, key: str) -> bool:
+        """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
+        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key:
+            return False
+        while key:
+            key = key.rpartition("/")[0]
+            around = self._by_key.get(key)
+            if around is not None and mark_of(around.task).get("kind") == "atomic":
+                return False
+        return True
 
     def fate(self, task: Task) -> Fate:
         """What becomes of a step whose record this is."""

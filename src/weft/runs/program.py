@@ -91,7 +91,7 @@ def printed_library(library: TaskLibrary) -> StoredText:
 
 def as_params(program: StoredProgram) -> JsonObject:
     """The entry of a record's `params`."""
-    return {PROGRAM: msgspec.to_builtins(program)}
+    return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
 
 def program_of(task: Task) -> StoredProgram:

@@ -20,6 +20,7 @@ from weft.tools.roots import Roots
 from weft.tools.system_asking import GetContext, RequestUserInput
 from weft.tools.system_files import ListDirectory, ReadFiles, WriteFile
 from weft.tools.system_scripts import RunScript, RunScriptTool
+from weft.tools.system_subtasks import SpawnSubtask
 
 BUILT_IN = "built in"
 
@@ -163,6 +164,7 @@ def open_toolbox(
         RunScriptTool(run_script),
         GetContext(),
         RequestUserInput(),
+        SpawnSubtask(),
     ]
     tools = [*((tool, BUILT_IN) for tool in own), *extra]
     return Toolbox(

@@ -85,6 +85,7 @@ def test_aliases_in_a_circle_made_by_a_program_are_an_error_and_no_hang() -> Non
         ("fast", None),
         ("local:auto", None),
         ("local:smollm2", None),
+        ("local:minilm", "all-minilm-l6-v2 makes embeddings and writes no text"),
         ("local:/models/mine.gguf", None),
         ("local:atuo", "there is no embedded model 'atuo'"),
         ("nobody:x", "unknown provider 'nobody'"),

@@ -22,7 +22,6 @@ class PetEmbedder:
     """Pets, everything else, and fire, which is farthest from pets."""
 
     id = "pets"
-    dimensions = 2
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.memory import updating
-from weft.memory.database import SCHEMA_VERSION, connect
+from weft.memory.database import MERGE_SEGMENTS, SCHEMA_VERSION, connect
 from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed, RootUnavailable
 from weft.memory.index import IndexSettings, SqliteIndex
 from weft.memory.lease import Lease
@@ -257,6 +257,42 @@ def test_one_at_a_time_updates_a_root(tmp_path: Path, root: Path) -> None:
     other.close()
 
 
+def test_a_root_that_is_busy_is_passed_over_without_waiting_for_a_write(tmp_path: Path, root: Path) -> None:
+    """In the middle of another process's write, too."""
+    (root / "a.txt").write_text("word\n")
+    free = tmp_path / "free"
+    free.mkdir()
+    (free / "b.txt").write_text("word\n")
+    index = SqliteIndex(tmp_path / "index.db")
+    Lease.take(index._writer, str(root))
+    other = SqliteIndex(tmp_path / "index.db", wait_seconds=0)
+
+    with pytest.raises(IndexBusy):
+        other.update([root, free])
+    assert found(other, "word") == ["b.txt"]
+    index._writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(IndexBusy):
+        other.update([root])
+    index._writer.execute("ROLLBACK")
+    index.close()
+    other.close()
+
+
+def test_what_many_transactions_write_is_merged(
+    index: SqliteIndex, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(updating, "PAUSE_SECONDS", 0.0)
+    for number in range(3 * MERGE_SEGMENTS):
+        (root / f"{number}.txt").write_text(f"word number{number}\n")
+    index.update([root])
+
+    (segments,) = index.reader.execute("SELECT count(DISTINCT segid) FROM memory_words_idx").fetchone()
+    assert segments <= MERGE_SEGMENTS + 2
+    assert len(found(index, "word")) == 3 * MERGE_SEGMENTS
+    assert is_sound(index)
+
+
 def test_readers_and_a_store_are_not_kept_waiting(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +328,16 @@ def test_several_threads_read_while_one_writes(index: SqliteIndex, root: Path) -
         thread.join()
 
     assert results == [["a.txt"]] * 4
+
+
+def test_threads_that_have_ended_leave_no_connection_behind(index: SqliteIndex, root: Path) -> None:
+    index.update([root])
+    for _ in range(5):
+        thread = threading.Thread(target=index.status)
+        thread.start()
+        thread.join()
+
+    assert len(index._readers) <= 2
 
 
 def test_paths_are_updated_alone_and_rules_with_everything(index: SqliteIndex, root: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.memory import lookup
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.protocol import Match, Query, QueryPart
@@ -144,3 +145,36 @@ def test_stop_words_count_when_there_is_nothing_else(ask: Ask) -> None:
 
 def test_nothing_fits_in_an_empty_index(ask: Ask) -> None:
     assert ask({}, "anything") == []
+
+
+def test_a_file_with_exactly_the_name_that_is_asked_for_comes_first(ask: Ask) -> None:
+    many = "\n".join(f"purse_{number} = purse(purse)" for number in range(60))
+    files = {"scope_purse.py": many, "use.py": many, "purse.py": "x = 1\n", "pocket/purses.py": FILLER}
+
+    assert paths(ask(files, "purse"))[:2] == ["purse.py", "pocket/purses.py"]
+
+
+def test_a_name_that_more_files_have_than_can_be_meant_puts_none_of_them_first(ask: Ask) -> None:
+    files = {f"p{number}/purse.py": "x = 1\n" for number in range(6)}
+    files["use.py"] = "\n".join(f"purse_{number} = purse(purse)" for number in range(60))
+
+    assert paths(ask(files, "purse"))[0] == "use.py"
+
+
+def test_common_words_decide_between_files_that_rarer_ones_found(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_ROWS", 2)
+    files = {f"other{number}.py": "common = 1\n" for number in range(20)}
+    files |= {"a.py": "quota = 1\n", "b.py": "quota = common\n"}
+
+    assert paths(ask(files, "the common quota")) == ["b.py", "a.py"]
+
+
+def test_a_word_of_nearly_every_file_is_looked_up_when_there_is_no_other(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_ROWS", 2)
+    monkeypatch.setattr(lookup, "MAX_PASSED", 3)
+
+    assert len(paths(ask({f"f{number}.py": "common = 1\n" for number in range(8)}, "common"))) == 8

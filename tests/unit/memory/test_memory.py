@@ -1,7 +1,7 @@
 """Questions to memory, on an index that is kept in memory."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
 from weft.memory.errors import IndexBusy
+from weft.memory.index import SqliteIndex
+from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import REFRESH_SECONDS, IndexUnavailable, MatchingFailed, Memory
 from weft.memory.protocol import IndexProgress, IndexReport, Match, Query
 from weft.memory.simple_index import SimpleIndex
@@ -99,16 +101,82 @@ def test_only_files_of_the_roots_are_found(shop: Path, tmp_path: Path) -> None:
     assert [item.source_path for item in found.matches] == ["test_prices.py"]
 
 
-def test_files_are_looked_at_again_when_the_last_look_is_old(shop: Path) -> None:
+class _Slow(SimpleIndex):
+    """Takes its time, as a large folder does."""
+
+    def __init__(self, clock: ManualClock, seconds: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._takes = timedelta(seconds=seconds)
+
+    def update(self, roots: Sequence[Path], on_progress: object = None) -> IndexReport:
+        self._clock.advance(self._takes)
+        return super().update(roots)
+
+
+@pytest.mark.parametrize(("takes", "again"), [(0.01, 1.0), (0.5, 10.0), (40.0, REFRESH_SECONDS)])
+def test_new_files_are_looked_for_when_that_costs_little_or_the_last_look_is_old(
+    shop: Path, takes: float, again: float
+) -> None:
     clock, told = ManualClock(), list[IndexReport]()
-    memory = a_memory(shop, clock=clock, on_updated=told.append)
+    index = _Slow(clock, takes)
+    memory = Memory(index, index, [shop], clock=clock, on_updated=told.append)
     assert paths(memory, query="zebra") == []
     (shop / "zebra.txt").write_text("zebra")
 
+    clock.advance(timedelta(seconds=again - takes - 0.1))
     assert paths(memory, query="zebra") == []
-    clock.advance(timedelta(seconds=REFRESH_SECONDS))
+    clock.advance(timedelta(seconds=0.2))
     assert paths(memory, query="zebra") == ["zebra.txt"]
     assert [report.added for report in told] == [4, 1]
+
+
+def test_an_answer_is_of_the_files_as_they_are(shop: Path) -> None:
+    clock = ManualClock()
+    index = SqliteIndex(shop.parent / "index.db")
+    looks = list[IndexReport]()
+    memory = Memory(index, LexicalMatcher(index), [shop], clock=_Ticking(clock), on_updated=looks.append)
+    try:
+        assert set(paths(memory, query="send mail")) == {"mail.py"}
+        (shop / "mail.py").write_text("def send_letter(to):\n    return 'mail for the new address'\n")
+        [item] = memory.get_relevant_context_for(ContextQuery(query="send mail")).matches
+        assert "new address" in item.content
+
+        (shop / "mail.py").write_text("def nothing():\n    pass\n")
+        assert paths(memory, query="send mail") == ["mail.py"]  # its name still fits
+        (shop / "mail.py").unlink()
+        assert paths(memory, query="send mail") == []
+        assert len(looks) == 1
+    finally:
+        memory.close()
+
+
+class _Ticking:
+    """A clock by which every look takes a second, and nothing else takes time."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        self._clock.advance(timedelta(seconds=1))
+        return self._clock.now()
+
+
+class _Taken(SimpleIndex):
+    """Another process updates it from now on."""
+
+    def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
+        raise IndexBusy(str(root))
+
+
+def test_a_changed_file_that_another_process_will_take_in_is_answered_as_it_was(shop: Path) -> None:
+    clock = ManualClock()
+    index = _Taken()
+    memory = Memory(index, index, [shop], clock=_Ticking(clock))
+    paths(memory, query="mail")
+    (shop / "mail.py").write_text("something else")
+
+    assert paths(memory, query="mail")[0] == "mail.py"
 
 
 class _Broken(SimpleIndex):
@@ -125,7 +193,12 @@ def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: 
     index = _Busy()
     SimpleIndex.update(index, [shop])
 
-    assert paths(Memory(index, index, [shop]), query="mail")[0] == "mail.py"
+    memory = Memory(index, index, [shop])
+    result = memory.get_relevant_context_for(ContextQuery(query="mail"))
+
+    assert result.matches[0].source_path == "mail.py"
+    assert "is being indexed by another process" in (result.error or "")
+    assert memory.find(ContextQuery(query="mail")).warnings == (result.error,)
 
 
 class _BrokenMatcher:

@@ -21,7 +21,7 @@ LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
 def outline(text: str) -> list[Symbol]:
-    return python_outline(text, text.split("\n"))[0]
+    return python_outline(text)[0]
 
 
 def test_names_have_their_kinds_and_lines() -> None:
@@ -54,12 +54,12 @@ def test_what_only_looks_like_a_definition_is_none(text: str) -> None:
 def test_a_file_that_cannot_be_parsed_still_has_names() -> None:
     text = 'print "old"\ns = """\nclass A:\n    def f(self): ...\n'
 
-    assert python_outline('print "old"\ndef f(): ...\n', ['print "old"', "def f(): ..."])[0][0].name == "f"
+    assert python_outline('print "old"\ndef f(): ...\n')[0][0].name == "f"
     assert isinstance(outline(text), list)
 
 
 def test_the_title_is_the_first_line_of_the_docstring() -> None:
-    assert python_outline('#!/x\n\n"""\nWhat it does.\n\nMore.\n"""\n', [])[1] == "What it does."
+    assert python_outline('#!/x\n\n"""\nWhat it does.\n\nMore.\n"""\n')[1] == "What it does."
 
 
 def test_lines_say_what_the_tree_says_on_the_standard_library() -> None:
@@ -70,7 +70,7 @@ def test_lines_say_what_the_tree_says_on_the_standard_library() -> None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
         try:
-            names = list(by_lines(text.split("\n")))
+            names = list(by_lines(text))
         except NotSure:
             continue
         compared += 1

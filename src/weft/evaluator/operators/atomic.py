@@ -4,18 +4,25 @@ import msgspec
 
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import mentioned_bindings
-from weft.evaluator.effects import Files, ModelCall, Repair
+from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.env import Env
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.conversation import record, seen
-from weft.evaluator.operators.steps import ask, completed
+from weft.evaluator.operators.steps import at, completed, failed
+from weft.evaluator.operators.subtasks import Spawner, spawner_of
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.outputs import BadOutput, format_failure
-from weft.evaluator.results import TaskResult
+from weft.evaluator.plain import told_json
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.problems import refuse
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.tree import Atomic, Text
+
+MAX_CONTINUATIONS = 20
+"""How often one task may answer with CONTINUATION: as many as the turns that a session has."""
 
 
 def atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
@@ -24,7 +31,7 @@ def atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
-        return task.leave(entered, task.answer(task.call(entered)))
+        return task.leave(entered, task.answer(entered, task.call(entered)))
 
     return run
 
@@ -85,33 +92,60 @@ class AtomicTask(TaskCode):
             history=node.history,
             conversation=seen(node.history),
             timeout_seconds=node.timeout_seconds,
-            reuse=node.reuse,
+            # aider changes files: what it gave once is not what it would do now.
+            reuse=False if node.reuse is None and node.subtype in AIDER_SUBTYPES else node.reuse,
         )
 
-    def answer(self, call: ModelCall) -> TaskResult:
+    def answer(self, entered: Entered, call: ModelCall) -> TaskResult:
         """The model's answer in the format that was asked for; it is asked once more when it does not fit.
 
         What the conversation keeps is the prompt and the answer that fits.
         """
-        result = self._fitting(call)
+        result = self._fitting(entered, call)
         record(self.node.history, call.prompt, result)
         return result
 
-    def _fitting(self, call: ModelCall) -> TaskResult:
-        result = self._ask(call)
+    def _fitting(self, entered: Entered, call: ModelCall) -> TaskResult:
+        result = self._ask(entered, call)
         try:
             return self.parsed(result)
         except BadOutput as problem:
             if self.node.disable_reparsing:
                 raise format_failure(problem, result.content, self.node.span) from None
             repair = Repair(result.content, str(problem))
-        again = self._ask(msgspec.structs.replace(call, repair=repair))
+        again = self._ask(entered, msgspec.structs.replace(call, repair=repair))
         return self.settled(again).with_notes(repaired=True)
 
-    def _ask(self, call: ModelCall) -> TaskResult:
-        effects = self.compiler.machine.effects
-        result: TaskResult = ask(self.compiler, call, self.node.span, effects.call_model)
-        return completed(result, self.node.span)
+    def _ask(self, entered: Entered, call: ModelCall) -> TaskResult:
+        """The answer; one that asks for a subtask is asked for again, with the result of that."""
+        machine, span = self.compiler.machine, self.node.span
+        for _ in range(MAX_CONTINUATIONS):
+            key = machine.next_key()
+            spawner = spawner_of(self.compiler, self.node, entered, call, key)
+            result, outcome = self._asked(Step(key, call, span, spawner), call, spawner)
+            if outcome is None:
+                return completed(result, span)
+            call = msgspec.structs.replace(call, continuations=(*call.continuations, outcome))
+        message = f"the task asks for subtasks again and again: {MAX_CONTINUATIONS} times"
+        raise failed(TaskFailure("execution_halted", message, content=result.content), span)
+
+    def _asked(
+        self, step: Step, call: ModelCall, spawner: Spawner | None
+    ) -> tuple[TaskResult, Continuation | None]:
+        """The answer, and what came of the subtask that it asks for instead of ending; None: it ends."""
+        machine = self.compiler.machine
+        try:
+            with at(step.span):
+                result = machine.wait(machine.effects.call_model(step, call))
+                request = result.notes.get("subtask_request")
+                if result.status != "CONTINUATION" or spawner is None or not isinstance(request, dict):
+                    return result, None
+                outcome = machine.wait(spawner.begin(request, 1).run())
+        except BudgetExceeded as error:
+            if spawner is None or not spawner.owns(error):
+                raise
+            raise TaskFailed(error.error, span=error.span, code=error.problem.code) from None
+        return result, Continuation(result.content, request, told_json(outcome))
 
 
 def _has_placeholders(text: Text | None) -> bool:

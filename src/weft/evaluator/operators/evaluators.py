@@ -1,6 +1,5 @@
 """Evaluators of loops: what their results say, and which template is meant when only criteria are given."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +10,10 @@ from weft.evaluator.operators.steps import failed
 from weft.evaluator.operators.template_calls import call_template
 from weft.evaluator.outputs import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.template_words import words, words_of
 from weft.language.library import TaskDefinition
 from weft.language.spans import Span
-from weft.language.tree import DirectorEvaluatorLoop, TaskNode
+from weft.language.tree import DirectorEvaluatorLoop
 
 EVALUATOR = "evaluator"
 """The subtype of templates that judge."""
@@ -42,9 +42,9 @@ def chosen_evaluator(compiler: Compiler, node: DirectorEvaluatorLoop, names: Seq
 
 
 def _best_match(compiler: Compiler, node: DirectorEvaluatorLoop) -> TaskDefinition:
-    wanted = _words(node.criteria or "")
+    wanted = words(node.criteria or "")
     scored = [
-        (-len(wanted & _words(_described(definition))), definition.name)
+        (-len(wanted & words_of(definition)), definition.name)
         for definition in compiler.library
         if definition.subtype == EVALUATOR
     ]
@@ -55,16 +55,6 @@ def _best_match(compiler: Compiler, node: DirectorEvaluatorLoop) -> TaskDefiniti
         )
         raise failed(TaskFailure("template_not_found", message), node.span)
     return compiler.library.get_task(name)
-
-
-def _described(definition: TaskDefinition) -> str:
-    body = definition.ast_node
-    criteria = body.criteria if isinstance(body, TaskNode) else None
-    return f"{definition.name} {definition.metadata.get('description') or ''} {criteria or ''}"
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", text.lower()))
 
 
 def _read(content: str) -> Any:

@@ -46,14 +46,14 @@ def replaced(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
         raise _refused(misfit, "bad-value", span)
     changes = dict(changes)
     if "context" in changes:
-        changes["context"] = _joined(body.context, changes["context"])
+        changes["context"] = joined(body.context, changes["context"])
         problem = context_conflict(changes["context"], span)
         if problem is not None:
             raise _refused(problem.message, problem.code, span)
     return msgspec.structs.replace(body, **changes)
 
 
-def _joined(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
+def joined(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
     """Settings one by one: the new ones win, and an old one that would exclude a new one is dropped."""
     merged = {
         name: getattr(own, name) if getattr(new, name) is None else getattr(new, name)

@@ -20,6 +20,7 @@ from weft.evaluator.results import (
     ValidationFailure,
     error_of,
 )
+from weft.evaluator.spawning import SPAWN_TOOL
 from weft.language.spans import NOWHERE, Span
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
@@ -89,7 +90,7 @@ def completed(result: TaskResult, span: Span) -> TaskResult:
         raise failed(error_of(result), span)
     request = result.notes.get("subtask_request")
     details = {"subtaskRequest": request} if request is not None else None
-    message = "the task asks for a subtask, and subtasks are not available here"
+    message = f"the task asks for a subtask, and does not list the tool {SPAWN_TOOL}"
     raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.results import ResourceExhaustion
+from weft.evaluator.subtask_chain import Chain
 from weft.language.spans import Span
 from weft.limits import MAX_TASK_DEPTH
 
@@ -23,6 +24,10 @@ class Surroundings(Struct, frozen=True):
     model: str | None = None
     """What the innermost composite that names a model says; the default of the tasks inside."""
     provider: str | None = None
+    max_depth: int | None = None
+    """How many levels of subtasks the innermost composite that says it allows."""
+    chain: Chain | None = None
+    """The subtask that the task is inside of; None: of none."""
 
     def deeper(self, span: Span, **changes: Any) -> "Surroundings":
         """The surroundings one level further in; raises TaskFailed where the limit is passed."""
@@ -31,7 +36,9 @@ class Surroundings(Struct, frozen=True):
             metrics = {"used": float(self.depth + 1), "limit": float(MAX_TASK_DEPTH)}
             raise TaskFailed(ResourceExhaustion("depth", message, metrics=metrics), span=span)
         if not changes:
-            return Surroundings(self.depth + 1, self.history, self.model, self.provider)
+            return Surroundings(
+                self.depth + 1, self.history, self.model, self.provider, self.max_depth, self.chain
+            )
         return msgspec.structs.replace(self, depth=self.depth + 1, **changes)
 
 

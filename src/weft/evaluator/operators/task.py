@@ -132,6 +132,8 @@ class TaskCode:
             changes |= {"model": self.node.model, "provider": self.node.provider}
         elif self.node.provider is not None:
             changes |= {"provider": self.node.provider}
+        if self.node.max_depth is not None:
+            changes |= {"max_depth": self.node.max_depth}
         return surroundings().deeper(self.node.span, **{"history": None, **changes})
 
 

@@ -19,7 +19,7 @@ from weft.evaluator.operators.task import as_input, as_task_result
 from weft.evaluator.outputs import BadOutput, parse_output
 from weft.evaluator.results import InvalidOutput, TaskResult, ValueResult
 from weft.language.call_settings import CALL_SETTINGS
-from weft.language.library import TaskDefinition
+from weft.language.library import TaskDefinition, open_inputs
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
 from weft.language.spans import Span
@@ -27,13 +27,10 @@ from weft.language.suggestions import nearest, nearest_tool
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
-    Literal,
     Node,
     Reduce,
     Script,
     Sequential,
-    TaskNode,
-    Text,
 )
 
 STEPS = (Atomic, Script, Sequential, Reduce, DirectorEvaluatorLoop)
@@ -47,11 +44,15 @@ def call_template(
     keywords: Mapping[str, Any],
     span: Span,
     changes: Mapping[str, Any] | None = None,
+    outer: Env | None = None,
 ) -> Any:
-    """The result of a template; `changes` are fields of its body that a reference replaces."""
+    """The result of a template; `changes` are fields of its body that a reference replaces.
+
+    `outer` is around its arguments instead of the global environment: for a subtask that inherits.
+    """
     compiler.machine.meter.count(1)
     bindings, settings = _bound(compiler, definition, arguments, keywords, span)
-    env = ArgumentsEnv(bindings, compiler.global_env, definition.name)
+    env = ArgumentsEnv(bindings, compiler.global_env if outer is None else outer, definition.name)
     code = _body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
     with inside(surroundings().deeper(span)):
         value = _run(compiler, definition, code, env, span)
@@ -124,7 +125,7 @@ def _bound(
         )
     values = {parameter.name: value for parameter, value in zip(parameters, arguments, strict=False)}
     settings: dict[str, Any] = {}
-    accepted = [*(parameter.name for parameter in parameters), *_open_inputs(definition)]
+    accepted = [*(parameter.name for parameter in parameters), *open_inputs(definition)]
     for name, value in keywords.items():
         if name in values:
             raise _refused(f"{definition.name} was given '{name}' twice", "duplicate-name", span)
@@ -156,14 +157,6 @@ def _completed(
             message = f"'{parameter.name}' of {definition.name} must be {parameter.type}: {found[0]}"
             raise mistake("wrong-type", message, span, path=parameter.name)
     return values
-
-
-def _open_inputs(definition: TaskDefinition) -> list[str]:
-    """The inputs of the body whose text gives way to what a caller passes."""
-    body = definition.ast_node
-    if not isinstance(body, TaskNode):
-        return []
-    return [one.name for one in body.inputs if one.value is None or isinstance(one.value, Literal | Text)]
 
 
 def _returned(compiler: Compiler, definition: TaskDefinition, value: Any, span: Span) -> Any:

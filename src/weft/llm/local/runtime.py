@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from importlib.util import find_spec
@@ -41,6 +41,8 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     context_window: int = 8_192
     threads: int | None = None
     """None: as many as there are cores."""
+    is_embedding: bool = False
+    """Whether it makes embeddings; what it makes is settled when a model is loaded."""
 
 
 class Runtime:
@@ -80,11 +82,33 @@ class Runtime:
         """How many tokens the messages take, in the model's own template."""
         process = await self._running()
         try:
-            prompt = (await process.post("/apply-template", {"messages": messages}))["prompt"]
-            answer = await process.post("/tokenize", {"content": prompt, "parse_special": True})
+            [templated] = await process.post("/apply-template", [{"messages": messages}])
+            body = {"content": templated["prompt"], "parse_special": True}
+            [answer] = await process.post("/tokenize", [body])
         except ConnectionError as error:
             raise self._lost(process) from error
         return len(answer["tokens"])
+
+    async def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, with those that the model wants at its ends; marks in it are only text."""
+        process = await self._running()
+        bodies = [{"content": text, "add_special": True, "parse_special": False} for text in texts]
+        try:
+            return [answer["tokens"] for answer in await process.post("/tokenize", bodies)]
+        except ConnectionError as error:
+            raise self._lost(process) from error
+
+    async def embeddings(self, inputs: Sequence[str | list[int]]) -> dict[str, Any]:
+        """The answer for texts, or their tokens, when its turn comes. Cancelling it stops the model."""
+        async with self._line:
+            process = await self._running()
+            body = {"input": list(inputs), "encoding_format": "base64"}
+            try:
+                [answer] = await process.post("/v1/embeddings", [body])
+            except ConnectionError as error:
+                raise self._lost(process) from error
+            self._failures = 0
+            return answer
 
     def close(self) -> None:
         """End the process: what runs and waits fails, and so does what comes after."""
@@ -155,6 +179,7 @@ class _Process:
             "path": str(path),
             "context_window": settings.context_window,
             "threads": settings.threads,
+            "is_embedding": settings.is_embedding,
             "socket": self._socket,
             "key": self._key,
         }
@@ -202,18 +227,21 @@ class _Process:
         except httpx2.TransportError as error:
             raise ConnectionError(str(error)) from error
 
-    async def post(self, address: str, body: dict[str, Any]) -> Any:
-        """The answer to a request. Raises ModelError, or ConnectionError when there is nobody."""
+    async def post(self, address: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The answers to requests. Raises ModelError, or ConnectionError when there is nobody."""
         import httpx2
 
+        answers = []
         try:
             async with self._client() as client:
-                response = await client.post(address, json=body)
+                for body in bodies:
+                    response = await client.post(address, json=body)
+                    if response.status_code != 200:
+                        raise _error_of(response.json())
+                    answers.append(response.json())
         except httpx2.TransportError as error:
             raise ConnectionError(str(error)) from error
-        if response.status_code != 200:
-            raise _error_of(response.json())
-        return response.json()
+        return answers
 
     def _client(self) -> "httpx2.AsyncClient":
         import httpx2

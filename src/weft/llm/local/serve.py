@@ -1,4 +1,4 @@
-"""An embedded model over HTTP, in the OpenAI chat protocol, for other programs."""
+"""Embedded models over HTTP, in the OpenAI protocol, for other programs."""
 
 import asyncio
 import hmac
@@ -12,11 +12,13 @@ import msgspec
 
 from weft.errors import WeftError
 from weft.llm.errors import ContextTooLong, ModelError
+from weft.llm.local import embedding_wire
 from weft.llm.local import openai_wire as wire
 from weft.llm.local.catalogue import find_entry
+from weft.llm.local.embeddings import EmbeddingModel
 from weft.llm.local.errors import NoSuchEmbeddedModel
-from weft.llm.local.models import PROVIDER, EmbeddedModel
-from weft.llm.local.store import AUTO
+from weft.llm.local.models import EmbeddedModel
+from weft.llm.local.store import AUTO, PROVIDER
 from weft.llm.payload import HandlerPayload
 
 if TYPE_CHECKING:
@@ -29,19 +31,24 @@ MAX_BODY = 10_000_000
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 T = TypeVar("T")
+M = TypeVar("M")
 
 _Handler = Callable[["Request"], Awaitable["Response"]]
 
 
-def chat_app(
-    model: EmbeddedModel, *, key: str | None = None, hosts: tuple[str, ...] = LOOPBACK
+def model_app(
+    chat: EmbeddedModel | None,
+    embedding: EmbeddingModel | None = None,
+    *,
+    key: str | None = None,
+    hosts: tuple[str, ...] = LOOPBACK,
 ) -> "Starlette":
     """The application. With a key every request must bring it; without, its host must be one of ours."""
     # Imported here: an extra.
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    endpoint = _Endpoint(model)
+    endpoint = _Endpoint(chat, embedding)
     guard = _Guard(key, hosts)
     return Starlette(
         routes=[
@@ -90,40 +97,61 @@ class _Guard:
 
 
 class _Endpoint:
-    def __init__(self, model: EmbeddedModel) -> None:
-        self._model = model
-        self._name = model.id.removeprefix(f"{PROVIDER}:")
+    def __init__(self, chat: EmbeddedModel | None, embedding: EmbeddingModel | None) -> None:
+        self._chat = chat
+        self._embedding = embedding
 
     async def models(self, request: "Request") -> "Response":
-        listed = {"id": self._name, "object": "model", "created": 0, "owned_by": "weft"}
-        return _json({"object": "list", "data": [listed]})
+        served = [model for model in (self._chat, self._embedding) if model is not None]
+        listed = [
+            {"id": _name(model), "object": "model", "created": 0, "owned_by": "weft"} for model in served
+        ]
+        return _json({"object": "list", "data": listed})
 
     async def embeddings(self, request: "Request") -> "Response":
-        raise _Refused(501, "this model writes text and makes no embeddings", "not_supported_error")
+        body = await _body(request)
+        model = _served(self._embedding, "makes embeddings")
+        asked = embedding_wire.read_request(body, model.dimensions)
+        _check_name(asked.model, model)
+        made = await _while_connected(request, model.embed(asked.texts))
+        return _json(embedding_wire.answer(made, asked, model=_name(model)))
 
     async def chat(self, request: "Request") -> "Response":
         asked = wire.read_request(await _body(request))
-        if not self._is_ours(asked.model):
-            raise _Refused(404, f"model '{asked.model[:80]}' is not served here; '{self._name}' is")
+        model = _served(self._chat, "writes text")
+        _check_name(asked.model, model)
         payload, must_use_tool = wire.payload_of(asked)
         if not asked.stream:
-            work = self._model.request(payload, must_use_tool=must_use_tool)
+            work = model.request(payload, must_use_tool=must_use_tool)
             reply = await _while_connected(request, work)
-            return _json(wire.completion(reply, id=_new_id(), created=_now(), model=self._name))
+            return _json(wire.completion(reply, id=_new_id(), created=_now(), model=_name(model)))
         from starlette.responses import StreamingResponse
 
-        stream = _Stream(self._model, payload, must_use_tool=must_use_tool)
+        stream = _Stream(model, payload, must_use_tool=must_use_tool)
         await _while_connected(request, stream.first())
         include_usage = bool(asked.stream_options and asked.stream_options.include_usage)
         events = stream.events(include_usage=include_usage)
         return stream.stopped_after(StreamingResponse(events, media_type="text/event-stream"))
 
-    def _is_ours(self, name: str) -> bool:
-        """Whether a client means this model; who names none does. An alias of it is one of its names."""
-        name = name.removeprefix(f"{PROVIDER}:")
-        with suppress(NoSuchEmbeddedModel):
-            name = find_entry(name).name
-        return name in ("", AUTO, self._name)
+
+def _served(model: M | None, what: str) -> M:
+    if model is None:
+        raise _Refused(404, f"no model that {what} is served here")
+    return model
+
+
+def _name(model: EmbeddedModel | EmbeddingModel) -> str:
+    """The model as clients name it."""
+    return model.id.removeprefix(f"{PROVIDER}:")
+
+
+def _check_name(name: str, model: EmbeddedModel | EmbeddingModel) -> None:
+    """Refuse who means another model; who names none means this. An alias of it is one of its names."""
+    meant = name.removeprefix(f"{PROVIDER}:")
+    with suppress(NoSuchEmbeddedModel):
+        meant = find_entry(meant).name
+    if meant not in ("", AUTO, _name(model)):
+        raise _Refused(404, f"model '{name[:80]}' does not answer this; '{_name(model)}' does")
 
 
 class _Stream:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from weft.cache_folder import cache_folder
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import Entry, catalogue, find_entry, megabytes
+from weft.llm.local.catalogue import Entry, Makes, catalogue, find_entry, megabytes
 from weft.llm.local.errors import NoSuchEmbeddedModel
 
+PROVIDER = "local"
 AUTO = "auto"
 
 
@@ -21,14 +23,15 @@ class LocalFile(Struct, frozen=True):
     """As in `local:NAME`."""
     path: Path
 
+    @property
+    def id(self) -> str:
+        """`local:NAME`."""
+        return f"{PROVIDER}:{self.name}"
+
 
 def models_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where models are kept: `models` in `WEFT_CACHE`, else in the user's cache folder of weft."""
-    if given := environment.get("WEFT_CACHE"):
-        return Path(given) / "models"
-    if given := environment.get("XDG_CACHE_HOME"):
-        return Path(given) / "weft" / "models"
-    return Path.home() / ".cache" / "weft" / "models"
+    return cache_folder(environment) / "models"
 
 
 def file_of(entry: Entry, folder: Path | None = None) -> Path:
@@ -44,20 +47,20 @@ def is_present(entry: Entry, folder: Path | None = None) -> bool:
         return False
 
 
-def present(folder: Path | None = None) -> tuple[Entry, ...]:
-    """The models that are here, the best first."""
-    return tuple(entry for entry in catalogue() if is_present(entry, folder))
+def best(makes: Makes, folder: Path | None = None) -> Entry:
+    """The best model of its kind that is here, else the best one there is."""
+    entries = [entry for entry in catalogue() if entry.makes == makes]
+    return next((entry for entry in entries if is_present(entry, folder)), entries[0])
 
 
-def locate(name: str = AUTO, folder: Path | None = None) -> LocalFile:
+def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") -> LocalFile:
     """The file of `local:NAME`: the best one present for `auto`, a path of a GGUF file as it is."""
     if name == AUTO:
-        if here := present(folder):
-            return LocalFile(here[0].name, file_of(here[0], folder))
-        raise ModelError(
-            "configuration_error", f"no embedded model is here yet: {how_to_get(catalogue()[0])}"
-        )
-    if name.endswith(".gguf") or "/" in name:
+        entry = best(makes, folder)
+        if is_present(entry, folder):
+            return LocalFile(entry.name, file_of(entry, folder))
+        raise ModelError("configuration_error", f"no embedded model is here yet: {how_to_get(entry)}")
+    if is_path(name):
         path = Path(name).expanduser()
         if not path.is_file():
             raise ModelError("configuration_error", f"there is no model file {path}")
@@ -68,20 +71,33 @@ def locate(name: str = AUTO, folder: Path | None = None) -> LocalFile:
         raise ModelError(
             "configuration_error", f"{error.message}; or a path, local:/path/to/file.gguf"
         ) from None
+    check_makes(entry.name, entry.makes, makes)
     if not is_present(entry, folder):
         raise ModelError("configuration_error", f"{entry.name} is not here yet: {how_to_get(entry)}")
     return LocalFile(entry.name, file_of(entry, folder))
 
 
-def missing_entry(name: str, folder: Path | None = None) -> Entry | None:
-    """The model of the catalogue that `local:NAME` would need and that is not here."""
-    if name == AUTO:
-        return None if present(folder) else catalogue()[0]
+def is_path(name: str) -> bool:
+    """Whether `local:NAME` names a file, and no model of the catalogue."""
+    return name.endswith(".gguf") or "/" in name
+
+
+def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") -> Entry | None:
+    """The model of the catalogue that `local:NAME` would need and that is not here. Raises ModelError."""
     try:
-        entry = find_entry(name)
+        entry = best(makes, folder) if name == AUTO else find_entry(name)
     except NoSuchEmbeddedModel:
         return None
+    check_makes(entry.name, entry.makes, makes)
     return None if is_present(entry, folder) else entry
+
+
+def check_makes(name: str, found: Makes, wanted: Makes) -> None:
+    """Raise ModelError unless a model is of the kind that is needed."""
+    if found == wanted:
+        return
+    does = "writes text and makes no embeddings" if found == "text" else "makes embeddings and writes no text"
+    raise ModelError("configuration_error", f"{name} {does}; {best(wanted).name} does")
 
 
 def how_to_get(entry: Entry) -> str:
@@ -94,7 +110,7 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
     """Delete the model and what is left of pulls of it; the bytes that were freed."""
     freed = 0
     folder = folder or models_folder()
-    for path in (file_of(entry, folder), partial_file(entry, folder)):
+    for path in (file_of(entry, folder), partial_file(entry, folder), made_file(entry, folder)):
         try:
             size = path.stat().st_size
             path.unlink()
@@ -108,6 +124,11 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
 def partial_file(entry: Entry, folder: Path) -> Path:
     """What has been put together so far."""
     return folder / f"{entry.name}.partial"
+
+
+def made_file(entry: Entry, folder: Path) -> Path:
+    """What is being made of the pieces, where they are not the file itself."""
+    return folder / f"{entry.name}.made"
 
 
 def wheels_folder(entry: Entry, folder: Path) -> Path:

@@ -57,7 +57,9 @@ def load(asked: dict[str, Any]) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = asked["path"]
     params.n_ctx = asked["context_window"]
-    params.n_batch = params.n_ubatch = BATCH
+    params.embedding = asked["is_embedding"]
+    # What is embedded is read whole, in one batch.
+    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else BATCH
     params.n_parallel = 1
     threads = asked["threads"] or os.cpu_count() or 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads

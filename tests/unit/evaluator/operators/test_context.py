@@ -154,7 +154,7 @@ async def test_fresh_context_excludes_what_would_be_inherited() -> None:
     assert found == [ContextPayload(settings=FRESH, wants_fresh=True)]
 
 
-async def test_files_that_are_named_take_the_place_of_a_search() -> None:
+async def test_a_task_may_name_files_and_ask_for_fresh_context_too() -> None:
     effects = InMemoryEffects(["x"])
     await evaluate(
         '(task :instructions "x" :context (:fresh "enabled") :files ("a.py" "{{p}}") :inputs ((p "b.py")))',
@@ -162,7 +162,7 @@ async def test_files_that_are_named_take_the_place_of_a_search() -> None:
     )
 
     assert effects.calls[0].files == Files("literal", ("a.py", "b.py"))
-    assert not effects.calls[0].context.wants_fresh
+    assert effects.calls[0].context.wants_fresh
 
 
 async def test_files_may_be_found_by_a_description() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from weft.llm.local.serve import chat_app
+from weft.llm.local.serve import model_app
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import OnText
 
@@ -38,7 +38,7 @@ class Client:
     """One request to the application, and what becomes of the connection."""
 
     def __init__(self, model: Endless, *, is_stream: bool, hears: bool = True) -> None:
-        self._app: Any = chat_app(model)  # type: ignore[arg-type]  # as much of one as is asked for
+        self._app: Any = model_app(model)  # type: ignore[arg-type]  # as much of one as is asked for
         self._hears = hears
         self.leaves = asyncio.Event()
         asked = {"messages": [{"role": "user", "content": "Go on."}], "stream": is_stream}

@@ -1,0 +1,107 @@
+"""GGUF files that are made of published BERT models, in the runtime that reads them."""
+
+import hashlib
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.model_packages import make_packages
+from tests.tiny_bert import POSITIONS, SIZE, TinyBert, likeness
+from weft.llm.errors import ModelError
+from weft.llm.local.bert import make_gguf
+from weft.llm.local.catalogue import Member
+from weft.llm.local.errors import WrongContents
+from weft.llm.local.facts import kind_of, read_facts
+from weft.llm.local.models import EmbeddedModels
+from weft.llm.local.pull import pull
+from weft.llm.local.store import partial_file
+
+NESTED = struct.pack("<4sIQQQI", b"GGUF", 3, 0, 1, 0, 9) + struct.pack("<IQ", 9, 1) * 5_000
+"""A list in a list in a list ..."""
+
+
+def made(folder: Path, pieces: tuple[bytes, ...]) -> Path:
+    source, target = folder / "pieces", folder / "tiny.gguf"
+    source.write_bytes(b"".join(pieces))
+    make_gguf(source, tuple(map(len, pieces)), target, "tiny")
+    return target
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return made(tmp_path, TinyBert().pieces())
+
+
+async def test_a_made_file_gives_the_vectors_of_the_published_weights(tiny: Path) -> None:
+    model = await EmbeddedModels().find_embedding(f"local:{tiny}")
+
+    found = await model.embed(["The cats run.", "dog zebra [SEP]"])
+
+    assert (model.dimensions, model.context_window) == (SIZE, POSITIONS)
+    bert = TinyBert()
+    first = ["[CLS]", "the", "cat", "##s", "run", ".", "[SEP]"]
+    # Marks in a text are only text: neither "[" nor "sep" is a word that this model knows.
+    second = ["[CLS]", "dog", "[UNK]", "[UNK]", "[UNK]", "[UNK]", "[SEP]"]
+    assert likeness(found.vectors[0], bert.vector(first)) > 0.99
+    assert likeness(found.vectors[1], bert.vector(second)) > 0.99
+    assert likeness(found.vectors[0], found.vectors[1]) < 0.9
+    assert found.input_tokens == len(first) + len(second)
+
+
+def test_the_same_pieces_make_the_same_bytes_which_say_what_the_model_is(tiny: Path) -> None:
+    first = tiny.read_bytes()
+
+    assert made(tiny.parent, TinyBert().pieces()).read_bytes() == first
+    facts = read_facts(tiny)
+    assert (facts.makes, facts.context_length, facts.embedding_length) == ("embeddings", POSITIONS, SIZE)
+    assert kind_of(f"local:{tiny}") == "embeddings"
+
+
+@pytest.mark.parametrize("piece", [0, 1, 2])
+def test_pieces_that_are_no_model_are_refused(piece: int, tmp_path: Path) -> None:
+    pieces = list(TinyBert().pieces())
+    pieces[piece] = b"{}"
+
+    with pytest.raises(WrongContents, match="tiny is not the model it should be"):
+        made(tmp_path, tuple(pieces))
+
+
+@pytest.mark.parametrize(
+    "contents", [b"", b"GGUF", b"no model" * 10, b"GGUF" + b"\xff" * 60, b"GGUF\3\0\0\0" + bytes(16), NESTED]
+)
+def test_a_file_that_is_no_model_is_told(contents: bytes, tmp_path: Path) -> None:
+    (tmp_path / "wrong.gguf").write_bytes(contents)
+
+    with pytest.raises(ModelError, match="it is no GGUF model"):
+        read_facts(tmp_path / "wrong.gguf")
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        read_facts(tmp_path / "missing.gguf")
+
+
+def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
+    tiny: Path, tmp_path: Path
+) -> None:
+    whole, pieces = tiny.read_bytes(), TinyBert().pieces()
+    packed = make_packages(tmp_path / "index")
+    members = tuple(Member(path="piece", size=len(piece)) for piece in pieces)
+    entry = msgspec.structs.replace(
+        packed,
+        wheels=(msgspec.structs.replace(packed.wheels[0], members=members),),
+        form="bert",
+        makes="embeddings",
+        size=len(whole),
+        sha256=hashlib.sha256(whole).hexdigest(),
+    )
+    folder = tmp_path / "models"
+    folder.mkdir()
+    partial_file(entry, folder).write_bytes(b"".join(pieces))  # as a pull that was killed then has left it
+
+    assert pull(entry, folder).read_bytes() == whole
+    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock"}
+
+    partial_file(entry, folder).write_bytes(b"".join(pieces))
+    with pytest.raises(WrongContents, match=r"put together.*deleted"):
+        pull(msgspec.structs.replace(entry, sha256="0" * 64), folder)
+    assert {file.name for file in folder.iterdir()} == {"tiny.lock"}
