@@ -6,9 +6,10 @@
 (define wanted "shorten(text, width) cuts a text that is longer than width, and puts '...' at its end.")
 
 (define test "
-for text, width, expected in [('tea', 5, 'tea'), ('breakfast', 5, 'br...'), ('abc', 3, 'abc')]:
-    got = shorten(text, width)
-    assert got == expected, f'shorten({text!r}, {width}) gave {got!r} and must give {expected!r}'
+assert shorten('tea', 5) == 'tea', 'a text that is not longer than width must stay as it is'
+got = shorten('breakfast', 5)
+assert got.endswith('...'), 'a text that was cut must end with ...'
+assert len(got) == 5, f'the result {got!r} has {len(got)} characters, it must have 5: cut at width - 3'
 ")
 
 (deftask write-function ((wanted string) (remark string))
@@ -18,8 +19,8 @@ Examples:
 clamp(x, low, high) returns x limited to the range low to high.
 {\"plan\": \"The larger of x and low, then the smaller of that and high.\", \"code\": \"def clamp(x, low, high):\\n    return min(max(x, low), high)\\n\"}
 middle(items) returns the middle item.
-Remark: middle([1, 2, 3]) gave 3 and must give 2
-{\"plan\": \"The list has 3 items and 2 is at index 1, so the index is len // 2, not len - 1.\", \"code\": \"def middle(items):\\n    return items[len(items) // 2]\\n\"}"
+Remark: the result 3 is the last item, it must be the one at len // 2
+{\"plan\": \"Not the last item: the index is len(items) // 2.\", \"code\": \"def middle(items):\\n    return items[len(items) // 2]\\n\"}"
   :instructions "{{wanted}}
 {{remark}}"
   :schema "schemas/function.json")

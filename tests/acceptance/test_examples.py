@@ -73,6 +73,10 @@ def commit(folder: Path) -> None:
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], cwd=folder, check=True)
 
 
+def flow_of(path: str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
 async def register(app: App, folder: str) -> None:
     await add_templates(app, read_templates([folder]).templates)
 
@@ -81,7 +85,12 @@ def test_a_source_file_is_reviewed_and_the_verdict_is_json(project: Path) -> Non
     (project / "largest.py").write_text("def largest(numbers):\n    return min(numbers)\n")
 
     ran = command(
-        "run", "examples/review.xml", "path=largest.py", db=str(project / "s.db"), cwd=project, WEFT_MODEL=SMOLLM2
+        "run",
+        "examples/review.xml",
+        "path=largest.py",
+        db=str(project / "s.db"),
+        cwd=project,
+        WEFT_MODEL=SMOLLM2,
     )
 
     assert ran.code == 0, ran.err
@@ -123,11 +132,13 @@ async def test_a_function_is_written_until_its_test_passes_or_the_rounds_are_ove
 
 async def test_a_report_is_written_every_night(project: Path) -> None:
     commit(project)
-    document = json.loads(Path("examples/nightly/flow.json").read_text())
+    document = flow_of("examples/nightly/flow.json")
     async with await App.open() as app:
         await register(app, "examples/nightly")
         definition = (await app.submit(document)).root
-        times = command("schedule", "next", definition.id, "-n", "2", "--json", db=str(project / "weft.db")).json
+        times = command(
+            "schedule", "next", definition.id, "-n", "2", "--json", db=str(project / "weft.db")
+        ).json
         due = datetime.fromisoformat(times["next"][0])
         clock = ManualClock(due + timedelta(seconds=1))
 
@@ -170,7 +181,7 @@ async def test_a_flow_mixes_a_command_a_function_and_a_template(
     monkeypatch.chdir(project / "examples" / "release_notes")
     async with await App.open() as app:
         await register(app, "notes.xml")
-        summary = await app.run(json.loads(Path("flow.json").read_text()))
+        summary = await app.run(flow_of("flow.json"))
         flow = await app.flow_of(summary.root_id)
 
     assert {task.status for task in flow} == {Status.COMPLETED}

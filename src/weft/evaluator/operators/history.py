@@ -11,11 +11,10 @@ from weft.language.task_fields import ContextManagement
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
 
-
 BOOKKEEPING = frozenset(
     {"model", "usage", "resourceUsage", "answered_at", "context", "history_turns_left_out", "reused"}
 )
-"""Notes on how an answer came about. Later steps are not told of them: they say nothing about the work, and they
+"""Notes on how an answer came about. Later steps are not told of them: they say nothing about the work, and
 differ each time, so that a step after one that was asked again would be another request than before."""
 
 
