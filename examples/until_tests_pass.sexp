@@ -3,13 +3,12 @@
 ;
 ;   weft run examples/until_tests_pass.sexp
 
-(define wanted "shorten(text, width) cuts a text that is longer than width, and puts '...' at its end.")
+(define wanted "shorten(text, width) returns the text; of one longer than width, its first width - 3 characters and '...'.")
 
 (define test "
-assert shorten('tea', 5) == 'tea', 'a text that is not longer than width must stay as it is'
-got = shorten('breakfast', 5)
-assert got.endswith('...'), 'a text that was cut must end with ...'
-assert len(got) == 5, f'the result {got!r} has {len(got)} characters, it must have 5: cut at width - 3'
+for text, width, expected in [('tea', 5, 'tea'), ('breakfast', 5, 'br...'), ('abc', 3, 'abc')]:
+    got = shorten(text, width)
+    assert got == expected, f'shorten({text!r}, {width}) gave {got!r} and must give {expected!r}'
 ")
 
 (deftask write-function ((wanted string) (remark string))
@@ -19,7 +18,7 @@ Examples:
 clamp(x, low, high) returns x limited to the range low to high.
 {\"plan\": \"The larger of x and low, then the smaller of that and high.\", \"code\": \"def clamp(x, low, high):\\n    return min(max(x, low), high)\\n\"}
 middle(items) returns the middle item.
-Remark: the result 3 is the last item, it must be the one at len // 2
+Remark: middle([1, 2, 3]) gave 3 and must give 2
 {\"plan\": \"Not the last item: the index is len(items) // 2.\", \"code\": \"def middle(items):\\n    return items[len(items) // 2]\\n\"}"
   :instructions "{{wanted}}
 {{remark}}"
