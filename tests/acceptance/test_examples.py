@@ -157,7 +157,8 @@ async def test_a_report_is_written_every_night(project: Path) -> None:
         (2, "nightly_report", Status.COMPLETED),
         (1, "commits", Status.COMPLETED),
     ]
-    (line,) = (project / "nightly.jsonl").read_text().splitlines()
+    (line, end) = (project / "nightly.jsonl").read_text().split("\n")
+    assert end == ""
     assert fits(json.loads(line), {"headline": str, "points": list})
 
 
