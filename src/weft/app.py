@@ -28,8 +28,8 @@ from weft.tasks.flow import Flow
 from weft.tasks.operations import (
     ArchiveTasks,
     CancelTasks,
-    CopyTasks,
     DeleteTasks,
+    ForkRun,
     LinkTasks,
     MixedCopy,
     RetryTasks,
@@ -315,19 +315,28 @@ class App:
         self, task_id: TaskId, *, linked: Sequence[TaskId] = (), with_dependencies: bool = False
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results."""
-        if linked:
-            mixed = MixedCopy(
-                task_id=task_id,
-                linked=frozenset(linked),
-                with_dependencies=with_dependencies,
-                new_id=self._new_id,
-                now=self._now(),
-            )
-            return await self.store.operate(mixed, owner=self.owner)
-        copy = CopyTasks(
-            task_id=task_id, with_dependencies=with_dependencies, new_id=self._new_id, now=self._now()
+        copy = MixedCopy(
+            task_id=task_id,
+            linked=frozenset(linked),
+            with_dependencies=with_dependencies,
+            new_id=self._new_id,
+            now=self._now(),
         )
         return await self.store.operate(copy, owner=self.owner)
+
+    async def fork(
+        self, task_id: TaskId, step: str, inputs: JsonObject | None = None, *, reuse: bool = True
+    ) -> Flow:
+        """A new run of the same program; what comes before the step (its id or key) is linked if the same."""
+        fork = ForkRun(
+            task_id=task_id,
+            step=step,
+            inputs=inputs or {},
+            is_reusing=reuse,
+            new_id=self._new_id,
+            now=self._now(),
+        )
+        return await self.store.operate(fork, owner=self.owner)
 
     async def link(self, task_id: TaskId) -> Flow:
         """Make a new flow that carries the results of a completed task and all below it."""

@@ -36,6 +36,7 @@ from weft.local_effects import LocalEffects
 from weft.program_files import SUFFIXES
 from weft.program_runs import begin_again, check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
+from weft.runs.errors import differs
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
@@ -237,6 +238,8 @@ async def _run(
     await _show(app, outcome, options)
     if code == EXIT_INTERRUPTED and not options.is_ephemeral:
         say(f"stopped; go on with: weft run --resume {root_id}")
+    elif code and not options.is_ephemeral and differs((await app.get(root_id)).error):
+        say(f"it cannot go on; make a new run that reuses what models answered: weft tasks copy {root_id}")
     elif code and not options.is_ephemeral:
         say(f"failed; try again what failed with: weft run --resume {root_id}")
     return code

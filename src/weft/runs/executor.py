@@ -16,7 +16,8 @@ from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
 from weft.language.tree import FunctionCall, Program, Variable
 from weft.runs.effects import DurableEffects
-from weft.runs.errors import RunLost
+from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
+from weft.runs.forks import Fork
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
 from weft.runs.template_tasks import TEMPLATE, argument_problems, template_of
@@ -69,19 +70,22 @@ class TemplateExecutor:
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
+        fork = await Fork.open(self._store, work.task)
         effects = DurableEffects(
             self._new_effects(program),
             journal,
             self._store,
             slots=self._slots,
-            is_reusing=program.is_reusing,
+            is_reusing=program.is_reusing and (fork is None or fork.is_reusing),
             schema_text=program.schema_text,
+            fork=fork,
         )
         evaluator = Evaluator(effects, limits=_limits(program))
         try:
             for library in program.libraries:
                 await evaluator.evaluate(library.read())
             value = await evaluator.evaluate(*_main(program, work.inputs))
+            await journal.end()
         except TaskFailed as error:
             await journal.end(error)
             raise ExecutionFailed(
@@ -89,10 +93,14 @@ class TemplateExecutor:
                 is_permanent=isinstance(error, ProgramError),
                 details={"task_error": failure_details(error)},
             ) from error
+        except (ReplayDiffers, StepsLeft) as error:
+            journal.stop()
+            raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
         except BaseException:
             journal.stop()
             raise
-        await journal.end()
+        finally:
+            effects.stop()
         return result_json(as_result(value))
 
     async def _program(self, work: Work) -> StoredProgram:

@@ -14,11 +14,11 @@ from weft.evaluator.results import TaskFailure
 from weft.ids import NewTaskId, TaskId
 from weft.runs.errors import RunLost
 from weft.runs.past import Past
-from weft.runs.records import asked_of, failure_json, inputs_of, kind_of, name_of
+from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
 from weft.secrets.registry import is_any, redact_json
-from weft.store.protocol import TaskStore
+from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
-from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
+from weft.tasks.record import JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
 from weft.tasks.steps import mark_of
 
@@ -117,7 +117,7 @@ class Journal:
             updated_at=now,
             error=None,
             origin_type=Origin.CREATE if source is None else Origin.LINK,
-            original_task_id=None if source is None else source.id,
+            original_task_id=None if source is None else first_source(source),
         )
         await self._end(opened, task, reuse_hash)
         return result
@@ -159,6 +159,12 @@ class Journal:
             updated_at=now,
         )
         self._end_soon(opened)
+
+    def halt(self, opened: OpenStep, error: TaskFailed) -> None:
+        """Note the failure of a step that somebody has cancelled, as the store says already."""
+        self._open.pop(opened.key, None)
+        self._hidden.pop(opened.key, None)
+        self._failures.append((opened, error))
 
     async def end(self, failure: TaskFailed | None = None) -> None:
         """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
@@ -279,8 +285,7 @@ class Journal:
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
         if opened.task.id in await self._write(changes):
-            failure = TaskFailure("execution_halted", "the step was cancelled")
-            raise TaskFailed(failure)
+            raise halted_failure(await self._store.get(opened.task.id, owner=EVERYONE))
 
     def _end_soon(self, opened: OpenStep) -> None:
         """Store the end of a step with whatever is stored next, for that may depend on it."""

@@ -60,6 +60,10 @@ class Past:
         self._left.discard(key)
         return found
 
+    def pass_over(self, key: str) -> None:
+        """The steps below that key are not asked for again: what is around them ends without."""
+        self._left = {one for one in self._left if not one.startswith((f"{key}/", f"{key}#"))}
+
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
         left = [key for key in self._left if self._counts(key)]
@@ -87,8 +91,8 @@ class Past:
         if task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run"):
             return Fate.GIVEN
         if task.status is Status.CANCELLED:
-            if not mark.get("called_off"):
-                return Fate.GIVEN  # by a person: it failed for the program
+            if is_halted(task):
+                return Fate.GIVEN  # it failed for the program
             return Fate.CALLED_OFF if self._went_on_after(task.completed_at) else Fate.PERFORMED
         return Fate.PERFORMED
 
@@ -97,3 +101,8 @@ class Past:
         if at is None or self._last_begun is None or self._last_begun <= at:
             return False
         return self._failed_at is None or at < self._failed_at
+
+
+def is_halted(task: Task) -> bool:
+    """Whether somebody has cancelled a step; not: the program called it off."""
+    return task.status is Status.CANCELLED and not mark_of(task).get("called_off")

@@ -9,7 +9,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.operators.task import TITLE_CHARACTERS
 from weft.evaluator.results import TaskError, TaskFailure
 from weft.limits import MAX_NAME_CHARACTERS
-from weft.tasks.record import JsonObject
+from weft.tasks.record import JsonObject, Task
 
 KINDS: dict[type[Any], str] = {
     ModelCall: "atomic",
@@ -83,6 +83,11 @@ def asked_of(step: Step) -> JsonObject:
 def failure_json(error: TaskFailed) -> JsonObject:
     """A failure in a form that can be raised again."""
     return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
+
+
+def halted_failure(task: Task) -> TaskFailed:
+    """What the program is told of a step that somebody cancelled: the same whenever it is told."""
+    return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
 
 
 def failure_of(stored: Any, text: str | None) -> TaskFailed:

@@ -106,6 +106,8 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     tree: TaskId | None = None
     only_roots: bool = False
     only_scheduled: bool = False
+    with_steps: bool = True
+    """Whether those that the evaluation of a program made are listed too."""
     limit: int = 50
     offset: int = 0
 

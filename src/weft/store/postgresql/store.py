@@ -122,6 +122,7 @@ class PostgresqlStore(GroupedWrites):
             wanted.tree,
             wanted.only_roots,
             wanted.only_scheduled,
+            wanted.with_steps,
         )
         # One snapshot for both statements: a page and its total agree.
         with self._errors():

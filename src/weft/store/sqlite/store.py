@@ -134,6 +134,7 @@ class SqliteStore(GroupedWrites):
             "tree": wanted.tree,
             "only_roots": wanted.only_roots,
             "only_scheduled": wanted.only_scheduled,
+            "with_steps": wanted.with_steps,
             **owner_parameters(owner),
         }
 

@@ -5,6 +5,7 @@ from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
 from weft.tasks.operations.fire import FireSchedule, Firing
+from weft.tasks.operations.fork import ForkRun
 from weft.tasks.operations.link import LinkTasks
 from weft.tasks.operations.move import MoveTask
 from weft.tasks.operations.retry import RetryTasks
@@ -18,6 +19,7 @@ __all__ = [
     "DeleteTasks",
     "FireSchedule",
     "Firing",
+    "ForkRun",
     "LinkTasks",
     "MixedCopy",
     "MoveTask",
