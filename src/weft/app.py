@@ -251,7 +251,7 @@ class App:
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
-        operation = CancelTasks(task_id=task_id, reason=reason, now=self._now())
+        operation = CancelTasks(task_id=task_id, reason=reason, now=self.now())
         cancelled = await self.store.operate(operation, owner=self.owner)
         if self._engine is not None:
             self._engine.cancelled(cancelled)
@@ -259,7 +259,7 @@ class App:
 
     async def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
         """Make a failed task, and the failed ones below it, pending again; their ids."""
-        return await self.store.operate(RetryTasks(task_id=task_id, now=self._now()), owner=self.owner)
+        return await self.store.operate(RetryTasks(task_id=task_id, now=self.now()), owner=self.owner)
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
@@ -320,7 +320,7 @@ class App:
             linked=frozenset(linked),
             with_dependencies=with_dependencies,
             new_id=self._new_id,
-            now=self._now(),
+            now=self.now(),
         )
         return await self.store.operate(copy, owner=self.owner)
 
@@ -334,31 +334,31 @@ class App:
             inputs=inputs or {},
             is_reusing=reuse,
             new_id=self._new_id,
-            now=self._now(),
+            now=self.now(),
         )
         return await self.store.operate(fork, owner=self.owner)
 
     async def link(self, task_id: TaskId) -> Flow:
         """Make a new flow that carries the results of a completed task and all below it."""
         return await self.store.operate(
-            LinkTasks(task_id=task_id, new_id=self._new_id, now=self._now()), owner=self.owner
+            LinkTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
         )
 
     async def archive(self, task_id: TaskId) -> Flow:
         """Make a frozen deep copy of a completed task and all below it."""
         return await self.store.operate(
-            ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self._now()), owner=self.owner
+            ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
         )
 
     async def update(self, task_id: TaskId, fields: JsonObject) -> Task:
         """Set fields of a task."""
         return await self.store.operate(
-            UpdateTask(task_id=task_id, fields=fields, now=self._now()), owner=self.owner
+            UpdateTask(task_id=task_id, fields=fields, now=self.now()), owner=self.owner
         )
 
     async def delete(self, task_ids: Sequence[TaskId], *, with_children: bool = False) -> tuple[TaskId, ...]:
         """Delete pending tasks that nothing else needs."""
-        operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self._now())
+        operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self.now())
         return await self.store.operate(operation, owner=self.owner)
 
     async def describe(self) -> StoreDescription:
@@ -366,13 +366,14 @@ class App:
         return await self.store.describe()
 
     async def _submit(self, document: Any, *, is_run: bool) -> Flow:
-        now = self._now()
+        now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
         is_run = is_run and not flow.root.schedule_enabled
         await require_arguments(self.store, flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
+        """The time that records get."""
         return self._clock.now()
 
 

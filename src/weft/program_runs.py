@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.app import App
-from weft.errors import WeftError
+from weft.errors import EXIT_WAITING, WeftError
 from weft.evaluation import AnyProgram, read
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
@@ -18,13 +18,15 @@ from weft.language.check import verdict_on
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program, Template
+from weft.people import questions_of
 from weft.program_files import find_files, library_path
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
 from weft.runs.template_tasks import require_given
 from weft.runs.templates import call_program, find_template, with_templates
-from weft.tasks.record import JsonObject, Status
+from weft.tasks.questions import question_text
+from weft.tasks.record import JsonObject, Status, Task
 
 
 class RunFailed(WeftError):
@@ -40,6 +42,19 @@ class RunFailed(WeftError):
             f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it is not over')}"
         )
         self.outcome = outcome
+
+
+class RunWaits(WeftError):
+    """A run waits for the answer of a person; it holds nothing, and `resume` goes on with it afterwards."""
+
+    code = "run-waits"
+    exit_code = EXIT_WAITING
+
+    def __init__(self, *, root_id: TaskId, questions: Sequence[Task]) -> None:
+        asked = "; ".join(f"{question_text(task)} ({task.id})" for task in questions)
+        super().__init__(f"run {root_id} waits for an answer: {asked}")
+        self.root_id = root_id
+        self.questions = tuple(questions)
 
 
 class RegisteredName(Struct, frozen=True):
@@ -84,7 +99,8 @@ async def arun(
     """The result of a program whose every step is stored; `inputs` are names it can use.
 
     `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
-    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed.
+    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed,
+    RunWaits when it asks a person something.
     """
     if app is None:
         async with await App.open(db) as opened:
@@ -104,6 +120,8 @@ async def arun(
         root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
+    if outcome.status is Status.PENDING and (questions := await questions_of(app, root_id)):
+        raise RunWaits(root_id=root_id, questions=questions)
     if outcome.status is not Status.COMPLETED or outcome.result is None:
         raise RunFailed(outcome)
     return outcome.result.with_notes(root_id=root_id)

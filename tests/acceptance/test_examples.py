@@ -165,7 +165,10 @@ async def test_a_report_is_written_every_night(project: Path) -> None:
 async def test_a_message_is_sorted_and_the_cond_follows_the_json() -> None:
     result, steps = await run("triage.xml", message="The app crashes when I press Save.")
 
-    replies = {"Write a bug report": {"title": str, "steps": list}, "Write a short reply": {"reply": str}}
+    replies: dict[str, dict[str, Any]] = {
+        "Write a bug report": {"title": str, "steps": list},
+        "Write a short reply": {"reply": str},
+    }
     *_, first, second = [name for _, name, _ in steps]
     assert first == "Sort the message"
     assert fits(result.value, replies[second])

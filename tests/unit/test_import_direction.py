@@ -44,7 +44,7 @@ LAYERS = [
     {"local_effects", "runs"},
     {"program_executors", "submission"},
     {"app"},
-    {"sync", "evaluation"},
+    {"sync", "people", "evaluation"},
     {"workflows", "program_runs", "library", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},

@@ -50,7 +50,8 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
     same prompt, inputs, model and context is linked and not paid for again.
 
     Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong,
-    and nothing was run; 130: it was interrupted.
+    and nothing was run; 4: it waits for the answer of a person (weft tasks answer) and holds nothing;
+    130: it was interrupted.
 
     \b
     Examples:

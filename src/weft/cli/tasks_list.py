@@ -36,10 +36,14 @@ def list_tasks(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """List tasks, newest first. The steps of runs are left out unless --steps is given."""
+    """List tasks, newest first. The steps of runs are left out unless --steps is given.
+
+    One that asks waits for an answer: see `weft tasks answer`.
+    """
     # Imported here: `weft tasks list --help` must not pay for them.
     from weft.store.protocol import TaskFilter
     from weft.tasks.json_text import task_object
+    from weft.tasks.questions import is_open_question
     from weft.tasks.record import Status
 
     wanted = TaskFilter(
@@ -64,7 +68,7 @@ def list_tasks(
             task.id,
             printable(task.name, width=40),
             task.status.value,
-            f"{task.progress:.0%}",
+            "asks" if is_open_question(task) else f"{task.progress:.0%}",
             when(task.created_at),
         )
         for task in page.tasks

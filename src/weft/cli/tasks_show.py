@@ -28,6 +28,7 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     # Imported here: `weft tasks show --help` must not pay for them.
     from weft.cli.step_words import step_lines
     from weft.tasks.json_text import task_object
+    from weft.tasks.questions import is_open_question
 
     async def read(app: "App") -> "tuple[Task, list[str]]":
         task = await app.get(task_id)
@@ -44,6 +45,8 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
             click.echo(f"{field:<{width}}  {_shown(value)}")
     for line in lines:
         click.echo(line)
+    if is_open_question(task):
+        click.echo(f"it waits for an answer: weft tasks answer {task.id} TEXT")
 
 
 def _is_empty(value: object) -> bool:

@@ -45,11 +45,15 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
 
 
 def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
+    from weft.tasks.questions import is_open_question
+
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
         yield took
-    if task.status.value == "in_progress":
+    if is_open_question(task):
+        yield "[waits for an answer]"
+    elif task.status.value == "in_progress":
         yield bar(task.progress)
     yield from spending(task)
     if task.origin_type is not None and task.origin_type.value != "create":

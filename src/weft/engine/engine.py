@@ -22,7 +22,7 @@ from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
-from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
 from weft.telemetry.spans import current_context, span
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class Engine:
         self._flows: dict[TaskId, _FlowRun] = {}
         self._may_learn = False
         self._told_to_leave: set[str] = set()
-        self._endings: list[Ending] = []
-        self._being_written: Sequence[Ending] = ()
+        self._endings: list[Ending | Rest] = []
+        self._being_written: Sequence[Ending | Rest] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._patient_until = math.inf
@@ -237,7 +237,7 @@ class Engine:
             await self._learn(outlook.left_to_others)
         return outlook
 
-    def _settle(self, ending: Ending, outcome: bool | WeftError) -> None:
+    def _settle(self, ending: Ending | Rest, outcome: bool | WeftError) -> None:
         claim = ending.claim
         if isinstance(outcome, WeftError):
             self._endings.append(self._attempts.refused(ending, outcome))
@@ -284,7 +284,7 @@ class Engine:
         flow.running += 1
         self._running[claim] = attempt
 
-    def _let_go(self, attempt: RunningAttempt, ending: Ending | None) -> None:
+    def _let_go(self, attempt: RunningAttempt, ending: Ending | Rest | None) -> None:
         """Forget an attempt; its ending, if it has one, is written next."""
         if ending is not None:
             self._endings.append(ending)

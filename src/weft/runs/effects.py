@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -19,12 +20,15 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
+from weft.evaluator.tools import ASKS_PEOPLE
 from weft.llm.journal import TurnJournal
+from weft.runs.causes import with_key
 from weft.runs.digests import digest, request_digest
 from weft.runs.forks import Fork
 from weft.runs.halting import Halting
-from weft.runs.journal import Journal, OpenStep, with_key
-from weft.runs.past import Fate, is_halted
+from weft.runs.journal import Journal
+from weft.runs.open_step import OpenStep
+from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
@@ -111,7 +115,8 @@ class DurableEffects:
         """What the tool returned."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            async with self._slots:
+            # A person may take days, and must hold nobody up.
+            async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 return {"value": await self._inner.call_tool(step, call, purse)}, {}
 
         return (await self._step(step, perform)).result.get("value")
@@ -135,7 +140,7 @@ class DurableEffects:
         if found is not None and is_halted(found.task):
             journal.past.pass_over(step.key)
             self._given(step, found)
-        opened = journal.begin(step, input_hash, _going_on(found))
+        opened = journal.begin(step, input_hash, going_on(found))
         self._halting.began(opened)
         try:
             result = await self._inner.around(step, body)
@@ -187,7 +192,7 @@ class DurableEffects:
                     return self._given(step, found)
                 case Fate.CALLED_OFF:
                     await asyncio.Event().wait()  # until what ended it then ends it again
-        opened = journal.begin(step, input_hash, _going_on(found))
+        opened = journal.begin(step, input_hash, going_on(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
         if before is not None:
             return await self._taken_over(opened, before)
@@ -243,11 +248,6 @@ class _Outcome(msgspec.Struct, frozen=True):
     result: JsonObject
     source_id: str | None = None
     """The step of another run whose result it is."""
-
-
-def _going_on(found: StoredStep | None) -> Task | None:
-    """The record that may go on; one that was cancelled stays so, and another takes its place."""
-    return None if found is None or found.task.status is Status.CANCELLED else found.task
 
 
 def _answer(outcome: _Outcome) -> TaskResult:

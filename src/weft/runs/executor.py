@@ -20,6 +20,7 @@ from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.forks import Fork
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
+from weft.runs.questions import AsksPeople, Questions
 from weft.runs.template_tasks import TEMPLATE, argument_problems, template_of
 from weft.runs.templates import call_program, find_template
 from weft.store.protocol import TaskStore
@@ -71,8 +72,12 @@ class TemplateExecutor:
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
         fork = await Fork.open(self._store, work.task)
+        questions = Questions(journal, self._store)
+        inner = self._new_effects(program)
+        if isinstance(inner, AsksPeople):
+            inner.ask_through(questions.ask)
         effects = DurableEffects(
-            self._new_effects(program),
+            inner,
             journal,
             self._store,
             slots=self._slots,
@@ -96,11 +101,14 @@ class TemplateExecutor:
         except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
             raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
-        except BaseException:
+        except BaseException as error:
             journal.stop()
+            if isinstance(error, asyncio.CancelledError):
+                questions.raise_rest()
             raise
         finally:
             effects.stop()
+            questions.close()
         return result_json(as_result(value))
 
     async def _program(self, work: Work) -> StoredProgram:

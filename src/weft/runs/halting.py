@@ -6,7 +6,7 @@ import logging
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.ids import TaskId
-from weft.runs.journal import OpenStep
+from weft.runs.open_step import OpenStep
 from weft.runs.records import halted_failure
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status, Task

@@ -55,7 +55,7 @@ class Past:
         return found
 
     def kept(self, key: str) -> StoredStep | None:
-        """The record of a turn of a session, or of what a tool gave there."""
+        """The record of a part of a step: a turn of a session, what a tool gave there, a question."""
         found = self._by_key.get(key)
         self._left.discard(key)
         return found
@@ -74,7 +74,7 @@ class Past:
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
-        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key:
+        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
@@ -106,3 +106,8 @@ class Past:
 def is_halted(task: Task) -> bool:
     """Whether somebody has cancelled a step; not: the program called it off."""
     return task.status is Status.CANCELLED and not mark_of(task).get("called_off")
+
+
+def going_on(found: StoredStep | None) -> Task | None:
+    """The record that may go on; one that was cancelled stays so, and another takes its place."""
+    return None if found is None or found.task.status is Status.CANCELLED else found.task

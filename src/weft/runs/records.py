@@ -44,6 +44,12 @@ def name_of(step: Step) -> str:
     return name.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
 
 
+def question_name(question: str) -> str:
+    """What a question to a person is called in the tree."""
+    name = _short(question).replace("\x00", "\N{SYMBOL FOR NULL}")
+    return name[:MAX_NAME_CHARACTERS].strip() or "question"
+
+
 def _short(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 3]}..."

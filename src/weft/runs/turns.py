@@ -11,6 +11,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
 from weft.runs.digests import digest, payload_digest
 from weft.runs.journal import Journal
+from weft.runs.past import going_on
 from weft.store.steps import StoredStep
 from weft.tasks.record import Status, Task
 
@@ -70,7 +71,8 @@ class Turns:
         found = self._kept(key)
         if found is not None:
             return msgspec.convert(found.task.result, ToolMessage)
-        opened = self._journal.begin_part(key, digest(use), use.name, "tool")
+        past = self._journal.past.kept(key) if self._journal.past else None
+        opened = self._journal.begin_part(key, digest(use), use.name, "tool", before=going_on(past))
         try:
             message = await call()
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError
 from weft.store.group_commit import Done, GroupCommit
-from weft.store.protocol import Claim, Ending, Outlook, Owner, Wanted
+from weft.store.protocol import Claim, Ending, Outlook, Owner, Rest, Wanted
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -67,7 +67,7 @@ class GroupedWrites:
         return claim
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Wanted
+        self, endings: Sequence[Ending | Rest], wanted: Wanted
     ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         *held, outlook = await self._group.write_together([*endings, wanted])
         return held, outlook

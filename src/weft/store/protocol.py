@@ -13,7 +13,7 @@ from weft.store.templates import AddedTemplate, NewTemplate, RegisteredTemplate
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
-from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.record import Dependency, JsonObject, Status, Task
 from weft.tasks.states import Outcome
 from weft.tasks.summary import FlowSummary
 
@@ -60,6 +60,19 @@ class Ending(Struct, frozen=True):
     claim: Claim
     outcome: Outcome
     retry_at: datetime | None = None
+
+
+class Rest(Struct, frozen=True):
+    """An attempt that ends without an outcome: the task is pending until one of others has ended.
+
+    So it holds nothing while a person is asked. When one of them has ended already it may go on at once.
+    """
+
+    claim: Claim
+    at: datetime
+    until: tuple[TaskId, ...]
+    dependencies: tuple[Dependency, ...] = ()
+    """What the task depended on before: it has no others but these and what it rests for."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -152,7 +165,7 @@ class TaskStore(Protocol):
         ...
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Wanted
+        self, endings: Sequence[Ending | Rest], wanted: Wanted
     ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         """End attempts and claim what may start, in one transaction.
 

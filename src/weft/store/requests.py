@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.store.protocol import Claim, Ending, Owner, Wanted
+from weft.store.protocol import Claim, Ending, Owner, Rest, Wanted
 from weft.store.steps import WriteSteps
 from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 from weft.tasks.changes import Operation
@@ -91,6 +91,7 @@ Request = (
     | WriteSteps
     | Report
     | Ending
+    | Rest
     | GiveBack
     | Wanted
     | RunFlow

@@ -36,7 +36,7 @@ async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
         )
         await connection.copy_records_to_table("tasks", columns=_ADDED_COLUMNS, records=rows)
         await connection.execute(_SQL["mark_referenced"], list({task.task_tree_id for task in tasks}))
-        await _add_dependents(connection, tasks)
+        await add_dependents(connection, list(dependent_rows(tasks)))
 
 
 async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
@@ -47,7 +47,7 @@ async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None
         await connection.executemany(
             _SQL["update_task"], ([*task_row(task), method_of(task)] for task in tasks)
         )
-        await _add_dependents(connection, tasks)
+        await add_dependents(connection, list(dependent_rows(tasks)))
         await connection.execute(_SQL["recount_waiting"], ids)
 
 
@@ -57,8 +57,7 @@ async def _delete(connection: asyncpg.Connection, task_ids: Sequence[TaskId]) ->
         await connection.execute(_SQL["delete_tasks"], task_ids)
 
 
-async def _add_dependents(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
-    if any(task.dependencies for task in tasks):
-        await connection.copy_records_to_table(
-            "dependents", columns=_DEPENDENT_COLUMNS, records=dependent_rows(tasks)
-        )
+async def add_dependents(connection: asyncpg.Connection, rows: Sequence[tuple[TaskId, TaskId, bool]]) -> None:
+    """Note who waits for whom: dependency, dependent, whether it is required."""
+    if rows:
+        await connection.copy_records_to_table("dependents", columns=_DEPENDENT_COLUMNS, records=rows)

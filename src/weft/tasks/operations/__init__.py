@@ -1,5 +1,6 @@
 """The operations on stored tasks. Each is pure: it decides, a store writes."""
 
+from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
@@ -13,6 +14,8 @@ from weft.tasks.operations.submit import SubmitFlow
 from weft.tasks.operations.update import UpdateTask
 
 __all__ = [
+    "AnswerQuestion",
+    "AnswerTooLong",
     "ArchiveTasks",
     "CancelTasks",
     "CopyTasks",
@@ -23,8 +26,10 @@ __all__ = [
     "LinkTasks",
     "MixedCopy",
     "MoveTask",
+    "NoOpenQuestion",
     "OutsideDependencies",
     "RetryTasks",
     "SubmitFlow",
     "UpdateTask",
+    "WakeTasks",
 ]
