@@ -45,6 +45,7 @@ Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 4 waits for a perso
 \b
 Start here:
   weft eval '(+ 1 2)'
+  weft run examples/until_tests_pass.sexp
   weft flow run examples/release.json
   weft tasks list
   weft tasks tree ID""",
