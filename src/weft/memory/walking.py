@@ -159,7 +159,13 @@ def open_below(root: Path, path: str) -> int:
 
 
 def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a file, one too many if it has more, and what was known of it before they were read."""
-    with os.fdopen(open_below(root, path), "rb") as file:
-        known = os.fstat(file.fileno())
-        return file.read(max_bytes + 1), known
+    """The bytes of a file, too many if it has more, and what was known of it before they were read."""
+    descriptor = open_below(root, path)
+    try:
+        known = os.fstat(descriptor)
+        content = b""
+        while len(content) <= max_bytes and (more := os.read(descriptor, min(known.st_size, max_bytes) + 1)):
+            content += more
+        return content, known
+    finally:
+        os.close(descriptor)
