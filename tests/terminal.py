@@ -32,7 +32,7 @@ class Terminal:
     """Runs `weft` on a pseudo-terminal."""
 
     def __init__(self, *arguments: str, folder: Path, **environment: str) -> None:
-        self._end, inner = pty.openpty()
+        self.end, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
         # No questions for the cursor's position: nobody here would answer them.
         settings = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "XDG_STATE_HOME": str(folder / "state")}
@@ -47,6 +47,7 @@ class Terminal:
         )
         os.close(inner)
         self.seen = ""
+        self.patience_seconds: float = SECONDS
 
     def __enter__(self) -> Self:
         return self
@@ -57,15 +58,15 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._end)
+        os.close(self.end)
 
     def type(self, text: str) -> None:
         """Press keys."""
-        os.write(self._end, text.encode())
+        os.write(self.end, text.encode())
 
     def expect(self, text: str) -> None:
         """Wait until a text is shown after what was expected before."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + self.patience_seconds
         while text not in self.seen:
             shown = self._read(deadline)
             if not shown:
@@ -75,15 +76,15 @@ class Terminal:
 
     def exit_code(self) -> int:
         """Wait for the end."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + self.patience_seconds
         while shown := self._read(deadline):  # else it may wait for us to read
             self.seen += shown
         return self.process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read(self, deadline: float) -> str:
         """What is shown next; nothing when the end or the deadline has come."""
-        ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
+        ready, _, _ = select.select([self.end], [], [], max(0.0, deadline - time.monotonic()))
         try:
-            return os.read(self._end, 65536).decode("utf-8", "replace") if ready else ""
+            return os.read(self.end, 65536).decode("utf-8", "replace") if ready else ""
         except OSError:  # the other end is closed
             return ""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.local_effects import LocalEffects as LocalEffects
     from weft.program_files import load_library as load_library
+    from weft.program_runs import RunFailed as RunFailed
+    from weft.program_runs import arun as arun
+    from weft.program_runs import run as run
     from weft.secrets.marked import Secret as Secret
     from weft.secrets.marked import secret as secret
     from weft.sync import SyncApp as SyncApp
@@ -37,6 +40,7 @@ __all__ = [
     "Evaluator",
     "InMemoryEffects",
     "LocalEffects",
+    "RunFailed",
     "Secret",
     "SyncApp",
     "TaskLibrary",
@@ -44,12 +48,14 @@ __all__ = [
     "Workflow",
     "WorkflowResult",
     "WorkflowStepDefinition",
+    "arun",
     "build",
     "evaluate",
     "evaluate_async",
     "executor",
     "load_library",
     "open",
+    "run",
     "secret",
     "task",
     "testing",
@@ -64,9 +70,11 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
     "LocalEffects": ("weft.local_effects", "LocalEffects"),
     "Secret": ("weft.secrets.marked", "Secret"),
+    "RunFailed": ("weft.program_runs", "RunFailed"),
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
+    "arun": ("weft.program_runs", "arun"),
     "Workflow": ("weft.workflows.workflow", "Workflow"),
     "WorkflowResult": ("weft.workflows.results", "WorkflowResult"),
     "WorkflowStepDefinition": ("weft.workflows.steps", "WorkflowStepDefinition"),
@@ -76,6 +84,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "executor": ("weft.executors.registry", "executor"),
     "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
+    "run": ("weft.program_runs", "run"),
     "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),
     "testing": ("weft.testing", None),

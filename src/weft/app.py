@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from weft.engine.engine import Engine
     from weft.engine.limits import EngineLimits
     from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import NewEffects
+    from weft.runs.program import StoredProgram
 
 WATCH_SECONDS = 0.1
 """How often `watch` looks for new events."""
@@ -61,7 +63,9 @@ class App:
         new_id: NewTaskId = new_task_id,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
+        new_effects: "NewEffects | None" = None,
     ) -> None:
+        """`new_effects` makes what performs the steps of programs; without it the project's settings say."""
         self.store = store
         self.settings = settings
         self.owner = owner
@@ -69,6 +73,7 @@ class App:
         self._new_id = new_id
         self._limits = limits
         self._executors = executors
+        self._new_effects = new_effects
         self._engine: Engine | None = None
         self._is_stopped = False
         self._opening_engine = asyncio.Lock()
@@ -82,6 +87,7 @@ class App:
         must_exist: bool = False,
         limits: "EngineLimits | None" = None,
         executors: "ExecutorRegistry | None" = None,
+        new_effects: "NewEffects | None" = None,
     ) -> Self:
         """The app on a store: a path, a `postgresql://` URL, or by default the project's own file.
 
@@ -94,7 +100,14 @@ class App:
             limits = msgspec.structs.replace(
                 limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
             )
-        return cls(store, settings=settings, owner=owner, limits=limits, executors=executors)
+        return cls(
+            store,
+            settings=settings,
+            owner=owner,
+            limits=limits,
+            executors=executors,
+            new_effects=new_effects,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,6 +125,20 @@ class App:
     async def submit(self, document: Any) -> Flow:
         """Check and store the flow a JSON document describes."""
         return await self._submit(document, is_run=False)
+
+    async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
+        """Store a program as a task of its own, to be run with these inputs; the id of that task."""
+        # Imported here: who only reads tasks must not pay for it.
+        from weft.runs.executor import TEMPLATE
+        from weft.runs.program import as_params
+
+        document = {
+            "name": name,
+            "inputs": inputs,
+            "schemas": {"method": TEMPLATE},
+            "params": as_params(program),
+        }
+        return await self.begin([document])
 
     async def run(self, flow: Any) -> FlowSummary:
         """Run a flow until nothing of it can go on by itself, and say how it stands.
@@ -198,19 +225,28 @@ class App:
         """What tasks are performed with here."""
         if self._executors is None:
             # Imported here: who only reads tasks must not pay for it.
-            from weft.executors.built_in import default_registry
+            from weft.project_executors import project_registry
 
-            self._executors = default_registry(self.settings.executors)
+            self._executors = project_registry(self.settings)
         return self._executors
 
     def _new_engine(self) -> "Engine":
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.engine import Engine
         from weft.engine.limits import EngineLimits
+        from weft.program_executors import with_programs
 
         limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
+        executors = with_programs(
+            self.executors,
+            self.store,
+            self._new_effects,
+            clock=self._clock,
+            new_id=self._new_id,
+            concurrency=limits.concurrency,
+        )
         secrets = self.settings.secrets
-        return Engine(self.store, self.executors, limits=limits, clock=self._clock, secrets=secrets)
+        return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""

@@ -18,13 +18,14 @@ from weft.llm.events import OnEvent
 from weft.llm.protocol import Models
 from weft.memory.protocol import IndexProgress
 from weft.memory_settings import MemorySettings
-from weft.model_settings import HandlerSettings
+from weft.model_settings import HandlerSettings, ModelsSettings
 from weft.project_file import ProjectSettings, find_project_file, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
 
 if TYPE_CHECKING:
+    from weft.aider.runner import AiderRunner
     from weft.llm.local.models import Fetch
     from weft.memory.memory import Memory
     from weft.project_embedder import LocalEmbedder
@@ -154,12 +155,8 @@ class Equipment:
         from weft.llm.local.models import EmbeddedModels
         from weft.llm.models import ConfiguredModels
 
-        settings = self.project.models
-        chosen = os.environ.get("WEFT_MODEL", "").strip()
-        if chosen:
-            settings = structs.replace(settings, default=chosen)
         return ConfiguredModels(
-            settings,
+            self._chosen_models(),
             os.environ,
             EmbeddedModels(fetch=self._fetch),
             on_event=self._on_event,
@@ -172,7 +169,25 @@ class Equipment:
 
         file = find_project_file(working_folder())
         folder = working_folder() if file is None else file.parent
-        return open_project_tools(self.project.tools, folder, os.environ, self.project.executors)
+        project = self.project
+        return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)
+
+    def aider(self) -> "AiderRunner":
+        """What runs aider: with the models of the settings, for those that were given are no programs."""
+        # Imported here: few programs have such tasks.
+        from weft.aider.models import AiderModels
+        from weft.aider.runner import AiderRunner
+
+        project = self.project
+        executors = structs.replace(project.executors, command=self.commands)
+        models = AiderModels(self._chosen_models(), os.environ, self._fetch)
+        return AiderRunner(executors, project.tools.roots, models, say=self._say)
+
+    def _chosen_models(self) -> ModelsSettings:
+        """The settings of models, with the default that the environment names."""
+        settings = self.project.models
+        chosen = os.environ.get("WEFT_MODEL", "").strip()
+        return structs.replace(settings, default=chosen) if chosen else settings
 
     async def close(self) -> None:
         """Let go of what this event loop has opened: servers, connections and models in memory.

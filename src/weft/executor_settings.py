@@ -9,6 +9,10 @@ DEFAULT_GRACE_SECONDS = 2.0
 stops, it comes on top of the time that tasks get to end by themselves."""
 
 
+EDIT_FORMAT = "^[a-z][a-z-]*$"
+"""What the name of an edit format of aider looks like."""
+
+
 class CommandSettings(Struct, frozen=True, kw_only=True):
     """`[executors.command]`."""
 
@@ -42,9 +46,27 @@ class PythonSettings(Struct, frozen=True, kw_only=True):
     """Folders to look for them in, after Python's own; in `weft.toml` relative to that file."""
 
 
+class AiderSettings(Struct, frozen=True, kw_only=True):
+    """`[executors.aider]`."""
+
+    program: str | None = None
+    """A name on PATH, or an absolute path; None: `aider` on PATH, else weft's own."""
+    install: bool = True
+    """Whether it is installed into the cache folder when it is needed and not there."""
+    auto_commits: bool = True
+    """Whether it commits what it has changed, in a git repository."""
+    edit_format: Annotated[str, Meta(pattern=EDIT_FORMAT)] | None = None
+    """How the model writes edits (`diff`, `whole`, ...); None: what aider knows of the model."""
+    map_tokens: Annotated[int, Meta(ge=0)] = 0
+    """How much of a map of the whole repository the model is shown; aider keeps it in the repository."""
+    timeout_seconds: Annotated[float, Meta(gt=0)] = 1800.0
+    """How long it may work where nobody watches."""
+
+
 class ExecutorSettings(Struct, frozen=True, kw_only=True):
     """What each built-in executor may do."""
 
+    aider: AiderSettings = field(default_factory=AiderSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     python: PythonSettings = field(default_factory=PythonSettings)

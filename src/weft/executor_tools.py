@@ -4,16 +4,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from weft.errors import text_of
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
 from weft.executor_settings import CommandSettings, ExecutorSettings
-from weft.executors.built_in import default_registry
 from weft.executors.performing import perform
 from weft.executors.protocol import ExecutionFailed, Executor
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.executors.watchdog import watchdog
-from weft.model_settings import ToolsSettings
+from weft.model_settings import ModelsSettings, ToolsSettings
+from weft.project_executors import project_registry
+from weft.project_file import ProjectSettings
 from weft.script_runs import run_program, unstored_work
 from weft.tools.system_scripts import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
@@ -90,10 +93,16 @@ def open_project_tools(
     folder: Path,
     environment: Mapping[str, str],
     executors: ExecutorSettings | None = None,
+    models: ModelsSettings | None = None,
 ) -> Toolbox:
     """All the tools of a project, with its executors and programs."""
     executors = executors or ExecutorSettings()
-    registry = default_registry(executors) if settings.executors else ExecutorRegistry()
+    project = ProjectSettings(
+        executors=executors,
+        models=models or ModelsSettings(),
+        tools=structs.replace(settings, roots=tuple(str(folder / root) for root in settings.roots)),
+    )
+    registry = project_registry(project) if settings.executors else ExecutorRegistry()
     return open_toolbox(
         settings,
         folder,

@@ -23,10 +23,12 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools
 from weft.executor_settings import CommandSettings
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
+from weft.llm.journal import TurnJournal
 from weft.llm.protocol import Model, Models
 from weft.llm.redacted_events import RedactedEvents
 from weft.llm.request_spans import tool_span
@@ -109,14 +111,25 @@ class LocalEffects:
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
-        with _task_span(step, "atomic", call.template):
-            return await self._call_model(step, call, purse)
+        return await self.call_model_kept(step, call, purse, None)
 
-    async def _call_model(self, step: Step, call: ModelCall, purse: Purse) -> TaskResult:
+    async def call_model_kept(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
+        """The same; each turn of the session is asked of the journal first."""
+        with _task_span(step, "atomic", call.template):
+            return await self._call_model(step, call, purse, journal)
+
+    async def _call_model(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
+        if call.subtype in AIDER_SUBTYPES:
+            return await self._run_aider(step, call)
         handler = Handler(
             await self._find_model(call.model, call.provider),
             self._equipment.tools() if call.tools else None,
             self._equipment.handler,
+            journal,
             on_event=self._events(call),
             clock=self._clock,
             is_streaming=self._is_streaming,
@@ -125,6 +138,20 @@ class LocalEffects:
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
         return result.with_notes(**context.notes())
+
+    async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
+        """What aider did: it asks the model itself, so that the budget pays when it has ended."""
+        # Imported here: few programs have such tasks.
+        from weft.aider_tasks import AiderTasks
+
+        equipment = self._equipment
+        tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
+        result = await tasks.perform(step, call, self._model)
+        notes = result.notes
+        self.ledger.add(
+            Entry(step_key=step.key, template=call.template, model=notes["model"], **notes["usage"])
+        )
+        return result
 
     async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""

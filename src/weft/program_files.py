@@ -19,6 +19,13 @@ MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
 """As many as the longest program can have; one more is read, so that the readers refuse it."""
 
 
+SHIPPED = {
+    "aider": Path(__file__).parent / "aider" / "templates",
+    "prompts": Path(__file__).parent / "llm" / "prompts",
+}
+"""The libraries that come with weft."""
+
+
 class LoadedFile(Struct, frozen=True):
     """A file and the program it says."""
 
@@ -39,6 +46,18 @@ def read_file(path: Path, surface: Surface | None = None) -> Program:
     except (OSError, ValueError) as error:
         raise _no_program(path, getattr(error, "strerror", None) or str(error)) from None
     return read_bytes(content, str(path), surface)
+
+
+def library_path(name: str | Path) -> Path:
+    """The file or folder of a library; `weft:NAME` is one that comes with weft."""
+    kind, _, shipped = str(name).partition(":")
+    if kind != "weft":
+        return Path(name)
+    folder = SHIPPED.get(shipped)
+    if folder is None:
+        known = ", ".join(f"weft:{name}" for name in SHIPPED)
+        raise _no_program(Path(name), f"no such library comes with weft; there are {known}")
+    return folder
 
 
 def find_files(path: Path) -> list[Path]:
@@ -80,10 +99,10 @@ def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLi
     """The library with the templates of a file, or of all files of a folder; a new one if none is given.
 
     All of them or none: raises InvalidProgram with the problems of all files. What else the files say (a
-    `define`, a call at the end) is no part of a library.
+    `define`, a call at the end) is no part of a library. `weft:aider` and `weft:prompts` come with weft.
     """
     library = library if library is not None else TaskLibrary()
-    loaded, problems = load_files([Path(path)])
+    loaded, problems = load_files([library_path(path)])
     templates = templates_of(loaded)
     problems += _name_problems(templates, library)
     if problems:

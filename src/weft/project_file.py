@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings, PythonSettings
+from weft.executor_settings import (
+    AiderSettings,
+    CommandSettings,
+    ExecutorSettings,
+    HttpSettings,
+    PythonSettings,
+)
 from weft.memory_settings import MemorySettings
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
@@ -73,6 +79,7 @@ def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
     where = f"{path}: [executors"
     check_names(tables, ExecutorSettings.__struct_fields__, where=f"{where}]", what="table")
     return ExecutorSettings(
+        aider=_aider(table(AiderSettings, tables, "aider", where=f"{where}.aider]"), path),
         command=_command(table(CommandSettings, tables, "command", where=f"{where}.command]"), path),
         http=table(HttpSettings, tables, "http", where=f"{where}.http]"),
         python=_python(table(PythonSettings, tables, "python", where=f"{where}.python]"), path.parent),
@@ -86,6 +93,16 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
             raise InvalidSetting(
                 f"{path}: [executors.command] allow: {entry!r} must be a program's name or an absolute path"
             )
+    return settings
+
+
+def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
+    """The settings as they are; a relative path would mean another program in every folder."""
+    program = settings.program
+    if program is not None and (not program or ("/" in program and not program.startswith("/"))):
+        raise InvalidSetting(
+            f"{path}: [executors.aider] program: {program!r} must be a program's name or an absolute path"
+        )
     return settings
 
 

@@ -58,7 +58,7 @@ async def files_of(
     paths = files.paths
     warnings: list[str] = []
     if files.source == "command":
-        paths, warnings = await _listed(files.text or "", step, run)
+        paths, warnings = await listed_paths(files.text or "", step, run)
     items = []
     for path in dict.fromkeys(paths):
         try:
@@ -68,7 +68,7 @@ async def files_of(
     return TaskFiles(tuple(items), tuple(warnings))
 
 
-async def _listed(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:
+async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:
     """The paths that a command prints, one a line; it is run as scripts are, never by a shell."""
     try:
         argv = tuple(shlex.split(command))

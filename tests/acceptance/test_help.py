@@ -86,7 +86,7 @@ def test_doctor_looks_at_the_store(store_url: str) -> None:
     assert "1 task, 1 event" in ran.out
     assert {check["name"] for check in checks} == {
         *("weft", "sqlite", "time zones", "postgresql", "store"),
-        *("models", "tools", "runtime"),
+        *("models", "tools", "runtime", "aider"),
     }
     assert all(check["ok"] for check in checks)
 

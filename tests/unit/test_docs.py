@@ -10,7 +10,7 @@ import pytest
 from scripts.generate_docs import cli_page, errors_page
 
 import weft
-from weft.executor_settings import CommandSettings, HttpSettings, PythonSettings
+from weft.executor_settings import AiderSettings, CommandSettings, HttpSettings, PythonSettings
 from weft.executors.registry import BUILT_IN_IDS
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
@@ -73,7 +73,7 @@ def test_every_executor_and_every_setting_of_executors_is_documented() -> None:
     settings = (ROOT / "docs" / "settings.md").read_text()
 
     assert {name for name in BUILT_IN_IDS if f"`{name}`" not in executors} == set()
-    for kind in (CommandSettings, HttpSettings, PythonSettings):
+    for kind in (AiderSettings, CommandSettings, HttpSettings, PythonSettings):
         assert {name for name in kind.__struct_fields__ if f"\n{name} = " not in settings} == set()
 
 

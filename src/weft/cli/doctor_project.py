@@ -1,4 +1,4 @@
-"""What `weft doctor` says of a project's models, its tools, and the runtime of embedded models."""
+"""What `weft doctor` says of a project's models, its tools, the runtime of embedded models, and aider."""
 
 import os
 from collections.abc import Callable
@@ -16,11 +16,12 @@ Found = tuple[str, bool, str]
 
 
 def project_checks() -> list[Found]:
-    """Models, tools and runtime; nobody is asked over the network, and no server is started."""
+    """Models, tools, the runtime and aider; nobody is asked over the network, and no server is started."""
     looks: dict[str, Callable[[], tuple[bool, str]]] = {
         "models": _models,
         "tools": _tools,
         "runtime": _runtime,
+        "aider": _aider,
     }
     return [(name, *_looked(look)) for name, look in looks.items()]
 
@@ -79,3 +80,17 @@ def _runtime() -> tuple[bool, str]:
     if here:
         return True, f"embedded models: {', '.join(here)}"
     return True, "; ".join(f"{one.name}: {one.why}" for one in found) or "no embedded models"
+
+
+def _aider() -> tuple[bool, str]:
+    """Where aider is; that it is not here yet is no fault."""
+    from weft.aider.program import SIZE, VERSION, find_aider
+    from weft.settings import load_settings
+
+    settings = load_settings().executors.aider
+    found = find_aider(settings, os.environ)
+    if found is not None:
+        return True, found.place
+    if not settings.install:
+        return True, "not here, and [executors.aider] install is off"
+    return True, f"not here; version {VERSION} ({SIZE}) is installed when it is first needed"

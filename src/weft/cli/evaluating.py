@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.machine import Branch
 from weft.local_effects import LocalEffects
-from weft.program_files import load_definitions
+from weft.program_files import library_path, load_definitions
 
 T = TypeVar("T")
 
@@ -64,7 +63,7 @@ class Evaluation:
 
     async def load(self) -> None:
         """Load the libraries."""
-        libraries = [Path(library) for library in self._options.libraries]
+        libraries = [library_path(library) for library in self._options.libraries]
         if libraries:
             await self.evaluator.evaluate(load_definitions(libraries))
 

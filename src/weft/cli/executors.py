@@ -24,11 +24,11 @@ def executors(executor_id: str | None, is_json: bool) -> None:
     in force.
     """
     # Imported here: `weft executors --help` must not pay for it.
-    from weft.executors.built_in import default_registry
+    from weft.project_executors import project_registry
     from weft.settings import load_settings
 
-    settings = load_settings().executors
-    registry = default_registry(settings)
+    project = load_settings()
+    settings, registry = project.executors, project_registry(project)
     if executor_id is not None:
         registry.get(executor_id)
         (found,) = (entry for entry in registry.describe() if entry.id == executor_id)

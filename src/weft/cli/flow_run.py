@@ -70,10 +70,10 @@ def allow_many_files() -> None:
 
 def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
     """The executors that flows are run with."""
-    from weft.executors.built_in import default_registry
+    from weft.project_executors import project_registry
     from weft.settings import load_settings
 
-    return default_registry(load_settings(db=db, user_id=user).executors)
+    return project_registry(load_settings(db=db, user_id=user))
 
 
 concurrency_option = click.option(

@@ -16,6 +16,7 @@ from weft.cli.saying import open_closed_streams
     cls=LazyGroup,
     commands_in={
         "check": ("weft.cli.check:check", "Say what is wrong with programs."),
+        "run": ("weft.cli.run:run", "Run a program, every step of which is stored."),
         "eval": ("weft.cli.eval:eval_command", "Evaluate an expression or a program."),
         "print": ("weft.cli.print:print_command", "Print a program as S-expressions."),
         "repl": ("weft.cli.repl:repl", "Evaluate expressions one after the other."),

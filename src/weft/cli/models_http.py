@@ -2,27 +2,16 @@
 
 import socket
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from signal import Signals
 
 import click
-import uvicorn
 
 from weft.cli.saying import say
 from weft.cli.stopping import Stopping
 from weft.llm.local.embeddings import EmbeddingModel
+from weft.llm.local.listening import server_of
 from weft.llm.local.models import EmbeddedModel
 from weft.llm.local.serve import LOOPBACK, model_app
-
-_GRACE_SECONDS = 2
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals alone: they are the command's."""
-        yield
 
 
 async def answer_clients(
@@ -30,12 +19,7 @@ async def answer_clients(
 ) -> None:
     """Print the base URL, then answer until SIGINT or SIGTERM."""
     host, port = listening.getsockname()[:2]
-    app = model_app(chat, embedding, key=key, hosts=(*LOOPBACK, host))
-    server = _Server(
-        uvicorn.Config(
-            app, lifespan="off", log_level="warning", timeout_graceful_shutdown=_GRACE_SECONDS, ws="none"
-        )
-    )
+    server = server_of(model_app(chat, embedding, key=key, hosts=(*LOOPBACK, host)))
 
     async def stop(received: Signals) -> None:
         server.should_exit = True

@@ -117,7 +117,8 @@ def evaluation_options(command: F) -> F:
         "libraries",
         metavar="PATH",
         multiple=True,
-        help="Load the templates and functions of a file or folder. Several may be given.",
+        help="Load the templates and functions of a file or folder, or of weft:aider or weft:prompts. "
+        "Several may be given.",
     )(command)
 
 

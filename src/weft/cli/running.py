@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.app import App
     from weft.engine.limits import EngineLimits
     from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import NewEffects
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ def with_app(
     must_exist: bool = True,
     limits: "EngineLimits | None" = None,
     executors: "ExecutorRegistry | None" = None,
+    new_effects: "NewEffects | None" = None,
 ) -> T:
     """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
     # Imported here: `weft --help` must not pay for it.
@@ -38,7 +40,14 @@ def with_app(
 
     async def run() -> T:
         asyncio.get_running_loop().set_exception_handler(_without_cancelled_connections)
-        app = await App.open(db, user_id=user, must_exist=must_exist, limits=limits, executors=executors)
+        app = await App.open(
+            db,
+            user_id=user,
+            must_exist=must_exist,
+            limits=limits,
+            executors=executors,
+            new_effects=new_effects,
+        )
         async with app:
             return await act(app)
 

@@ -49,7 +49,7 @@ def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json:
     click.echo(counts_line(summary))
 
 
-def print_tree(flow: "Flow") -> int:
+def print_tree(flow: "Flow", *, to_stderr: bool = False) -> int:
     """Print the tree of a flow, or of its head; how many tasks that were."""
     from weft.cli.tree_rows import tree_rows
     from weft.tasks.summary import blocked
@@ -57,6 +57,6 @@ def print_tree(flow: "Flow") -> int:
     count = 0
     for row in tree_rows(flow, blocked(flow)):
         label = click.style(row.label, fg=STATUS_COLOURS[row.status])
-        click.echo(f"{row.branches}{label}  {click.style(row.facts, dim=True)}")
+        click.echo(f"{row.branches}{label}  {click.style(row.facts, dim=True)}", err=to_stderr)
         count += 1
     return count

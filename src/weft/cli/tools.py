@@ -57,7 +57,7 @@ async def listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
     project = read_project(folder)
     file = find_project_file(folder)
     toolbox = open_project_tools(
-        project.tools, folder if file is None else file.parent, os.environ, project.executors
+        project.tools, folder if file is None else file.parent, os.environ, project.executors, project.models
     )
     try:
         return await toolbox.listed(is_connecting=is_connecting)

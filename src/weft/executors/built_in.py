@@ -1,5 +1,7 @@
 """The executors that come with weft, and the registry that has them all."""
 
+from collections.abc import Iterable
+
 from weft.executor_settings import ExecutorSettings
 from weft.executors.aggregate_results import AggregateResults
 from weft.executors.command import Command
@@ -38,8 +40,15 @@ def built_in_registry(
     return registry
 
 
-def default_registry(settings: ExecutorSettings | None = None) -> ExecutorRegistry:
-    """The executors that come with weft, those that `@executor` registered, and the plug-ins."""
+def default_registry(
+    settings: ExecutorSettings | None = None, *, more: Iterable[Executor] = ()
+) -> ExecutorRegistry:
+    """The executors that come with weft, those that `@executor` registered, and the plug-ins.
+
+    `more` are weft's own that need more than this room has.
+    """
     registry = built_in_registry(settings, base=decorated)
+    for executor in more:
+        registry.register(executor, source=BUILT_IN)
     register_plugins(registry)
     return registry

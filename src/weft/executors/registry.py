@@ -18,16 +18,18 @@ BUILT_IN = "built in"
 BUILT_IN_IDS = frozenset(
     {
         "aggregate_results",
+        "aider",
         "command",
         "http",
         "noop",
         "python",
         "sleep",
         "system_info",
+        "template",
         "workflow_step",
     }
 )
-"""Ids that only weft's own executors have; `weft.executors.built_in` makes them."""
+"""Ids that only weft's own executors have, of `weft.executors.built_in` and `weft.project_executors`."""
 
 MADE_OF = "__weft_executor__"
 """Where a decorated function or class keeps the executor it was registered as."""

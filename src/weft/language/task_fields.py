@@ -14,6 +14,12 @@ FreshContext = Literal["enabled", "disabled"]
 IMPLICIT_INPUT = "input"
 """What a task reads `input_source` as, and the inner task of a reduce each of its inputs."""
 
+AIDER_SUBTYPES: dict[str, Literal["automatic", "interactive"]] = {
+    "aider_automatic": "automatic",
+    "aider_interactive": "interactive",
+}
+"""Subtypes of atomic tasks that the program aider does, and how."""
+
 BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 

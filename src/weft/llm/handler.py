@@ -148,6 +148,9 @@ class _Work:
             tools=tools.definitions,
             context=self._context,
         )
+        known = await handler.journal.known(self._step, session.construct_payload)
+        if known is not None:
+            return known
         reply = await self._turn(session)
         while await self._goes_on(session, tools, reply):
             reply = await self._turn(session)

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from weft.evaluator.effects import Step
+from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
 
@@ -12,6 +14,10 @@ class TurnJournal(Protocol):
 
     A key is that of the session's step and a number: `3/1#2`. The same session asks in the same order.
     """
+
+    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+        """The result of the whole task, if one to the same first payload is known and may be used."""
+        ...
 
     async def reply(
         self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
@@ -28,6 +34,9 @@ class TurnJournal(Protocol):
 
 class Unkept:
     """Performs everything and keeps nothing."""
+
+    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+        return None
 
     async def reply(
         self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]

@@ -23,6 +23,7 @@ from weft.store.requests import (
     RunFlow,
     Start,
 )
+from weft.store.steps import Run, StepChange, WriteSteps
 from weft.tasks.changes import Operation
 from weft.tasks.states import Outcome
 
@@ -70,6 +71,12 @@ class GroupedWrites:
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
         return bool(await self._group.write(GiveBack(claim, now)))
+
+    async def write_steps(
+        self, run: Run, changes: Sequence[StepChange], *, now: datetime
+    ) -> frozenset[TaskId] | None:
+        refused: frozenset[TaskId] | None = await self._group.write(WriteSteps(run, tuple(changes), now))
+        return refused
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
         await self._group.write(RunFlow(root_id, True, owner))

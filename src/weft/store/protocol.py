@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.ids import TaskId
+from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -168,6 +169,24 @@ class TaskStore(Protocol):
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
         """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
+        ...
+
+    async def write_steps(
+        self, run: Run, changes: Sequence[StepChange], *, now: datetime
+    ) -> frozenset[TaskId] | None:
+        """Store steps of an evaluation, all in one transaction.
+
+        Returns those that were not written because they had ended meanwhile: somebody cancelled them. None:
+        the attempt at the task that is evaluated does not hold any more, and nothing was written.
+        """
+        ...
+
+    async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
+        """The steps that evaluations of a task have made, in the order in which they were stored."""
+        ...
+
+    async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
+        """A completed step of the same owner that gave the answer to the same request, if there is one."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from weft.ids import TaskId
 from weft.store.protocol import Claim, Ending, Owner, Wanted
+from weft.store.steps import WriteSteps
 from weft.tasks.changes import Operation
 
 
@@ -86,6 +87,7 @@ class Operate(Struct, frozen=True):
 
 Request = (
     Start
+    | WriteSteps
     | Report
     | Ending
     | GiveBack

@@ -8,6 +8,7 @@ from weft.ids import TaskId
 from weft.tasks import graph
 from weft.tasks.flow_html import flow_html
 from weft.tasks.record import Task
+from weft.tasks.steps import is_step, place_of
 
 
 class TaskNotFound(RequestError):
@@ -48,11 +49,15 @@ class Flow:
 
     @cached_property
     def children(self) -> dict[TaskId, list[TaskId]]:
-        """The ids of each parent's children, in creation order."""
+        """The ids of each parent's children, in creation order; of steps, in the order of the program."""
         found: dict[TaskId, list[TaskId]] = {}
         for task in self:
             if task.parent_id is not None:
                 found.setdefault(task.parent_id, []).append(task.id)
+        for siblings in found.values():
+            # Steps are stored as they end; they are shown as the program has them.
+            if is_step(self.by_id[siblings[0]]):
+                siblings.sort(key=lambda task_id: place_of(self.by_id[task_id]))
         return found
 
     @cached_property

@@ -157,6 +157,24 @@ class Roots:
                 raise FileUnavailable(path, (error.strerror or str(error)).lower()) from None
         return len(content)
 
+    def place(self, path: str) -> Path:
+        """Where a file that may be written is or would be, or a folder: for a program that opens it itself.
+
+        Whoever can swap a folder for a link in the moment between this and the program's use leads it out.
+        """
+        with self._walk(path) as walk, suppress(FileUnavailable):  # what is not there yet may be made
+            walk.go_to(self._begin(path, walk))
+        place = (self.folders[0] / path).resolve()
+        root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
+        if root is None:
+            raise PathRefused(path, "it leads out of the roots")
+        parts = place.relative_to(root).parts
+        if any(map(_is_closed, parts)):
+            raise PathRefused(path, "it is closed to tools")
+        if parts and self._is_kept(place.parts):
+            raise PathRefused(path, "it decides what may run, and is not written by tools")
+        return place
+
     def _is_kept(self, parts: Sequence[str]) -> bool:
         """Whether a file is never written; of modules, wherever they are: who imports them finds them."""
         *folders, name = map(_folded, parts)

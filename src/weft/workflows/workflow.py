@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.app import App
-from weft.executors.built_in import default_registry
 from weft.executors.registry import ExecutorRegistry
+from weft.project_executors import project_registry
 from weft.settings import load_settings
 from weft.sync import SyncApp
 from weft.tasks.record import JsonObject
@@ -50,7 +50,7 @@ class Workflow(Struct, frozen=True):
         everything that is wrong.
         """
         if tasks is None:
-            tasks = _tasks_of(default_registry(load_settings().executors))
+            tasks = _tasks_of(project_registry(load_settings()))
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:

@@ -11,7 +11,9 @@ from weft.executors import DuplicateExecutor, ExecutionFailed, ExecutorRegistry,
 from weft.executors.built_in import built_in_registry, default_registry
 from weft.executors.noop import Noop
 from weft.executors.performing import perform
-from weft.executors.registry import BUILT_IN_IDS, decorated, executor
+from weft.executors.registry import BUILT_IN, BUILT_IN_IDS, decorated, executor
+from weft.project_executors import project_registry
+from weft.project_file import ProjectSettings
 from weft.tasks.record import ExecutorType
 
 
@@ -61,7 +63,9 @@ def test_an_unknown_method_like_none_lists_them_all(registry: ExecutorRegistry) 
 
 
 def test_the_built_in_executors_are_those_whose_ids_are_reserved() -> None:
-    assert {built_in.id for built_in in built_in_registry().list()} == BUILT_IN_IDS
+    registry = project_registry(ProjectSettings())
+
+    assert {found.id for found in registry.describe() if found.source == BUILT_IN} == BUILT_IN_IDS
 
 
 @pytest.mark.parametrize("executor_id", sorted(BUILT_IN_IDS))

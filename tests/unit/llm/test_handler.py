@@ -1,7 +1,7 @@
 """The handler: turns, answers, and what goes wrong with them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +9,13 @@ import pytest
 
 from tests.model_calls import JSON, a_call, a_step
 from weft.clock import ManualClock
-from weft.evaluator.effects import ModelCall, Repair, Turn
+from weft.evaluator.effects import ModelCall, Repair, Step, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import AnswerCut, ModelEvent, TextArrived, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
+from weft.llm.journal import Unkept
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel
@@ -231,6 +232,9 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
             self.replies = list(replies)
             self.keys: list[str] = []
 
+        async def known(self, step: Any, payload: Any) -> None:
+            return None
+
         async def reply(self, key: str, payload: Any, ask: Any) -> ModelReply:
             self.keys.append(key)
             return self.replies.pop(0)
@@ -244,6 +248,18 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
     result = await run(model, a_call(), journal=journal)
 
     assert (result.content, journal.keys, model.payloads) == ("known", ["3/1#1"], [])
+
+
+async def test_the_journal_can_know_the_result_of_the_whole_task() -> None:
+    class Known(Unkept):
+        async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult:
+            return TaskResult(f"known: {payload().messages[-1].content}", "COMPLETE")
+
+    model = ScriptedModel()
+    result = await run(model, a_call(), journal=Known())
+
+    assert result.content.startswith("known: ")
+    assert model.payloads == []
 
 
 async def test_times_come_from_the_clock() -> None:

@@ -18,6 +18,7 @@ from weft.evaluator.outputs import BadOutput, format_failure
 from weft.evaluator.plain import told_json
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.problems import refuse
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.tree import Atomic, Text
 
 MAX_CONTINUATIONS = 20
@@ -91,7 +92,8 @@ class AtomicTask(TaskCode):
             history=node.history,
             conversation=seen(node.history),
             timeout_seconds=node.timeout_seconds,
-            reuse=node.reuse,
+            # aider changes files: what it gave once is not what it would do now.
+            reuse=False if node.reuse is None and node.subtype in AIDER_SUBTYPES else node.reuse,
         )
 
     def answer(self, entered: Entered, call: ModelCall) -> TaskResult:

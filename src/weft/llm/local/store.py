@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from weft.cache_folder import cache_folder
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Entry, Makes, catalogue, find_entry, megabytes
 from weft.llm.local.errors import NoSuchEmbeddedModel
@@ -30,11 +31,7 @@ class LocalFile(Struct, frozen=True):
 
 def models_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where models are kept: `models` in `WEFT_CACHE`, else in the user's cache folder of weft."""
-    if given := environment.get("WEFT_CACHE"):
-        return Path(given) / "models"
-    if given := environment.get("XDG_CACHE_HOME"):
-        return Path(given) / "weft" / "models"
-    return Path.home() / ".cache" / "weft" / "models"
+    return cache_folder(environment) / "models"
 
 
 def file_of(entry: Entry, folder: Path | None = None) -> Path:

@@ -50,8 +50,13 @@ def provider_names(settings: ModelsSettings) -> list[str]:
     return [*KEY_VARIABLES, *(name for name in settings.providers if name not in KEY_VARIABLES)]
 
 
-def access_to(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> Access:
-    """How the provider is reached; raises ModelError with what is missing."""
+def access_to(
+    name: str, settings: ModelsSettings, environment: Mapping[str, str], *, needs_client: bool = True
+) -> Access:
+    """How the provider is reached; raises ModelError with what is missing.
+
+    A program of its own that asks the provider needs no client of ours.
+    """
     if name not in provider_names(settings):
         hint = meant(name, [*provider_names(settings), LOCAL])
         raise ModelError("configuration_error", f"unknown provider '{name}'{hint}")
@@ -66,7 +71,8 @@ def access_to(name: str, settings: ModelsSettings, environment: Mapping[str, str
         )
     if variable is not None:
         _check_key(environment[variable].strip(), variable)
-    _check_extra(name, kind)
+    if needs_client:
+        _check_extra(name, kind)
     if variable is not None:
         register(environment[variable], variable)  # from now on in no log, error or record, whoever writes it
     return Access(

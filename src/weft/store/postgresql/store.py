@@ -21,12 +21,14 @@ from weft.store.postgresql.writer import Writer
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
+from weft.store.steps import StoredStep
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.record import Task
+from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.summary import FlowSummary, summary_of
 
 _SQL = load_queries("postgresql")
+_WIDTH = len(FIELD_NAMES)
 
 
 class PostgresqlStore(GroupedWrites):
@@ -143,6 +145,21 @@ class PostgresqlStore(GroupedWrites):
                 wanted.limit,
             )
         return [event_of(row) for row in rows]
+
+    async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
+        if not is_stored_form(task_id):
+            return []
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["steps_of"], task_id)
+        tasks = await tasks_of([row[:_WIDTH] for row in rows])
+        return [StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)]
+
+    async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
+        if not is_storable(user_id):
+            return None
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["find_reusable"], reuse_hash, user_id)
+        return (await tasks_of(rows))[0] if rows else None
 
     async def describe(self) -> StoreDescription:
         with self._errors():

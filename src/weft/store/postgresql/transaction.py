@@ -14,6 +14,7 @@ from weft.store.postgresql.connection import is_of_one_request, refusal
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
+from weft.store.postgresql.steps import write_steps
 from weft.store.postgresql.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.protocol import Wanted
 from weft.store.requests import (
@@ -25,6 +26,7 @@ from weft.store.requests import (
     RenewWorker,
     RunFlow,
 )
+from weft.store.steps import WriteSteps
 
 _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
     Wanted: claim_ready,
@@ -34,6 +36,7 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RenewWorker: renew_worker,
     RemoveWorker: remove_worker,
     Recover: recover,
+    WriteSteps: write_steps,
 }
 """Requests that look at many tasks, and so must see what all before them did."""
 

@@ -24,8 +24,10 @@ from weft.store.requests import (
 from weft.store.sqlite.attempts import end, give_back, report, start
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
+from weft.store.sqlite.steps import write_steps
 from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.sqlite.writing import Writing
+from weft.store.steps import WriteSteps
 
 _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Start: start,
@@ -40,6 +42,7 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     RemoveWorker: remove_worker,
     Recover: recover,
     Operate: operate,
+    WriteSteps: write_steps,
 }
 
 

@@ -14,14 +14,16 @@ WHERE id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
 RETURNING id;
 
 -- name: end_flow
--- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. $1 root
+-- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. A step is no
+-- more under way than the task whose evaluation made it: it may wait for a person while that one rests. $1 root
 UPDATE tasks SET is_running = false
 WHERE id = $1 AND is_running
   AND NOT EXISTS (
     SELECT FROM tasks AS task
     WHERE task.task_tree_id = $1 AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
   )
-  AND NOT EXISTS (SELECT FROM tasks AS task WHERE task.task_tree_id = $1 AND task.status = 'in_progress')
+  AND NOT EXISTS (SELECT FROM tasks AS task WHERE task.task_tree_id = $1 AND task.status = 'in_progress'
+    AND task.step_of IS NULL)
 RETURNING id;
 
 -- name: is_running
@@ -64,7 +66,7 @@ given_back AS (
                row_number() OVER (PARTITION BY task.method ORDER BY task.priority, task.seq) AS place
         FROM flows CROSS JOIN LATERAL (
             SELECT id, method, priority, seq FROM tasks
-            WHERE task_tree_id = flows.root AND status = 'in_progress' AND worker IS NULL
+            WHERE task_tree_id = flows.root AND status = 'in_progress' AND step_of IS NULL AND worker IS NULL
         ) AS task
     ) AS found
     LEFT JOIN free ON free.method = found.method
@@ -107,7 +109,7 @@ FROM (
         UNION ALL
         SELECT task.method FROM flows CROSS JOIN LATERAL (
             SELECT method FROM tasks
-            WHERE task_tree_id = flows.root AND status = 'in_progress' AND worker IS NULL
+            WHERE task_tree_id = flows.root AND status = 'in_progress' AND step_of IS NULL AND worker IS NULL
         ) AS task
     ) AS could_start
     WHERE NOT method = ANY ($7::text[]) AND (SELECT are_alive FROM others)
@@ -145,15 +147,16 @@ SELECT id FROM workers ORDER BY id;
 SELECT id FROM workers WHERE lease_until < $1
 UNION
 SELECT worker FROM tasks
-WHERE status = 'in_progress' AND worker IS NOT NULL
+WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
 
 -- name: tasks_of_worker
-SELECT id, attempt, worker, task_tree_id, user_id FROM tasks WHERE status = 'in_progress' AND worker = $1;
+SELECT id, attempt, worker, task_tree_id, user_id FROM tasks
+WHERE status = 'in_progress' AND step_of IS NULL AND worker = $1;
 
 -- name: give_back_all
 -- $1 workers, $2 now, $3 what it adds to the lost attempts: 1 when the workers died, 0 when they left in good order
 UPDATE tasks SET worker = NULL, updated_at = $2, losses = losses + $3
 FROM unnest($1::text[]) AS gone (worker)
-WHERE tasks.status = 'in_progress' AND tasks.worker = gone.worker
+WHERE tasks.status = 'in_progress' AND tasks.step_of IS NULL AND tasks.worker = gone.worker
 RETURNING tasks.id, tasks.attempt, gone.worker, tasks.task_tree_id, tasks.user_id, tasks.seq;

@@ -9,14 +9,15 @@ UPDATE tasks SET is_running = 1 WHERE id = ?1 AND parent_id IS NULL AND (?2 OR u
 UPDATE tasks SET is_running = 0 WHERE id = ?1 AND (?2 OR user_id IS ?3);
 
 -- name: end_flow
--- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. ?1 root
+-- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. A step is no
+-- more under way than the task whose evaluation made it: it may wait for a person while that one rests. ?1 root
 UPDATE tasks SET is_running = 0
 WHERE id = ?1 AND is_running = 1
   AND NOT EXISTS (
     SELECT 1 FROM tasks AS task
     WHERE task.task_tree_id = ?1 AND task.status = 'pending' AND task.waiting_for = 0 AND task.schedule_enabled = 0
   )
-  AND NOT EXISTS (SELECT 1 FROM tasks AS task WHERE task.status = 'in_progress' AND task.task_tree_id = ?1);
+  AND NOT EXISTS (SELECT 1 FROM tasks AS task WHERE task.status = 'in_progress' AND task.step_of IS NULL AND task.task_tree_id = ?1);
 
 -- name: is_running
 SELECT is_running FROM tasks WHERE id = ?1;
@@ -26,14 +27,17 @@ SELECT is_running FROM tasks WHERE id = ?1;
 -- something was given back, and when the next delayed task may start. ?1 root, ?2 worker, ?3 now
 SELECT
     is_running AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?2),
-    EXISTS (SELECT 1 FROM tasks WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1),
+    EXISTS (
+        SELECT 1 FROM tasks
+        WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NULL AND task_tree_id = ?1
+    ),
     (SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at > ?3)
 FROM tasks WHERE id = ?1;
 
 -- name: given_back_tasks
 -- In progress, but nobody works on them. ?1 root
 SELECT {columns}, attempt, method, seq, failures, losses, last_error FROM tasks
-WHERE status = 'in_progress' AND worker IS NULL AND task_tree_id = ?1
+WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NULL AND task_tree_id = ?1
 ORDER BY priority, seq;
 
 -- name: ready_methods
@@ -81,11 +85,14 @@ SELECT EXISTS (SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2);
 SELECT id FROM workers WHERE lease_until < ?1
 UNION
 SELECT worker FROM tasks
-WHERE status = 'in_progress' AND worker IS NOT NULL AND worker NOT IN (SELECT id FROM workers);
+WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
+  AND worker NOT IN (SELECT id FROM workers);
 
 -- name: tasks_of_worker
-SELECT id, task_tree_id, user_id, attempt FROM tasks WHERE status = 'in_progress' AND worker = ?1;
+SELECT id, task_tree_id, user_id, attempt FROM tasks
+WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;
 
 -- name: give_back_all
 -- ?1 worker, ?2 now, ?3 what it adds to the lost attempts: 1 when the worker died, 0 when it left in good order
-UPDATE tasks SET worker = NULL, updated_at = ?2, losses = losses + ?3 WHERE status = 'in_progress' AND worker = ?1;
+UPDATE tasks SET worker = NULL, updated_at = ?2, losses = losses + ?3
+WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;

@@ -1,0 +1,1 @@
+"""Runs aider, the program that edits code with a model, for tasks."""

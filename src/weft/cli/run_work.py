@@ -1,0 +1,236 @@
+"""What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
+
+import signal
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import click
+from msgspec import Struct, structs
+
+from weft.app import App
+from weft.cli.asking import person_to_ask
+from weft.cli.bindings import read_bindings
+from weft.cli.collecting import collecting
+from weft.cli.flow_run import allow_many_files
+from weft.cli.indexing import IndexingLine
+from weft.cli.live import watching
+from weft.cli.models_fetch import fetch_model
+from weft.cli.narrating import Narrator
+from weft.cli.options import read_input
+from weft.cli.output import print_json
+from weft.cli.programs import STDIN
+from weft.cli.running import with_app
+from weft.cli.saying import read_or_not, say
+from weft.cli.stopping import Stopping, leave_with
+from weft.cli.tasks_tree import print_tree
+from weft.cli.text import plural, printable
+from weft.cli.values import print_value
+from weft.engine.limits import EngineLimits
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED
+from weft.evaluator.effects import Effects
+from weft.evaluator.plain import result_json
+from weft.ids import TaskId, is_task_id
+from weft.language.reading import Surface
+from weft.local_effects import LocalEffects
+from weft.program_runs import begin_again, check_program, run_name, stored_program
+from weft.python_programs import is_python, python_text
+from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
+from weft.runs.program import StoredProgram, StoredText
+from weft.runs.program_text import file_text
+from weft.secrets.references import KEY
+from weft.tasks.record import JsonObject, Status
+
+MAX_TREE_STEPS = 60
+"""A run of up to so many steps is shown as a tree at the end; of a larger one, how many there are."""
+
+INTERRUPT_GRACE_SECONDS = 2.0
+"""How long steps may go on after Ctrl-C: somebody is waiting at the terminal."""
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """What the options of the command say."""
+
+    is_ephemeral: bool = False
+    is_fresh: bool = False
+    name: str | None = None
+    secrets: tuple[str, ...] = ()
+    concurrency: int = 100
+    libraries: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_tokens: int | None = None
+    budget_cost: float | None = None
+    is_streaming: bool = False
+    surface: Surface | None = None
+    db: str | None = None
+    user: str | None = None
+    is_json: bool = False
+
+    def limits(self) -> dict[str, float]:
+        """What of the limits of an evaluation is not as usual."""
+        named = {
+            "steps": self.max_steps,
+            "seconds": self.timeout_seconds,
+            "tokens": self.budget_tokens,
+            "cost": self.budget_cost,
+        }
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+
+class _Effects:
+    """What performs the steps, and what of that a person is told."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self.narrator = Narrator()
+        self.indexing = IndexingLine()
+        self._made: list[LocalEffects] = []
+
+    def make(self, program: StoredProgram) -> Effects:
+        """Effects for one program."""
+        effects = LocalEffects(
+            log_message=lambda message: click.echo(printable(message), err=True),
+            model=self._options.model or program.model,
+            on_event=self.narrator.tell,
+            is_streaming=self._options.is_streaming,
+            ask_person=person_to_ask(),
+            fetch=fetch_model,
+            on_indexing=self.indexing.tell,
+        )
+        self._made.append(effects)
+        return effects
+
+    async def close(self) -> None:
+        """Let go of models and tools."""
+        self.indexing.end()
+        self.narrator.end()
+        for effects in self._made:
+            await effects.close()
+
+
+def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, options: RunOptions) -> int:
+    """Run or resume; the exit code."""
+    if resumed is not None and not is_task_id(resumed):
+        raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
+    program, inputs = (None, {}) if file is None else _checked(file, values, options)
+    allow_many_files()
+    effects = _Effects(options)
+
+    async def act(app: App) -> int:
+        _allow_secrets(app, options)
+        try:
+            return await _run(app, program, inputs, resumed, options)
+        finally:
+            await effects.close()
+
+    with collecting(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        return with_app(
+            str(Path(folder) / "weft.db") if options.is_ephemeral else options.db,
+            options.user,
+            act,
+            must_exist=resumed is not None,
+            limits=EngineLimits(concurrency=options.concurrency),
+            new_effects=effects.make,
+        )
+
+
+def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
+    """The program and its inputs; raises InvalidProgram with everything that is wrong."""
+    inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
+    program = stored_program(
+        _text(file, options.surface, inputs),
+        libraries=options.libraries,
+        model=options.model,
+        reuse=not options.is_fresh,
+        limits=options.limits(),
+    )
+    check_program(program, inputs)
+    return program, inputs
+
+
+def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
+    if is_python(file):
+        return python_text(file, inputs)
+    if file != STDIN:
+        return file_text(Path(file), surface)
+    return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
+
+
+def _secret_reference(setting: str) -> tuple[str, JsonObject]:
+    name, _, variable = setting.partition("=")
+    return name, {KEY: variable or name}
+
+
+def _allow_secrets(app: App, options: RunOptions) -> None:
+    """Who names a secret on the command line may have it."""
+    named = tuple(setting.partition("=")[2] or setting for setting in options.secrets)
+    if named:
+        secrets = app.settings.secrets
+        allowed = structs.replace(secrets, allow=(*secrets.allow, *named))
+        app.settings = structs.replace(app.settings, secrets=allowed)
+
+
+async def _run(
+    app: App, program: StoredProgram | None, inputs: JsonObject, resumed: str | None, options: RunOptions
+) -> int:
+    stopping = Stopping()
+    with stopping.on_signals():
+        if program is None:
+            root_id = await begin_again(app, TaskId(resumed or ""))
+        else:
+            root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
+        if not options.is_ephemeral:
+            say(f"run {root_id}")
+        async with watching(app, root_id):
+            await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
+        outcome = await outcome_of(app.store, await app.get(root_id))
+        code = _exit_code(outcome)
+    leave_with(code)
+    await _show(app, outcome, options)
+    if code == EXIT_INTERRUPTED and not options.is_ephemeral:
+        say(f"stopped; go on with: weft run --resume {root_id}")
+    elif code and not options.is_ephemeral:
+        say(f"failed; try again what failed with: weft run --resume {root_id}")
+    return code
+
+
+async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
+    grace = INTERRUPT_GRACE_SECONDS if received is signal.SIGINT else None
+    if received is signal.SIGINT:
+        await app.store.stop_flow(root_id, owner=app.owner)
+    await app.stop(grace_seconds=grace)
+
+
+def _exit_code(outcome: RunOutcome) -> int:
+    if outcome.result is None:
+        return EXIT_INTERRUPTED
+    return 0 if outcome.status is Status.COMPLETED else EXIT_FAILED
+
+
+async def _show(app: App, outcome: RunOutcome, options: RunOptions) -> None:
+    flow = await app.flow_of(outcome.root_id)
+    spent = spent_by(flow)
+    with read_or_not():
+        if len(flow) <= MAX_TREE_STEPS:
+            print_tree(flow, to_stderr=True)
+        click.echo(_words(len(flow) - 1, spent), err=True)
+        if options.is_json:
+            result = {} if outcome.result is None else result_json(outcome.result)
+            print_json({"root_id": outcome.root_id, **result})
+        elif outcome.status is Status.COMPLETED and outcome.result is not None:
+            print_value(outcome.result.value)
+        elif outcome.result is not None:
+            error = outcome.result.notes.get("error") or {}
+            click.echo(f"error: {printable(str(error.get('message')))}", err=True)
+
+
+def _words(steps: int, spent: Spent) -> str:
+    words = f"{plural(steps, 'step')}, {plural(spent.calls, 'model call')}"
+    if spent.reused:
+        words += f" ({spent.reused} more reused)"
+    words += f", {plural(spent.tokens, 'token')}, ${spent.cost:.4f}"
+    if spent.unpriced:
+        words += f" and {plural(spent.unpriced, 'call')} without a known price"
+    return words

@@ -1,0 +1,180 @@
+"""`weft.run`: a program that is run durably, from Python or for the command line."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from weft.app import App
+from weft.errors import WeftError
+from weft.evaluation import AnyProgram, read
+from weft.evaluator.results import TaskResult
+from weft.ids import TaskId
+from weft.language.check import verdict_on
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.problems import InvalidProgram, LanguageProblem, in_order
+from weft.language.tree import Program, Template
+from weft.program_files import find_files
+from weft.runs.outcome import RunOutcome, outcome_of
+from weft.runs.program import StoredProgram, StoredText, printed, printed_library
+from weft.runs.program_text import file_text
+from weft.tasks.record import JsonObject, Status
+
+
+class RunFailed(WeftError):
+    """A run did not complete; its steps are kept, and `resume` goes on with it."""
+
+    code = "run-failed"
+    exit_code = 1
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        notes = outcome.result.notes if outcome.result is not None else {}
+        error = notes.get("error") or {}
+        super().__init__(
+            f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it is not over')}"
+        )
+        self.outcome = outcome
+
+
+def run(program: AnyProgram, **settings: Any) -> TaskResult:
+    """The result of a program that is run durably; see `arun`."""
+
+    def work() -> TaskResult:
+        return asyncio.run(arun(program, **settings))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    # A notebook: its event loop waits for this very call, so the run needs one of its own.
+    with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
+        return thread.submit(work).result()
+
+
+async def arun(
+    program: AnyProgram,
+    *,
+    db: str | Path | None = None,
+    app: App | None = None,
+    libraries: Sequence[str | Path] = (),
+    library: TaskLibrary | None = None,
+    model: str | None = None,
+    reuse: bool = True,
+    name: str | None = None,
+    resume: str | None = None,
+    **inputs: Any,
+) -> TaskResult:
+    """The result of a program whose every step is stored; `inputs` are names it can use.
+
+    `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
+    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed.
+    """
+    if app is None:
+        async with await App.open(db) as opened:
+            return await arun(
+                program, app=opened, libraries=libraries, library=library, model=model, reuse=reuse,
+                name=name, resume=resume, **inputs,
+            )  # fmt: skip
+    if resume is not None:
+        root_id = await begin_again(app, TaskId(resume))
+    else:
+        stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
+        check_program(stored, inputs)
+        root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
+    await app.wait(root_id)
+    outcome = await outcome_of(app.store, await app.get(root_id))
+    if outcome.status is not Status.COMPLETED or outcome.result is None:
+        raise RunFailed(outcome)
+    return outcome.result.with_notes(root_id=root_id)
+
+
+async def begin_again(app: App, task_id: TaskId) -> TaskId:
+    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again."""
+    task = await app.get(task_id)
+    root = await app.get(task.task_tree_id or task.id)
+    if root.status is Status.FAILED:
+        await app.retry(root.id)
+    return await app.begin(root.id)
+
+
+def stored_program(
+    program: "AnyProgram | StoredText",
+    *,
+    libraries: Sequence[str | Path] = (),
+    library: TaskLibrary | None = None,
+    model: str | None = None,
+    reuse: bool = True,
+    limits: JsonObject | None = None,
+    read_schema: Callable[[str, str], str] | None = None,
+) -> StoredProgram:
+    """The program with everything it needs, as it is now; raises InvalidProgram."""
+    texts = [file_text(file) for path in libraries for file in find_files(Path(path))]
+    if library is not None and len(library):
+        texts.append(printed_library(library))
+    stored = StoredProgram(
+        _main_text(program),
+        libraries=tuple(texts),
+        model=model,
+        is_reusing=reuse,
+        limits=limits or {},
+    )
+    return stored.with_schemas(read_schema or _schema_text)
+
+
+def check_program(program: StoredProgram, inputs: JsonObject) -> None:
+    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for."""
+    from weft.llm.model_names import model_name_problem
+    from weft.project_tools import ToolNames
+    from weft.settings import load_settings
+
+    settings = load_settings()
+    library = TaskLibrary()
+    for text in program.libraries:
+        for form in text.read().forms:
+            if isinstance(form, Template):
+                library.register_task(definition_of(form))
+    verdict = verdict_on(
+        program.main.read(),
+        library,
+        tools=ToolNames(settings.tools),
+        models=lambda name: model_name_problem(name, settings.models),
+        mentioned=frozenset(inputs) | _defined(program),
+    )
+    missing = [
+        LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
+        for name, span in {**verdict.inputs, **verdict.misspelt}.items()
+        if name not in inputs
+    ]
+    problems = [*verdict.problems, *missing]
+    if problems:
+        raise InvalidProgram(in_order(problems))
+
+
+def _defined(program: StoredProgram) -> frozenset[str]:
+    """The functions of the libraries: the static check knows only their templates."""
+    forms = [form for text in program.libraries for form in text.read().forms]
+    return frozenset(getattr(form, "name", "") for form in forms)
+
+
+def run_name(program: StoredProgram) -> str:
+    """What the task of a run is called when nobody says."""
+    name = program.main.name
+    return "program" if name.startswith("<") else Path(name).stem or "program"
+
+
+def _main_text(program: "AnyProgram | StoredText") -> StoredText:
+    if isinstance(program, StoredText):
+        return program
+    if isinstance(program, str):
+        return StoredText("<text>", program)
+    if isinstance(program, Path):
+        return file_text(program)
+    built: Program = read(program)
+    return printed(built)
+
+
+def _schema_text(path: str, source: str) -> str:
+    from weft.local_effects import LocalEffects
+
+    return LocalEffects().schema_text(path, source)

@@ -1,0 +1,52 @@
+"""Digests: what two requests have in common when they are the same."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.effects import ModelCall, Turn
+from weft.llm.payload import HandlerPayload
+
+DIGEST_BYTES = 20
+
+
+def _named(value: Any) -> str:
+    """Of what is no data (a function that is in scope) only the kind: it is part of the program."""
+    return type(value).__name__
+
+
+_encode = msgspec.json.Encoder(enc_hook=_named, order="deterministic").encode
+
+
+def digest(*parts: Any) -> str:
+    """A short text that is the same for the same parts, and for no others."""
+    return hashlib.blake2b(_encode(parts), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def request_digest(request: Any) -> str:
+    """Of what a step asks for: on replay it must be the same."""
+    if request.__class__ is ModelCall and request.conversation:
+        # When an answer came is not what it says.
+        turns = tuple(Turn(turn.prompt, turn.answer) for turn in request.conversation)
+        request = msgspec.structs.replace(request, conversation=turns)
+    return digest(type(request).__name__, request)
+
+
+def payload_digest(payload: HandlerPayload) -> str:
+    """Of everything a model is sent, and which model: whoever sends the same may have the same answer.
+
+    Not of times, of what is used up so far, of how long an answer may be for a budget's sake, and of the name
+    of the template: none of them makes another question.
+    """
+    messages = [msgspec.structs.replace(message, timestamp=None) for message in payload.messages]
+    metadata = payload.metadata
+    return digest(
+        payload.system_prompt,
+        messages,
+        payload.context,
+        payload.tools,
+        payload.output_schema,
+        metadata.model,
+        metadata.temperature,
+    )

@@ -1,0 +1,218 @@
+"""Effects that are journalled: every step is a record, and is not performed again once it has an outcome."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+
+from weft.evaluator.effects import (
+    ContextQuery,
+    Effects,
+    ModelCall,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.plain import result_json
+from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
+from weft.llm.journal import TurnJournal
+from weft.runs.digests import digest, request_digest
+from weft.runs.journal import Journal, OpenStep, with_key
+from weft.runs.past import Fate
+from weft.runs.records import failure_of, name_of
+from weft.runs.turns import Turns
+from weft.store.protocol import TaskStore
+from weft.store.steps import StoredStep
+from weft.tasks.record import JsonObject, Origin, Status, Task
+from weft.tasks.steps import mark_of
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class KeepsTurns(Protocol):
+    """Effects whose sessions with models can be journalled turn by turn."""
+
+    async def call_model_kept(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal
+    ) -> TaskResult:
+        """As `call_model`; each turn and each tool is asked of the journal first."""
+        ...
+
+
+class DurableEffects:
+    """Performs what a program asks for by way of other effects, once."""
+
+    def __init__(
+        self,
+        inner: Effects,
+        journal: Journal,
+        store: TaskStore,
+        *,
+        is_reusing: bool = True,
+        slots: asyncio.Semaphore,
+        schema_text: Callable[[str, str], str] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._keeping = inner if isinstance(inner, KeepsTurns) else None
+        self._journal = journal
+        self._store = store
+        self._is_reusing = is_reusing
+        self._slots = slots
+        self._schema_text = schema_text or inner.schema_text
+
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        """The model's answer: the one that is known, one to the same question, or a new one."""
+
+        async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            if self._keeping is None:
+                async with self._slots:
+                    return result_json(await self._inner.call_model(step, call, purse)), {}
+            turns = Turns(self._journal, self._store, call, self._slots, is_reusing=self._may_reuse(call))
+            result = await self._keeping.call_model_kept(step, call, purse, turns)
+            if turns.source is not None:
+                return turns.source.result or {}, {"source": turns.source}
+            return result_json(result), {"reuse_hash": turns.reuse_hash}
+
+        return _answer(await self._step(step, perform))
+
+    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+        """How the program ended; reused in other runs only when the script says so."""
+        reuse_hash = digest("script", run) if run.reuse and self._is_reusing else None
+
+        async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            if reuse_hash is not None:
+                source = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
+                if source is not None:
+                    return source.result or {}, {"source": source}
+            async with self._slots:
+                outcome = await self._inner.run_script(step, run)
+            is_good = outcome.exit_code == 0 and not outcome.is_timed_out
+            return msgspec.to_builtins(outcome), {"reuse_hash": reuse_hash if is_good else None}
+
+        stored = await self._step(step, perform)
+        return msgspec.convert(stored.result, ScriptOutcome)
+
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+        """What the tool returned."""
+
+        async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            async with self._slots:
+                return {"value": await self._inner.call_tool(step, call, purse)}, {}
+
+        return (await self._step(step, perform)).result.get("value")
+
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+        """What memory found."""
+
+        async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            async with self._slots:
+                return await self._inner.get_context(step, query, purse), {}
+
+        return (await self._step(step, perform)).result
+
+    async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        """The result of the body, which is evaluated also when it is known: what it sets is set again."""
+        journal = self._journal
+        input_hash = request_digest(step.request)
+        found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
+        if found is not None and found.task.status is Status.COMPLETED:
+            return await self._inner.around(step, body)
+        opened = journal.begin(step, input_hash, _going_on(found))
+        try:
+            result = await self._inner.around(step, body)
+        except TaskFailed as error:
+            journal.fail_soon(opened, error)
+            raise
+        except asyncio.CancelledError:
+            journal.call_off(opened)
+            raise
+        journal.complete_soon(opened, _composite_json(result))
+        return result
+
+    def log(self, message: str) -> None:
+        """Pass the message on."""
+        self._inner.log(message)
+
+    def tools(self) -> frozenset[str] | None:
+        """Those of the effects that perform."""
+        return self._inner.tools()
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text that the file had when the run began."""
+        return self._schema_text(path, source)
+
+    def _may_reuse(self, call: ModelCall) -> bool:
+        """Whether an answer to the same question will do. What tools give may have changed since."""
+        if call.reuse is not None:
+            return call.reuse and self._is_reusing
+        return self._is_reusing and not call.tools
+
+    async def _step(
+        self, step: Step, perform: Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
+    ) -> "_Outcome":
+        """The outcome of a step that is no composite: as it is stored."""
+        journal = self._journal
+        input_hash = request_digest(step.request)
+        found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
+        if found is not None:
+            match journal.past.fate(found.task):
+                case Fate.GIVEN:
+                    return self._given(step, found)
+                case Fate.CALLED_OFF:
+                    await asyncio.Event().wait()  # until what ended it then ends it again
+        opened = journal.begin(step, input_hash, _going_on(found))
+        try:
+            result, facts = await perform(opened)
+        except TaskFailed as failure:
+            error = with_key(failure, step.key)
+            await journal.fail(opened, error)
+            raise error from failure
+        except asyncio.CancelledError:
+            journal.call_off(opened)
+            raise
+        result = await journal.complete(opened, result, **facts)
+        source = facts.get("source")
+        return _Outcome(result, None if source is None else source.id)
+
+    def _given(self, step: Step, found: StoredStep) -> "_Outcome":
+        task = found.task
+        if task.status is Status.COMPLETED:
+            return _Outcome(
+                task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None
+            )
+        if task.status is Status.CANCELLED:
+            error = TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
+        else:
+            error = failure_of(mark_of(task).get("failure"), task.error)
+        self._journal.failed_before(step, found, error)
+        raise error
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    result: JsonObject
+    source_id: str | None = None
+    """The step of another run whose result it is."""
+
+
+def _going_on(found: StoredStep | None) -> Task | None:
+    """The record that may go on; one that was cancelled stays so, and another takes its place."""
+    return None if found is None or found.task.status is Status.CANCELLED else found.task
+
+
+def _answer(outcome: _Outcome) -> TaskResult:
+    result = msgspec.convert(outcome.result, TaskResult)
+    if outcome.source_id is None:
+        return result
+    # Nothing was paid for it this time: a budget must not count it.
+    notes = {name: value for name, value in result.notes.items() if name != "usage"}
+    return msgspec.structs.replace(result, notes={**notes, "reused": outcome.source_id})
+
+
+def _composite_json(result: TaskResult) -> JsonObject:
+    found = result_json(result)
+    return {**found, "is_value": True} if isinstance(result, ValueResult) else found

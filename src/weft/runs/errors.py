@@ -1,0 +1,44 @@
+"""How a run goes wrong that is no failure of a task in it."""
+
+from weft.errors import RequestError, WeftError
+from weft.language.spans import Span
+
+
+class RunLost(WeftError):
+    """Another process evaluates the task now; nothing of this evaluation is stored any more."""
+
+    code = "run-lost"
+
+    def __init__(self, *, task_id: str) -> None:
+        super().__init__(f"task {task_id} was taken over by another process")
+        self.task_id = task_id
+
+
+class ReplayDiffers(RequestError):
+    """A program that is evaluated anew does not ask for what it asked for before."""
+
+    code = "replay-differs"
+    exit_code = 1
+
+    def __init__(self, *, key: str, span: Span, before: str, now: str) -> None:
+        super().__init__(
+            f"step {key} at {span}: {now} is asked for, and {before} was before; the program depends on "
+            f"something else than its inputs and the results of its steps (a concurrent set! does so)"
+        )
+        self.key = key
+        self.span = span
+
+
+class StepsLeft(RequestError):
+    """A program that is evaluated anew ends without asking for what it asked for before."""
+
+    code = "steps-left"
+    exit_code = 1
+
+    def __init__(self, *, key: str, name: str, count: int) -> None:
+        more = f" and {count - 1} more" if count > 1 else ""
+        super().__init__(
+            f"step {key} ({name}){more} was performed before and is not asked for any more; the program "
+            f"depends on something else than its inputs and the results of its steps"
+        )
+        self.key = key

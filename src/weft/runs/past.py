@@ -1,0 +1,99 @@
+"""What earlier evaluations of a task have left: the steps by key, and what is to be done with each."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+
+from weft.evaluator.effects import Step
+from weft.runs.errors import ReplayDiffers, StepsLeft
+from weft.store.steps import StoredStep
+from weft.tasks.record import Status, Task
+from weft.tasks.steps import mark_of
+
+
+class Fate(Enum):
+    """What becomes of a step that is asked for again."""
+
+    GIVEN = "given"
+    """Its outcome is known: the result, or the failure."""
+    CALLED_OFF = "called off"
+    """A time limit, or the failure of another step, ended it, and the program went on: so it will again."""
+    PERFORMED = "performed"
+    """It has no outcome that counts."""
+
+
+class Past:
+    """The steps of one task, the last record of each key. What is asked for is ticked off."""
+
+    def __init__(self, steps: Sequence[StoredStep]) -> None:
+        self._by_key = {step.key: step for step in steps}
+        """The later record counts: it came in the place of one that was called off."""
+        self._left = set(self._by_key)
+        ended_run = [step.task.completed_at for step in steps if mark_of(step.task).get("ended_run")]
+        self._failed_at = max((at for at in ended_run if at is not None), default=None)
+        self._last_begun = max(
+            (step.task.started_at for step in steps if step.task.started_at is not None), default=None
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    @property
+    def parents(self) -> set[str | None]:
+        """The ids of records that have steps below them."""
+        return {step.task.parent_id for step in self._by_key.values()}
+
+    def find(self, step: Step, input_hash: str, name: str) -> StoredStep | None:
+        """The record of a step; raises ReplayDiffers when something else was asked for there."""
+        found = self._by_key.get(step.key)
+        if found is None:
+            return None
+        if found.input_hash != input_hash:
+            before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
+            raise ReplayDiffers(key=step.key, span=step.span, before=before, now=f"'{name}'")
+        self._left.discard(step.key)
+        return found
+
+    def kept(self, key: str) -> StoredStep | None:
+        """The record of a turn of a session, or of what a tool gave there."""
+        found = self._by_key.get(key)
+        self._left.discard(key)
+        return found
+
+    def require_nothing_left(self) -> None:
+        """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
+        left = [key for key in self._left if self._counts(key)]
+        if left:
+            order = list(self._by_key)  # as they were stored
+            first = min(left, key=order.index)
+            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
+
+    def _counts(self, key: str) -> bool:
+        """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
+        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key:
+            return False
+        while key:
+            key = key.rpartition("/")[0]
+            around = self._by_key.get(key)
+            if around is not None and mark_of(around.task).get("kind") == "atomic":
+                return False
+        return True
+
+    def fate(self, task: Task) -> Fate:
+        """What becomes of a step whose record this is."""
+        mark = mark_of(task)
+        if task.status is Status.COMPLETED:
+            return Fate.GIVEN
+        if task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run"):
+            return Fate.GIVEN
+        if task.status is Status.CANCELLED:
+            if not mark.get("called_off"):
+                return Fate.GIVEN  # by a person: it failed for the program
+            return Fate.CALLED_OFF if self._went_on_after(task.completed_at) else Fate.PERFORMED
+        return Fate.PERFORMED
+
+    def _went_on_after(self, at: datetime | None) -> bool:
+        """Whether the program took further steps after that; not when the run was about to end."""
+        if at is None or self._last_begun is None or self._last_begun <= at:
+            return False
+        return self._failed_at is None or at < self._failed_at

@@ -1,0 +1,120 @@
+"""A program as it is kept in the record of its run: nothing that changes later changes it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.language.library import TaskLibrary
+from weft.language.output_schemas import is_path
+from weft.language.problems import refuse
+from weft.language.reading import Surface, read_text
+from weft.language.sexp.printer import print_program
+from weft.language.task_fields import OutputFormat
+from weft.language.tree import Node, Program, TaskNode
+from weft.tasks.record import JsonObject, Task
+
+PROGRAM = "program"
+"""The entry of `params` that holds it."""
+
+ReadSchema = Callable[[str, str], str]
+"""The text of a schema file: its path, and the program that names it."""
+
+
+class NoProgram(RequestError):
+    """The record of a run has no program that could be read."""
+
+    code = "no-program"
+
+
+class StoredText(Struct, frozen=True, omit_defaults=True):
+    """A text in one of the surfaces, and what it is called in messages."""
+
+    name: str
+    text: str
+    surface: Surface | None = None
+
+    def read(self) -> Program:
+        """The program that it is; raises InvalidProgram."""
+        return read_text(self.text, self.name, self.surface)
+
+
+class StoredProgram(Struct, frozen=True, omit_defaults=True):
+    """Everything that says what a run does, but its inputs."""
+
+    main: StoredText
+    libraries: tuple[StoredText, ...] = ()
+    """Templates and functions that the program may use."""
+    schemas: dict[str, str] = {}
+    """The JSON Schema files that it names, by program and path."""
+    model: str | None = None
+    """The model of tasks that name none."""
+    is_reusing: bool = True
+    limits: dict[str, float] = {}
+    """What the evaluation may use; what is not named is as usual."""
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text that the file had when the run was made; raises FileNotFoundError."""
+        try:
+            return self.schemas[_schema_key(source, path)]
+        except KeyError:
+            raise FileNotFoundError(f"'{path}' was not stored with the program") from None
+
+    def with_schemas(self, read: ReadSchema) -> "StoredProgram":
+        """The program with the schema files that it names; raises InvalidProgram when one cannot be read."""
+        found: dict[str, str] = {}
+        for text in (*self.libraries, self.main):
+            for node, path in _schema_paths(text.read()):
+                source = node.span.source.name
+                try:
+                    found[_schema_key(source, path)] = read(path, source)
+                except OSError as error:
+                    raise refuse(node.span, "bad-value", f"schema file '{path}': {error.strerror}") from None
+        return msgspec.structs.replace(self, schemas=found)
+
+
+def printed(program: Program, name: str = "<python>") -> StoredText:
+    """A program that was built and not read."""
+    return StoredText(name, print_program(program), "sexp")
+
+
+def printed_library(library: TaskLibrary) -> StoredText:
+    """The templates of a library."""
+    return printed(Program(tuple(definition.template for definition in library)), "<library>")
+
+
+def as_params(program: StoredProgram) -> JsonObject:
+    """The entry of a record's `params`."""
+    return {PROGRAM: msgspec.to_builtins(program)}
+
+
+def program_of(task: Task) -> StoredProgram:
+    """The program of a record; raises NoProgram."""
+    stored = (task.params or {}).get(PROGRAM)
+    if stored is None:
+        raise NoProgram(f"task {task.id} has no program (params.program)")
+    try:
+        return msgspec.convert(stored, StoredProgram)
+    except msgspec.ValidationError as error:
+        raise NoProgram(f"the program of task {task.id} cannot be read: {error}") from error
+
+
+def _schema_key(source: str, path: str) -> str:
+    return f"{source}\n{path}"
+
+
+def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
+    """The tasks whose output format names a file, and the file; the tree may be deep."""
+    stack: list[Any] = list(program.forms)
+    while stack:
+        one = stack.pop()
+        if isinstance(one, TaskNode):
+            output: OutputFormat | None = one.output_format
+            if output is not None and output.schema is not None and is_path(output.schema):
+                yield cast(Node, one), output.schema
+        if isinstance(one, Struct):
+            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
+        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
+            stack.extend(one)

@@ -1,0 +1,94 @@
+"""Steps as task records: what of a request and its outcome is stored, and how it is read back."""
+
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.effects import Composite, ContextQuery, ModelCall, ScriptRun, Step, ToolCall
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.operators.task import TITLE_CHARACTERS
+from weft.evaluator.results import TaskError, TaskFailure
+from weft.limits import MAX_NAME_CHARACTERS
+from weft.tasks.record import JsonObject
+
+KINDS: dict[type[Any], str] = {
+    ModelCall: "atomic",
+    ScriptRun: "script",
+    ToolCall: "tool",
+    ContextQuery: "get_context",
+}
+
+
+def kind_of(step: Step) -> str:
+    """Which kind of task a step is."""
+    request = step.request
+    return request.kind if isinstance(request, Composite) else KINDS[type(request)]
+
+
+def name_of(step: Step) -> str:
+    """A few words for a person who looks at the tree."""
+    request = step.request
+    match request:
+        case ModelCall():
+            name = request.template or request.description or request.prompt
+            name = f"{_short(name)} (second ask)" if request.repair is not None else _short(name)
+        case ScriptRun():
+            command = request.shell if request.shell is not None else " ".join(request.argv)
+            name = _short(request.template or request.description or command)
+        case ToolCall():
+            name = request.tool
+        case ContextQuery():
+            name = _short(f"get_context {request.query or request.template_description or ''}")
+        case _:
+            name = request.name or request.kind
+    return name.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 3]}..."
+
+
+def inputs_of(step: Step) -> JsonObject:
+    """What the record says was given to the step."""
+    request = step.request
+    match request:
+        case ModelCall() | Composite() | ContextQuery():
+            return request.inputs
+        case ToolCall():
+            return {
+                **request.arguments,
+                **({"arguments": list(request.positional)} if request.positional else {}),
+            }
+        case _:
+            return {} if request.stdin is None else {"stdin": request.stdin}
+
+
+def asked_of(step: Step) -> JsonObject:
+    """What was asked for, for people who read the record later; what is elsewhere is left out."""
+    request = step.request
+    match request:
+        case ModelCall():
+            fields = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
+            found = {name: getattr(request, name) for name in fields}
+        case ScriptRun():
+            found = {"argv": request.argv, "shell": request.shell, "environment": request.environment}
+        case ContextQuery():
+            found = {"query": request.query, "matching_strategy": request.matching_strategy}
+        case _:
+            found = {}
+    return {name: msgspec.to_builtins(value) for name, value in found.items() if value}
+
+
+def failure_json(error: TaskFailed) -> JsonObject:
+    """A failure in a form that can be raised again."""
+    return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
+
+
+def failure_of(stored: Any, text: str | None) -> TaskFailed:
+    """The failure that was stored."""
+    try:
+        error: TaskError = msgspec.convert(stored["error"], TaskError)
+        return TaskFailed(error, code=str(stored["code"]))
+    except (msgspec.ValidationError, TypeError, KeyError):
+        return TaskFailed(TaskFailure("unexpected_error", text or "the step failed"))

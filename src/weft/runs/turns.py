@@ -1,0 +1,87 @@
+"""The turns of a session with a model: kept where more follow, so that none is made twice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.results import TaskResult
+from weft.evaluator.tools import ToolUse
+from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
+from weft.runs.digests import digest, payload_digest
+from weft.runs.journal import Journal
+from weft.store.protocol import TaskStore
+from weft.store.steps import StoredStep
+from weft.tasks.record import Status, Task
+
+
+class Turns:
+    """The journal of one session. The last turn is kept with the result of the step itself."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: TaskStore,
+        call: ModelCall,
+        slots: asyncio.Semaphore,
+        *,
+        is_reusing: bool,
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._call = call
+        self._slots = slots
+        self._is_reusing = is_reusing
+        self.source: Task | None = None
+        """The step of another run that has answered the same question."""
+        self.reuse_hash: str | None = None
+
+    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+        """The result of a step that was asked the same, if that may be used."""
+        if self._call.reuse is False:
+            return None
+        reuse_hash = payload_digest(payload())
+        if not self._call.tools or self._call.reuse:
+            self.reuse_hash = reuse_hash
+        if not self._is_reusing:
+            return None
+        self.source = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
+        return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
+
+    async def reply(
+        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+    ) -> ModelReply:
+        """The answer to a payload; kept when it asks for tools, for then there are further turns."""
+        found = self._kept(key)
+        if found is not None:
+            return msgspec.convert(found.task.result, ModelReply)
+        async with self._slots:
+            reply = await ask()
+        if reply.tool_uses:
+            turn = self._journal.begin_part(
+                key, payload_digest(payload), f"turn {key.rpartition('#')[2]}", "turn"
+            )
+            stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
+            return msgspec.convert(stored, ModelReply)
+        return reply
+
+    async def tool_message(
+        self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
+    ) -> ToolMessage:
+        """What a tool gave."""
+        found = self._kept(key)
+        if found is not None:
+            return msgspec.convert(found.task.result, ToolMessage)
+        opened = self._journal.begin_part(key, digest(use), use.name, "tool")
+        try:
+            message = await call()
+        except asyncio.CancelledError:
+            self._journal.call_off(opened)
+            raise
+        stored = await self._journal.complete(opened, msgspec.to_builtins(message))
+        return msgspec.convert(stored, ToolMessage)
+
+    def _kept(self, key: str) -> StoredStep | None:
+        found = self._journal.past.kept(key) if self._journal.past else None
+        return found if found is not None and found.task.status is Status.COMPLETED else None

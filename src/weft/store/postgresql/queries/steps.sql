@@ -1,0 +1,29 @@
+-- name: holds_run
+-- Whether the attempt at a task that is evaluated still holds. $1 id, $2 attempt
+SELECT EXISTS (
+    SELECT FROM tasks WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker IS NOT NULL
+);
+
+-- name: update_step
+-- Not one that has ended for good meanwhile: somebody cancelled it.
+UPDATE tasks
+SET status = $3, result = $4, error = $5, progress = $6, params = $7, started_at = $8, completed_at = $9,
+    updated_at = $10, origin_type = $11, original_task_id = $12, step_hash = $13, reuse_hash = $14
+WHERE id = $1 AND step_of = $2 AND status NOT IN ('completed', 'cancelled')
+RETURNING id;
+
+-- name: mark_parents
+UPDATE tasks SET has_children = true WHERE id = ANY ($1::uuid[]) AND NOT has_children;
+
+-- name: mark_reused
+UPDATE tasks SET has_references = true WHERE id = ANY ($1::uuid[]) AND NOT has_references;
+
+-- name: steps_of
+SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 ORDER BY seq;
+
+-- name: find_reusable
+-- The oldest: those that came after are links to it. $1 hash, $2 user_id
+SELECT {columns} FROM tasks
+WHERE reuse_hash = $1 AND status = 'completed' AND user_id IS NOT DISTINCT FROM $2
+  AND origin_type IS DISTINCT FROM 'archive'
+ORDER BY seq LIMIT 1;

@@ -1,0 +1,88 @@
+"""Steps of runs: written only while the attempt at the task that is evaluated holds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from weft.ids import TaskId
+from weft.store.postgresql.entry import Entry
+from weft.store.postgresql.rows import event_row, is_storable, is_stored_form, task_row
+from weft.store.queries import load_queries
+from weft.store.step_events import step_events
+from weft.store.steps import Run, StepChange, WriteSteps
+from weft.tasks.record import FIELD_NAMES, Status, method_of
+
+_SQL = load_queries("postgresql")
+_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", "step_of", "step_key", "step_hash", "reuse_hash")
+_CHANGED = tuple(
+    FIELD_NAMES.index(name)
+    for name in (
+        "status", "result", "error", "progress", "params", "started_at", "completed_at", "updated_at",
+        "origin_type", "original_task_id",
+    )
+)  # fmt: skip
+
+
+async def write_steps(connection: asyncpg.Connection, entry: Entry) -> frozenset[TaskId] | None:
+    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
+    request: WriteSteps = entry.request
+    run = request.run
+    if not is_stored_form(run.task_id) or not is_storable(run.user_id):
+        return None
+    if not await connection.fetchval(_SQL["holds_run"], run.task_id, run.attempt):
+        return None
+    await _insert(connection, run, [change for change in request.changes if change.is_new])
+    changed = [change for change in request.changes if not change.is_new]
+    refused = {change.task.id for change in changed if not await _update(connection, run, change)}
+    written = [change for change in request.changes if change.task.id not in refused]
+    await _mark(connection, written)
+    await _release(connection, [change for change in written if not change.is_new])
+    entry.events.extend(event_row(event) for change in written for event in step_events(change))
+    return frozenset(refused)
+
+
+async def _insert(connection: asyncpg.Connection, run: Run, changes: Sequence[StepChange]) -> None:
+    if changes:
+        rows = [
+            [
+                *task_row(change.task),
+                method_of(change.task),
+                0,
+                run.task_id,
+                change.key,
+                change.input_hash,
+                change.reuse_hash,
+            ]
+            for change in changes
+        ]
+        await connection.copy_records_to_table("tasks", columns=_ADDED_COLUMNS, records=rows)
+
+
+async def _update(connection: asyncpg.Connection, run: Run, change: StepChange) -> bool:
+    row = task_row(change.task)
+    values: list[Any] = [row[index] for index in _CHANGED]
+    found = await connection.fetchval(
+        _SQL["update_step"], change.task.id, run.task_id, *values, change.input_hash, change.reuse_hash
+    )
+    return found is not None
+
+
+async def _mark(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
+    parents = [change.task.parent_id for change in changes if change.is_first_child]
+    if parents:
+        await connection.execute(_SQL["mark_parents"], parents)
+    sources = [change.task.original_task_id for change in changes if change.task.original_task_id]
+    if sources:
+        await connection.execute(_SQL["mark_reused"], sources)
+
+
+async def _release(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
+    """Let go on who waited for what has ended: a task that rests until a person has answered."""
+    rows = [
+        (change.task.id, change.task.status is Status.COMPLETED)
+        for change in changes
+        if change.task.status is not Status.IN_PROGRESS
+    ]
+    if rows:
+        await connection.execute(_SQL["release_dependents"], *zip(*rows, strict=True))

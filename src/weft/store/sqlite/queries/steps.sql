@@ -1,0 +1,34 @@
+-- name: holds_run
+-- Whether the attempt at a task that is evaluated still holds. ?1 id, ?2 attempt
+SELECT 1 FROM tasks WHERE id = ?1 AND status = 'in_progress' AND attempt = ?2 AND worker IS NOT NULL;
+
+-- name: insert_step
+-- After the record: method, waiting_for, step_of, step_key, step_hash, reuse_hash
+INSERT INTO tasks ({columns}, method, waiting_for, step_of, step_key, step_hash, reuse_hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_step
+-- Not one that has ended for good meanwhile: somebody cancelled it.
+UPDATE tasks
+SET status = :status, result = :result, error = :error, progress = :progress, params = :params,
+    started_at = :started_at, completed_at = :completed_at, updated_at = :updated_at,
+    origin_type = :origin_type, original_task_id = :original_task_id,
+    step_hash = :step_hash, reuse_hash = :reuse_hash
+WHERE id = :id AND step_of = :step_of AND status NOT IN ('completed', 'cancelled')
+RETURNING seq;
+
+-- name: mark_parent
+UPDATE tasks SET has_children = 1 WHERE id = ?1 AND NOT has_children;
+
+-- name: mark_reused
+UPDATE tasks SET has_references = 1 WHERE id = ?1 AND NOT has_references;
+
+-- name: steps_of
+SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 ORDER BY seq;
+
+-- name: find_reusable
+-- The oldest: those that came after are links to it. ?1 hash, ?2 user_id
+SELECT {columns} FROM tasks
+WHERE reuse_hash = ?1 AND status = 'completed' AND user_id IS ?2 AND origin_type IS NOT 'archive'
+ORDER BY seq LIMIT 1;

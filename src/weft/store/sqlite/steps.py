@@ -1,0 +1,63 @@
+"""Steps of runs: written only while the attempt at the task that is evaluated holds."""
+
+from typing import Any
+
+from weft.ids import TaskId
+from weft.store.sqlite.rows import event_row, micros, task_row
+from weft.store.sqlite.writing import SQL, Writing
+from weft.store.step_events import step_events
+from weft.store.steps import Run, StepChange, WriteSteps
+from weft.tasks.record import FIELD_NAMES, Status, method_of
+
+_HOLDS, _INSERT, _UPDATE = SQL["holds_run"], SQL["insert_step"], SQL["update_step"]
+_CHANGED = tuple(
+    (name, FIELD_NAMES.index(name))
+    for name in (
+        "id", "status", "result", "error", "progress", "params", "started_at", "completed_at", "updated_at",
+        "origin_type", "original_task_id",
+    )
+)  # fmt: skip
+
+
+def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | None:
+    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
+    run = request.run
+    if writing.execute(_HOLDS, (run.task_id, run.attempt)).fetchone() is None:
+        return None
+    refused = set()
+    for change in request.changes:
+        if change.is_new:
+            _insert(writing, run, change)
+        elif not _update(writing, run, change):
+            refused.add(change.task.id)
+            continue
+        _tell(writing, change, micros(request.now))
+    return frozenset(refused)
+
+
+def _insert(writing: Writing, run: Run, change: StepChange) -> None:
+    task = change.task
+    row = task_row(task)
+    row += (method_of(task), 0, run.task_id, change.key, change.input_hash, change.reuse_hash)
+    writing.execute(_INSERT, row)
+    if change.is_first_child:
+        writing.execute(SQL["mark_parent"], (task.parent_id,))
+
+
+def _update(writing: Writing, run: Run, change: StepChange) -> bool:
+    row = task_row(change.task)
+    values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
+    values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
+    found = writing.execute(_UPDATE, values).fetchone()
+    if found is None:
+        return False
+    if change.task.status is not Status.IN_PROGRESS:
+        writing.ended[change.task.status is Status.COMPLETED].append(found[0])
+    return True
+
+
+def _tell(writing: Writing, change: StepChange, now: int) -> None:
+    task = change.task
+    if task.original_task_id is not None:
+        writing.execute(SQL["mark_reused"], (task.original_task_id,))
+    writing.events.extend(map(event_row, step_events(change)))

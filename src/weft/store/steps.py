@@ -1,0 +1,49 @@
+"""Steps: the records that the evaluation of a task makes, and finds again when it is evaluated anew."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from weft.ids import TaskId
+from weft.tasks.record import Task
+
+
+class Run(Struct, frozen=True):
+    """The attempt at a task that is evaluated: only as long as it holds may steps be written."""
+
+    task_id: TaskId
+    attempt: int
+    task_tree_id: TaskId
+    user_id: str | None
+
+
+class StepChange(Struct, frozen=True):
+    """A step as it is to be stored from now on."""
+
+    task: Task
+    key: str
+    input_hash: str
+    reuse_hash: str | None = None
+    """What other runs find it by once it is completed; None: it is not for them."""
+    is_new: bool = True
+    """Whether the store does not have the record yet."""
+    is_first_child: bool = False
+    """Whether nothing below its parent was stored before."""
+    is_told: bool = False
+    """Whether the log says already how it stands."""
+
+
+class StoredStep(Struct, frozen=True):
+    """A step as it was found."""
+
+    task: Task
+    key: str
+    input_hash: str
+
+
+class WriteSteps(Struct, frozen=True):
+    """Store steps of a run, all or none."""
+
+    run: Run
+    changes: tuple[StepChange, ...]
+    now: datetime

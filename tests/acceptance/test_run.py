@@ -1,0 +1,198 @@
+"""`weft run`: programs over real HTTP, as a person runs them."""
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Ran, started, weft
+from tests.model_server import ModelServer, fails, gives_json, hangs, says
+
+KEY = "sk-test-0123456789abcdef"
+
+GREET = '(deftask greet (who) :instructions "Greet {{who}}.")'
+
+
+@pytest.fixture
+def project(tmp_path: Path, model_server: ModelServer) -> Path:
+    (tmp_path / "weft.toml").write_text(f"""
+[models]
+default = "served:good"
+[models.providers.served]
+base_url = "{model_server.base_url}"
+kind = "openai"
+api_key_env = "SERVED_KEY"
+retries = 0
+""")
+    (tmp_path / "greet.sexp").write_text(f"{GREET}\n(map greet names)")
+    return tmp_path
+
+
+def run(project: Path, *arguments: str | Path, **more: Any) -> Ran:
+    return weft("run", *arguments, db=str(project / "weft.db"), cwd=project, SERVED_KEY=KEY, **more)
+
+
+def test_the_result_goes_to_standard_output_and_the_tree_to_standard_error(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("Hello."))
+
+    ran = run(project, "greet.sexp", 'names=["Ada", "Bob"]')
+
+    assert (ran.code, json.loads(ran.out)) == (0, ["Hello.", "Hello."])
+    assert re.search(r"✔ greet  [0-9a-f-]{36}.*\n├─ ✔ greet .*\n└─ ✔ greet ", ran.err)
+    assert "2 steps, 2 model calls, " in ran.err
+
+
+def test_what_was_asked_before_is_linked_and_an_edit_asks_only_what_it_changes(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("Hello."))
+    run(project, "greet.sexp", 'names=["Ada", "Bob"]')
+    again = run(project, "greet.sexp", 'names=["Ada", "Cyd"]')
+
+    assert "2 steps, 1 model call (1 more reused)" in again.err
+    assert " link of " in again.err
+    assert len(model_server.requests) == 3
+    fresh = run(project, "greet.sexp", 'names=["Ada", "Cyd"]', "--no-reuse")
+    assert "2 steps, 2 model calls" in fresh.err
+    assert len(model_server.requests) == 5
+
+
+def test_json_is_the_result_and_the_id_of_the_run(project: Path, model_server: ModelServer) -> None:
+    model_server.always(gives_json({"ok": True}))
+    (project / "ask.xml").write_text(
+        '<task><instructions>Say.</instructions><output_format type="json" schema="object"/></task>'
+    )
+
+    ran = run(project, "ask.xml", "--json")
+
+    assert ran.code == 0
+    assert ran.json["parsedContent"] == {"ok": True}
+    assert ran.json["status"] == "COMPLETE"
+    shown = weft("tasks", "show", ran.json["root_id"], "--json", db=str(project / "weft.db")).json
+    assert shown["status"] == "completed"
+    assert shown["params"]["program"]["main"]["text"].startswith("<task>")
+
+
+def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model_server: ModelServer) -> None:
+    model_server.script(says("Hello."), fails(400))
+    program = project / "two.sexp"
+    program.write_text(f'{GREET} (list (greet "Ada") (greet "Bob"))')
+
+    failed = run(project, "two.sexp")
+
+    assert (failed.code, failed.out) == (1, "")
+    hint = re.search(r"weft run --resume (\S+)", failed.err)
+    assert hint is not None
+    program.write_text("(this is not (the program")  # the run has its own
+    model_server.always(says("Hi."))
+    resumed = run(project, "--resume", hint[1])
+    assert (resumed.code, json.loads(resumed.out)) == (0, ["Hello.", "Hi."])
+    assert len(model_server.requests) == 3
+
+
+def test_a_wrong_program_exits_with_two_and_stores_nothing(project: Path, model_server: ModelServer) -> None:
+    (project / "wrong.sexp").write_text(f'{GREET} (greet "a" "b") (gret "c") (greet who)')
+
+    ran = run(project, "wrong.sexp")
+
+    assert ran.code == 2
+    assert "wrong.sexp:1:" in ran.err
+    assert "gret" in ran.err
+    assert "who" in ran.err
+    assert not (project / "weft.db").exists()
+    assert not model_server.requests
+
+
+def test_ctrl_c_leaves_a_run_that_can_go_on(project: Path, model_server: ModelServer) -> None:
+    model_server.script(says("Hello."), hangs())
+    (project / "two.sexp").write_text(f'{GREET} (list (greet "Ada") (greet "Bob"))')
+    db = str(project / "weft.db")
+
+    with started("run", "two.sexp", db=db, cwd=project, SERVED_KEY=KEY) as process:
+        model_server.wait_until(lambda: len(model_server.requests) == 2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    hint = re.search(rb"weft run --resume (\S+)", err)
+    assert hint is not None
+    model_server.always(says("Hi."))
+    resumed = run(project, "--resume", hint[1].decode())
+    assert (resumed.code, json.loads(resumed.out)) == (0, ["Hello.", "Hi."])
+    assert len(model_server.requests) == 3
+
+
+def test_an_ephemeral_run_leaves_nothing_behind(project: Path, model_server: ModelServer) -> None:
+    model_server.always(says("Hello."))
+
+    ran = run(project, "greet.sexp", 'names=["Ada"]', "--ephemeral")
+
+    assert (ran.code, json.loads(ran.out)) == (0, ["Hello."])
+    assert not (project / "weft.db").exists()
+
+
+def test_a_secret_is_stored_by_name_only(project: Path, model_server: ModelServer) -> None:
+    model_server.always(says("the word is hunter2-hunter2"))
+    (project / "one.sexp").write_text(f"{GREET} (greet word)")
+
+    ran = run(project, "one.sexp", "--secret", "word=WORD", WORD="hunter2-hunter2")
+
+    assert ran.code == 0
+    assert "hunter2" not in ran.out + ran.err
+    stored = b"".join(file.read_bytes() for file in project.glob("weft.db*"))
+    assert b"hunter2" not in stored
+    assert b'"$secret":"WORD"' in stored
+    assert "hunter2" in json.dumps(model_server.requests[-1].body)
+
+
+PYTHON = """
+import weft
+
+
+@weft.task
+def greet(who: str) -> str:
+    "Greet {{who}}."
+
+
+@weft.task
+def main(names: list) -> list:
+    return weft.build.call("map", weft.build.var("greet"), weft.build.var("names"))
+
+
+program = [greet("Ada"), greet("Bob")]
+"""
+
+
+def test_a_python_file_is_run_by_the_name_of_what_it_makes(project: Path, model_server: ModelServer) -> None:
+    model_server.always(says("Hello."))
+    (project / "made.py").write_text(PYTHON)
+
+    whole, named = run(project, "made.py"), run(project, "made.py:greet", "who=Cyd")
+
+    assert (whole.code, whole.out) == (0, "Hello.\n"), whole.err
+    assert (named.code, named.out) == (0, "Hello.\n"), named.err
+    asked = [request.body["messages"][-1]["content"] for request in model_server.requests]
+    assert asked == ["Greet Ada.", "Greet Bob.", "Greet Cyd."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "has no 'program' or 'main'"),
+        ("1 / 0", "fails: ZeroDivisionError"),
+        ("program = 3.5j", "a program is a text"),
+        ("program = 'f(", "fails: SyntaxError"),
+    ],
+)
+def test_a_python_file_without_a_program_is_refused(project: Path, text: str, said: str) -> None:
+    (project / "made.py").write_text(text)
+
+    ran = run(project, "made.py")
+
+    assert ran.code == 2
+    assert said in ran.err

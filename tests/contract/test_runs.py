@@ -1,0 +1,265 @@
+"""Durable programs, on every store: steps, replay, failures, reuse."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.builders import a_flow
+from tests.runs_bench import MortalStore, RunsBench
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.memory_effects import InMemoryEffects
+from weft.evaluator.results import TaskFailure
+from weft.store.protocol import EVERYONE, TaskStore
+from weft.tasks.record import Origin, Status
+from weft.tasks.steps import mark_of
+
+ASK = '(deftask ask (x) :instructions "{{x}}")'
+
+PROGRAM = f"""{ASK}
+(template both (a b) (list (ask a) (ask b)))
+(define one (ask "first"))
+(define many (map ask (list "1" "2" "3" "4" "5" "6" "7" "8")))
+(define caught (try (ask "bad") (catch e "caught")))
+(define looped (loop 3 (ask "again")))
+(cond ((= caught "caught") (both "x" "y")) (else (ask "never")))
+"""
+
+
+def answer(prompt: str) -> str:
+    if prompt == "bad":
+        raise TaskFailed(TaskFailure("llm_error", "no such thing"))
+    return f"answer to {prompt}"
+
+
+class Racing(InMemoryEffects):
+    """Answers at once, but for one prompt: that takes as long as others are under way."""
+
+    def __init__(self, late: str, mortal: MortalStore) -> None:
+        super().__init__(lambda call: call.prompt)
+        self._late = late
+        self._mortal = mortal
+
+    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+        if call.prompt == self._late:
+            await asyncio.sleep(0.05)
+        if call.prompt == "end":
+            self._mortal.die()
+        return await super().call_model(step, call)
+
+
+@pytest.fixture
+def runs(store: TaskStore) -> RunsBench:
+    return RunsBench(store, answer)
+
+
+async def test_every_task_of_a_program_is_a_record_below_the_run(runs: RunsBench) -> None:
+    outcome = await runs.run(PROGRAM)
+
+    assert outcome.status is Status.COMPLETED
+    assert outcome.result is not None
+    assert outcome.result.value == ["answer to x", "answer to y"]
+    asked = [(1, "ask", "completed")]
+    assert await runs.tree(outcome.root_id) == [
+        (0, "run", "completed"),
+        *asked * 9,
+        (1, "ask", "failed"),
+        *asked * 3,
+        (1, "both", "completed"),
+        (2, "ask", "completed"),
+        (2, "ask", "completed"),
+    ]
+
+
+async def test_a_record_says_what_was_asked_and_where_in_the_program(runs: RunsBench) -> None:
+    outcome = await runs.run(f'{ASK} (ask "one")')
+
+    _, step = await runs.flow(outcome.root_id)
+    assert step.inputs == {"x": "one"}
+    assert step.params == {"step": {"key": "1", "kind": "atomic"}, "asked": {"prompt": "one"}}
+    assert step.result == {"content": "answer to one", "status": "COMPLETE"}
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])
+async def test_whatever_write_a_process_dies_at_the_run_goes_on_and_pays_nothing_twice(
+    runs: RunsBench, is_written: bool
+) -> None:
+    whole = await runs.run(PROGRAM, reuse=False)
+    expected = sorted(await runs.tree(whole.root_id))
+    dies_at = 0
+    while True:
+        dies_at += 1 if runs.is_sqlite else 7
+        runs.asked.clear()
+        root_id = await runs.begin(PROGRAM, reuse=False)
+        if not await runs.die(root_id, dies_at=dies_at, is_written=is_written):
+            break
+        stored = {
+            task.inputs["x"]
+            for task in await runs.flow(root_id)
+            if task.name == "ask" and task.status is Status.COMPLETED
+        }
+        before = runs.asked.copy()
+        outcome = await runs.go_on(root_id)
+
+        assert outcome.result == whole.result, dies_at
+        assert sorted(await runs.tree(root_id)) == expected, dies_at
+        again = runs.asked - before
+        assert not {prompt for prompt in stored if again[prompt]} - {"again"}, dies_at
+        assert runs.asked["again"] <= 4, dies_at
+    assert dies_at > 15, "the series ended before the run did"
+
+
+async def test_a_run_that_failed_is_tried_again_from_the_step_that_failed(runs: RunsBench) -> None:
+    is_down = True
+
+    def answer(prompt: str) -> str:
+        if prompt == "second" and is_down:
+            raise TaskFailed(TaskFailure("connection_error", "nobody answers"))
+        return prompt
+
+    runs.answer = answer
+    whole = '(list (ask "first") (try (ask "second") (catch e 1)) (ask "second"))'
+    text = f"{ASK} (template whole () {whole}) (whole)"
+    failed = await runs.run(text)
+    assert failed.status is Status.FAILED
+    assert failed.result is not None
+    assert failed.result.notes["error"]["reason"] == "connection_error"
+
+    is_down = False
+    outcome = await runs.go_on(failed.root_id)
+
+    assert outcome.status is Status.COMPLETED
+    assert outcome.result is not None
+    assert outcome.result.value == ["first", 1, "second"]  # what was caught then stays as it was
+    assert runs.asked == {"first": 1, "second": 3}
+
+
+async def test_a_failure_stops_concurrent_steps_and_all_of_them_are_tried_again(runs: RunsBench) -> None:
+    is_down = True
+    begun: list[str] = []
+    all_begun = asyncio.Event()
+
+    class Effects(InMemoryEffects):
+        async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+            begun.append(call.prompt)
+            if len(begun) == 3:
+                all_begun.set()
+            if is_down and call.prompt == "bad":
+                await all_begun.wait()
+                raise TaskFailed(TaskFailure("llm_error", "no"))
+            if is_down:
+                await asyncio.Event().wait()
+            return await super().call_model(step, call)
+
+    runs.effects = lambda: Effects(lambda call: call.prompt)
+    failed = await runs.run(f'{ASK} (map ask (list "a" "bad" "c"))')
+    assert [status for _, _, status in await runs.tree(failed.root_id)] == [
+        "failed", "cancelled", "failed", "cancelled",
+    ]  # fmt: skip
+
+    is_down = False
+    outcome = await runs.go_on(failed.root_id)
+
+    assert outcome.result is not None
+    assert outcome.result.value == ["a", "bad", "c"]
+    assert [status for _, _, status in await runs.tree(failed.root_id)] == [
+        "completed", "cancelled", "completed", "completed", "cancelled", "completed",
+    ]  # fmt: skip
+
+
+async def test_a_step_that_ran_out_of_time_does_so_again_when_the_program_went_on(runs: RunsBench) -> None:
+    is_slow = True
+
+    class Effects(InMemoryEffects):
+        async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+            if is_slow and call.prompt == "slow":
+                await asyncio.Event().wait()
+            if is_slow and call.prompt == "last":
+                mortal.die()
+            return await super().call_model(step, call)
+
+    runs.effects = lambda: Effects(lambda call: call.prompt)
+    text = f'{ASK} (list (try (with-timeout 0.1 (ask "slow")) (catch e "late")) (ask "after") (ask "last"))'
+    root_id, mortal = await runs.begin(text), MortalStore(runs.store)
+    assert await runs.live(root_id, mortal)
+    assert "cancelled" in {status for _, _, status in await runs.tree(root_id)}
+
+    is_slow = False
+    outcome = await runs.go_on(root_id)
+
+    assert outcome.result is not None
+    assert outcome.result.value == ["late", "after", "last"]
+
+
+async def test_what_another_run_has_asked_is_linked(runs: RunsBench) -> None:
+    runs.with_handler(lambda payload: f"answer to {payload.messages[-1].content}")
+    first = await runs.run(f'{ASK} (list (ask "a") (ask "b"))')
+    runs.asked.clear()
+    second = await runs.run(f'{ASK} (list (ask "b") (ask "c"))')
+
+    assert runs.asked == {"c": 1}
+    assert second.result is not None
+    assert second.result.value == ["answer to b", "answer to c"]
+    source = (await runs.flow(first.root_id)).walk()
+    ids = {task.inputs.get("x"): task for task, _ in source}
+    linked = next(task for task in await runs.flow(second.root_id) if task.inputs.get("x") == "b")
+    assert (linked.origin_type, linked.original_task_id) == (Origin.LINK, ids["b"].id)
+    assert linked.result == ids["b"].result
+    assert (await runs.store.get(ids["b"].id, owner=EVERYONE)).has_references
+
+
+@pytest.mark.parametrize(
+    ("task", "reuse"),
+    [('(deftask ask (x) :instructions "{{x}}" :reuse false)', True), (ASK, False)],
+    ids=["the task says so", "the run says so"],
+)
+async def test_nothing_is_linked_when_reuse_is_off(runs: RunsBench, task: str, reuse: bool) -> None:
+    runs.with_handler(lambda payload: "answer")
+    await runs.run(f'{task} (ask "a")', reuse=reuse)
+    await runs.run(f'{task} (ask "a")', reuse=reuse)
+
+    assert runs.asked == {"a": 2}
+
+
+async def test_another_system_prompt_or_output_format_makes_another_question(runs: RunsBench) -> None:
+    runs.with_handler(lambda payload: '{"a": 1}')
+    for fields in (
+        ':instructions "{{x}}"',
+        ':instructions "{{x}}" :system "be brief"',
+        ':instructions "{{x}}" :output "json"',
+        ':instructions "{{x}}"',
+    ):
+        await runs.run(f'(deftask ask (x) {fields}) (ask "a")')
+
+    assert runs.asked == {"a": 3}
+
+
+async def test_the_same_owner_only_is_given_what_was_asked_before(runs: RunsBench) -> None:
+    runs.with_handler(lambda payload: "answer")
+    outcome = await runs.run(f'{ASK} (ask "a")')
+    step = next(task for task in await runs.flow(outcome.root_id) if task.inputs)
+    found = await runs.store.steps_of(outcome.root_id)
+
+    assert [one.task.id for one in found] == [step.id]
+    for user_id in ("somebody", "else"):
+        assert await runs.store.find_reusable("0" * 40, user_id=user_id) is None
+
+
+async def test_a_program_that_asks_for_something_else_on_replay_is_refused(runs: RunsBench) -> None:
+    # Whoever of two concurrent branches sets a name last is a matter of time.
+    text = f"""{ASK} (define latest "") (define (note x) (begin (ask x) (set! latest x)))
+        (begin (map note (list "slow" "quick")) (ask latest) (ask "end"))"""
+    root_id, mortal = await runs.begin(text), MortalStore(runs.store)
+    runs.effects = lambda: Racing("slow", mortal)
+    assert await runs.live(root_id, mortal)
+    outcome = await runs.go_on(root_id)
+
+    assert outcome.status is Status.FAILED
+    task = await runs.store.get(root_id, owner=EVERYONE)
+    assert task.error is not None
+    assert "step 2 at <text>:" in task.error
+    assert "'ask' is asked for, and 'ask' with other inputs was before" in task.error
+
+
+def test_marks_of_other_records_are_empty() -> None:
+    assert mark_of(a_flow("root").root) == {}

@@ -1,0 +1,176 @@
+"""Processes that evaluate a program and are killed: at every commit, and at random."""
+
+import json
+import os
+import random
+import re
+import signal
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Ran, started, weft
+from tests.model_server import Exchange, ModelServer, asks_for, says
+from weft.app import App
+from weft.ids import TaskId
+from weft.tasks.record import Status, Task
+
+SUBTASK = {
+    "type": "atomic",
+    "description": "a part",
+    "name": "ask",
+    "inputs": {"x": "spawned"},
+    "context_management": {"fresh_context": "disabled"},
+}
+
+KEY = "sk-test-0123456789abcdef"
+
+PROGRAM = """
+(deftask ask (x) :instructions "{{x}}")
+(deftask judge (x) :instructions "judge {{x}}" :output "json")
+(deftask lead () :instructions "lead" :tools ("system:spawn_subtask"))
+(define (rounds n last) (if (= n 0) last (rounds (- n 1) (ask (string-append "round " (string n))))))
+(template part (a) (list (ask (string-append a " one")) (ask (string-append a " two"))))
+(begin
+  (ask "begin")
+  (map ask (list "m1" "m2" "m3" "m4" "m5" "m6" "m7" "m8"))
+  (cond ((get (judge "it") "good") (part "good")) (else (part "bad")))
+  (rounds 10 "none")
+  (script :argv ("echo" "hello"))
+  (lead)
+  (map part (list "p" "q" "r" "s"))
+  (rounds 5 "none"))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, model_server: ModelServer) -> Path:
+    (tmp_path / "weft.toml").write_text(f"""
+[models]
+default = "served:good"
+[models.providers.served]
+base_url = "{model_server.base_url}"
+kind = "openai"
+api_key_env = "SERVED_KEY"
+retries = 0
+""")
+    (tmp_path / "program.sexp").write_text(PROGRAM)
+    model_server.always(_answers)
+    return tmp_path
+
+
+async def _answers(exchange: Exchange) -> None:
+    last = exchange.request.body["messages"][-1]
+    prompt = last["content"]
+    if prompt == "lead":
+        await asks_for("system_spawn_subtask", SUBTASK)(exchange)
+        return
+    if last["role"] == "tool":
+        prompt = "lead at its end"
+    await says('{"good": true}' if prompt == "judge it" else f"answer to {prompt}")(exchange)
+
+
+def _has_seen(server: ModelServer, count: int) -> bool:
+    return len(server.requests) >= count
+
+
+def asked(server: ModelServer) -> Counter[str]:
+    """The prompts, but those of the session that spawns: what of it is stored are turns."""
+    prompts = (request.body["messages"] for request in server.requests)
+    return Counter(messages[-1]["content"] for messages in prompts if not _is_leading(messages))
+
+
+def _is_leading(messages: list[dict[str, Any]]) -> bool:
+    return any(message["content"] == "lead" for message in messages)
+
+
+def run(project: Path, *arguments: str, **more: Any) -> Ran:
+    return weft("run", *arguments, db=str(project / "weft.db"), cwd=project, SERVED_KEY=KEY, **more)
+
+
+async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
+    """What the stored answers answer: each of them is paid for."""
+    async with await App.open(project / "weft.db") as app:
+        flow = await app.flow_of(TaskId(root_id))
+    prompts = ((task.params or {})["asked"].get("prompt") for task in flow if _is_answered(task))
+    return Counter(prompt for prompt in prompts if prompt not in (None, "lead"))
+
+
+def _is_answered(task: Task) -> bool:
+    return task.status is Status.COMPLETED and "asked" in (task.params or {})
+
+
+def root_of(err: str) -> str:
+    found = re.search(r"run ([0-9a-f-]{36})", err)
+    assert found is not None, err
+    return found[1]
+
+
+async def killed_and_resumed(project: Path, server: ModelServer, whole: Ran, **environment: str) -> bool:
+    """Run with a fault, then resume; whether it came to the fault. No stored answer is asked for again."""
+    server.requests.clear()
+    killed = run(project, "program.sexp", "--no-reuse", "--json", **environment)
+    if killed.code == 0:
+        return False
+    assert killed.code == -9, killed.err
+    if "run " not in killed.err:
+        return True  # nothing was stored yet
+    root_id = root_of(killed.err)
+    paid, stored = asked(server), await stored_prompts(project, root_id)
+    resumed = run(project, "--resume", root_id, "--json")
+
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["content"] == whole.json["content"]
+    again = asked(server) - paid
+    everything = await stored_prompts(project, root_id)
+    assert sum(everything.values()) == 36
+    assert again == everything - stored, "what was stored was asked for again, or something was left out"
+    return True
+
+
+@pytest.mark.parametrize("point", ["store.applied", "store.committed"])
+async def test_a_run_goes_on_after_a_kill_at_some_commits(
+    project: Path, model_server: ModelServer, point: str
+) -> None:
+    whole = run(project, "program.sexp", "--no-reuse", "--json")
+    for count in (4, 20, 33):
+        assert await killed_and_resumed(project, model_server, whole, WEFT_FAULT=f"{point}:{count}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["store.began", "store.applied", "store.committed"])
+async def test_a_run_goes_on_after_a_kill_at_any_commit(
+    project: Path, model_server: ModelServer, point: str
+) -> None:
+    whole = run(project, "program.sexp", "--no-reuse", "--json")
+    count = 1
+    while await killed_and_resumed(project, model_server, whole, WEFT_FAULT=f"{point}:{count}"):
+        count += 1
+    assert count > 40, "the series ended before the run did"
+
+
+@pytest.mark.slow
+async def test_a_hundred_random_kills_lose_and_double_nothing(
+    project: Path, model_server: ModelServer
+) -> None:
+    whole = run(project, "program.sexp", "--no-reuse", "--json")
+    chance = random.Random(7)
+    db = str(project / "weft.db")
+    for _ in range(100):
+        model_server.requests.clear()
+        wanted = chance.randrange(1, 40)
+        with started("run", "program.sexp", "--no-reuse", db=db, cwd=project, SERVED_KEY=KEY) as process:
+            model_server.wait_until(partial(_has_seen, model_server, wanted))
+            os.kill(process.pid, signal.SIGKILL)
+            _, err = process.communicate(timeout=60)
+        root_id = root_of(err.decode())
+        model_server.wait_until(lambda: model_server.open_connections == 0)
+        paid, stored = asked(model_server), await stored_prompts(project, root_id)
+        resumed = run(project, "--resume", root_id, "--json")
+
+        assert json.loads(resumed.out)["content"] == whole.json["content"]
+        everything = await stored_prompts(project, root_id)
+        assert asked(model_server) - paid == everything - stored
