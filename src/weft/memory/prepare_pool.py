@@ -16,8 +16,8 @@ from weft.memory.walking import Found
 
 FILES_A_BATCH = 200
 BYTES_A_BATCH = 800_000
-"""A batch is written in one transaction; so much takes about as long as one should. Half as much costs FTS5 a
-seventh more in all."""
+"""A batch is written in one transaction; so much takes about as long as one should. Half as much would cost a
+twentieth more to write, and twice as many pauses."""
 
 WORTH_BYTES = 6_000_000
 """With less to do, starting processes takes longer than they save."""
