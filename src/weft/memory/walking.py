@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from weft.memory.ignore_rules import Rules, rules_of, tracked_though_ignored
 
+_MAY_HAVE_GROWN_BYTES = 16_384
+"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
+
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
     """A file as the walk sees it."""
@@ -164,7 +167,8 @@ def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_re
     try:
         known = os.fstat(descriptor)
         content = b""
-        while len(content) <= max_bytes and (more := os.read(descriptor, min(known.st_size, max_bytes) + 1)):
+        wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
+        while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
             content += more
         return content, known
     finally:
