@@ -120,7 +120,7 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     only_roots: bool = False
     only_scheduled: bool = False
     with_steps: bool = True
-    """Whether those that the evaluation of a program made are listed too."""
+    """Whether those that the evaluation of a program made are listed too; open questions always are."""
     limit: int = 50
     offset: int = 0
 

@@ -52,7 +52,7 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($5::uuid IS NULL OR task_tree_id = $5)
   AND (NOT $6::boolean OR parent_id IS NULL)
   AND (NOT $7::boolean OR schedule_enabled)
-  AND ($8::boolean OR step_of IS NULL)
+  AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0))
 ORDER BY seq DESC LIMIT $9 OFFSET $10;
 
 -- name: count_tasks
@@ -64,7 +64,7 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($5::uuid IS NULL OR task_tree_id = $5)
   AND (NOT $6::boolean OR parent_id IS NULL)
   AND (NOT $7::boolean OR schedule_enabled)
-  AND ($8::boolean OR step_of IS NULL);
+  AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0));
 
 -- name: taken_ids
 -- Those of the ids that are stored, whoever owns them: ids are unique across owners.

@@ -50,7 +50,7 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1)
-  AND (:with_steps OR step_of IS NULL)
+  AND (:with_steps OR step_of IS NULL OR (status = 'in_progress' AND instr(step_key, '?') > 0))
 ORDER BY seq DESC LIMIT :limit OFFSET :offset;
 
 -- name: count_tasks
@@ -61,7 +61,7 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1)
-  AND (:with_steps OR step_of IS NULL);
+  AND (:with_steps OR step_of IS NULL OR (status = 'in_progress' AND instr(step_key, '?') > 0));
 
 -- name: last_seq
 SELECT max(seq) FROM tasks;
