@@ -177,60 +177,6 @@ async def test_a_context_description_is_matched_instead_of_the_description(shop:
     assert by_other.notes["warnings"] == ["no file fits the description of file_paths: zebra"]
 
 
-@pytest.fixture
-def two_prices(shop: Path) -> Path:
-    """Memory looks in `lib` only; tools in the whole shop, which has a file of the same relative path."""
-    (shop / "prices.py").write_text("other = 'not what was asked for'\n")
-    (shop / "weft.toml").write_text('[memory]\nroots = ["lib"]\n[tools]\nroots = ["."]\n')
-    return shop
-
-
-async def test_a_described_file_is_the_one_that_memory_found(two_prices: Path) -> None:
-    effects, model = with_model(two_prices, memory=testing.memory("lib"))
-
-    result = await ask(effects, files=Files("description", text="rounded price"))
-
-    assert given_paths(result)[0] == "lib/prices.py"
-    assert "return round(amount, 2)" in (model.payloads[0].context or "")
-    assert "not what was asked for" not in (model.payloads[0].context or "")
-
-
-async def test_a_described_file_outside_the_roots_of_tools_is_read_in_those_of_memory(
-    two_prices: Path, tmp_path: Path
-) -> None:
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
-    (shelf / "prices.py").write_text("def discounted(): pass\n")
-    effects, model = with_model(two_prices, memory=testing.memory("lib", shelf))
-
-    result = await ask(effects, files=Files("description", text="discounted"))
-
-    assert given_paths(result) == [str(shelf / "prices.py")]
-    assert "def discounted()" in (model.payloads[0].context or "")
-    assert "warnings" not in result.notes
-
-
-async def test_a_named_file_is_not_given_again_by_a_memory_of_another_root(two_prices: Path) -> None:
-    effects, model = with_model(two_prices, memory=testing.memory("lib"))
-
-    result = await ask(effects, context=fresh(), files=Files("literal", ("lib/prices.py",)))
-
-    assert given_paths(result) == ["lib/prices.py"]
-    assert (model.payloads[0].context or "").count("def rounded_price") == 1
-
-
-async def test_a_path_of_an_answer_can_be_read_by_the_tools(two_prices: Path) -> None:
-    effects, _ = with_model(two_prices, memory=testing.memory("lib"))
-    query = ContextQuery(query="rounded price")
-    found = await effects.get_context(Step("1", query), query)
-
-    call = ToolCall(tool="system:read_files", arguments={"paths": [found["matches"][0]["source_path"]]})
-    read = await effects.call_tool(Step("2", call), call)
-
-    assert "return round(amount, 2)" in str(read)
-    await effects.close()
-
-
 async def test_a_file_that_leads_outside_once_it_was_matched_is_a_warning(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
