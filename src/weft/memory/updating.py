@@ -21,7 +21,7 @@ from weft.memory.walking import Found, Walk
 if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
 
-WRITE_SECONDS = 0.04
+WRITE_SECONDS = 0.05
 """How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
 commit come on top."""
 

@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from weft.memory.ignore_rules import Rules, rules_of, tracked_though_ignored
 
+_MAY_HAVE_GROWN_BYTES = 16_384
+"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
+
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
     """A file as the walk sees it."""
@@ -159,7 +162,14 @@ def open_below(root: Path, path: str) -> int:
 
 
 def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a file, one too many if it has more, and what was known of it before they were read."""
-    with os.fdopen(open_below(root, path), "rb") as file:
-        known = os.fstat(file.fileno())
-        return file.read(max_bytes + 1), known
+    """The bytes of a file, too many if it has more, and what was known of it before they were read."""
+    descriptor = open_below(root, path)
+    try:
+        known = os.fstat(descriptor)
+        content = b""
+        wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
+        while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
+            content += more
+        return content, known
+    finally:
+        os.close(descriptor)
