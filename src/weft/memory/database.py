@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0

@@ -107,8 +107,8 @@ class SqliteIndex:
         rows: dict[int, tuple[Any, ...]] = {}
         marks = ", ".join("?" * len(ids))
         for row in self.reader.execute(
-            f"""SELECT memory_chunks.id, memory_roots.path, memory_files.path, first_line, last_line,
-                memory_chunks.symbols, file_id
+            f"""SELECT memory_chunks.id, memory_roots.path, memory_files.path, first_line, start_character,
+                end_character, last_line, memory_chunks.symbols, file_id
             FROM memory_chunks JOIN memory_files ON memory_files.id = file_id
             JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_chunks.id IN ({marks})""",  # noqa: S608 - question marks only
@@ -120,7 +120,9 @@ class SqliteIndex:
             ends[file_id] = max(last, ends.get(file_id, 0))
         texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
         found = []
-        for root, path, first, last, symbols, file_id in (rows[each] for each in ids if each in rows):
+        for root, path, first, start, end, last, symbols, file_id in (
+            rows[each] for each in ids if each in rows
+        ):
             text = b"\n".join(texts[file_id][first - 1 : last]).decode()
             found.append(
                 Chunk(
@@ -128,7 +130,8 @@ class SqliteIndex:
                     path=path,
                     first_line=first,
                     last_line=last,
-                    text=text,
+                    text=text[start:end],
+                    part=None if end is None else (start, end, len(text)),
                     symbols=tuple(symbols.split()),
                 )
             )
