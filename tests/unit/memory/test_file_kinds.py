@@ -10,7 +10,7 @@ from weft.memory.file_kinds import kind_factor
     [
         "src/history/undo_stack.py", "src/history.py", "changeset.py", "src/change_password.py",
         "newsletter/send.py", "news/feed.py", "license_server.py", "src/licenses/check.go",
-        "readme_writer.py", "contest.py", "latest/run.py", "my.test.d/run.py", "myconftest.py", "src/attests/a.rs", "docstore/a.py",
+        "readme_writer.py", "docstore/a.py", "contest.py", "latest/a.py", "my.test.d/run.py", "aconftest.py",
     ],
 )  # fmt: skip
 def test_a_program_counts_whole_whatever_its_name_begins_with(path: str) -> None:

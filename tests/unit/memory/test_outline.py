@@ -74,6 +74,7 @@ def test_headings_are_named_without_the_signs_around_them() -> None:
         ("rust", "pub(in crate::a) async unsafe fn run() {\n  pub struct Ring;\n", ["run", "Ring"]),
         ("c", "static struct node *\nfind(int a,\n  int b)\n{\nint main() {\nstruct x {\n", ["find", "main", "x"]),
         ("cpp", "Vault::~Vault()\n{\nvoid bank::Vault::close() const {\n", ["bank::Vault::close"]),
+        ("c", "extern void f (int a,\n  int b)\n  __THROW;\npublic:\n  Item(int a)\n  {}\n", ["f", "Item"]),
         ("java", "  public static final Map<String> open(int a) {\npublic abstract class A\n", ["open", "A"]),
         ("typescript", "export const f = async (a) => 1\nclass A\n  private async g(a): T {\n", ["f", "A", "g"]),
         ("sql", "CREATE TABLE IF NOT EXISTS\n  orders (\ncreate or replace view v\n", ["orders", "v"]),
