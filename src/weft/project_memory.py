@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from weft.memory.database import has_index
 from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import IndexSettings, SqliteIndex
 from weft.memory.lease import WAIT_SECONDS
@@ -63,7 +64,7 @@ def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> 
         return SqliteIndex(
             file,
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
-            application_id=APPLICATION_ID if file.name != INDEX_FILE else None,
+            application_id=APPLICATION_ID,
             wait_seconds=wait_seconds,
         )
     except (sqlite3.Error, OSError) as error:
@@ -71,8 +72,13 @@ def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> 
 
 
 def find_index(db: str | None = None) -> SqliteIndex | None:
-    """The project's index; None when there is no file that could hold it."""
-    return open_index(db) if index_file(load_settings(db=db).db).exists() else None
+    """The project's index; None when there is none, and then nothing is written."""
+    file = index_file(load_settings(db=db).db)
+    try:
+        is_there = has_index(file, APPLICATION_ID)
+    except (sqlite3.Error, OSError) as error:
+        raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
+    return open_index(db) if is_there else None
 
 
 def index_roots() -> list[Path]:

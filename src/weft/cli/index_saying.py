@@ -1,5 +1,6 @@
 """How commands index: which folders, with a progress bar, and what they say at the end."""
 
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,11 +22,19 @@ def chosen_roots(paths: Sequence[str]) -> list[Path]:
 
     roots = [Path(path) for path in paths] or index_roots()
     for root in roots:
-        if not root.is_dir():
-            raise RootUnavailable(
-                str(root), "it is a file, no folder" if root.exists() else "there is no such folder"
-            )
+        why = _why_no_root(root)
+        if why is not None:
+            raise RootUnavailable(str(root), why)
     return roots
+
+
+def _why_no_root(root: Path) -> str | None:
+    try:
+        return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, no folder"
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such folder"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
 
 
 def with_bar(

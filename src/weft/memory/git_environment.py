@@ -22,7 +22,7 @@ LOCAL_VARIABLES = frozenset(
         "GIT_WORK_TREE",
     }
 )
-"""What `git rev-parse --local-env-vars` names. Git sets them for its hooks, and for the programs these start."""
+"""What `git rev-parse --local-env-vars` names. Git sets them for its hooks."""
 
 
 def git_environment() -> dict[str, str]:

@@ -4,14 +4,22 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from weft.memory.database import connect, drop_tables, prepare_tables, transaction
+from weft.memory.database import (
+    clear_errors,
+    connect,
+    drop_tables,
+    make_tables,
+    prepare_tables,
+    require_database,
+    transaction,
+)
 from weft.memory.errors import IndexBusy, NotIndexed
 from weft.memory.lease import WAIT_SECONDS, Lease
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
@@ -47,12 +55,13 @@ class SqliteIndex:
         self._wait_seconds = wait_seconds
         self.settings = settings or IndexSettings()
         path.parent.mkdir(parents=True, exist_ok=True)
+        require_database(path)
         self._writer = connect(path)
         self._writing = threading.RLock()
         self._readers: dict[threading.Thread, sqlite3.Connection] = {}
         self._opening = threading.Lock()
         try:
-            prepare_tables(self._writer, application_id)
+            prepare_tables(self._writer, path, application_id)
         except BaseException:
             self._writer.close()
             raise
@@ -72,7 +81,8 @@ class SqliteIndex:
                 busy.append(error)
         if busy:
             raise busy[0]
-        return msgspec.structs.replace(report, index_bytes=self._bytes())
+        with clear_errors(self.path):
+            return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
         """The same for a few paths below a root, files or folders."""
@@ -141,6 +151,10 @@ class SqliteIndex:
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""
+        with clear_errors(self.path):
+            return self._status()
+
+    def _status(self) -> dict[str, Any]:
         rows = self.reader.execute(
             """SELECT path, updated_at,
                 (SELECT count(*) FROM memory_files WHERE root_id = memory_roots.id AND skipped IS NULL),
@@ -162,10 +176,9 @@ class SqliteIndex:
     def drop(self, roots: Sequence[Path] | None = None) -> None:
         """Forget roots, or everything."""
         if roots is None:
-            with self._writing:
-                with transaction(self._writer):
-                    drop_tables(self._writer)
-                prepare_tables(self._writer, None)
+            with self._writing, clear_errors(self.path), transaction(self._writer):
+                drop_tables(self._writer)
+                make_tables(self._writer)
             return
         for root in [Path(root).resolve() for root in roots]:
             if not self._is_known(root):
@@ -197,12 +210,14 @@ class SqliteIndex:
 
     @contextmanager
     def _lease(self, root: Path) -> Iterator[Lease]:
-        with self._writing:
+        with self._writing, clear_errors(self.path):
             lease = Lease.take(self._writer, str(root), wait_seconds=self._wait_seconds)
             try:
                 yield lease
             finally:
-                lease.give_back()
+                # It ends by itself; and an error that came before is the one to tell.
+                with suppress(sqlite3.Error):
+                    lease.give_back()
 
     def _bytes(self) -> int:
         """What the tables of the index take in the file."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.memory.test_index import counts, found
 from tests.unprivileged import held_to_rights
+from weft.cli.index_saying import chosen_roots
 from weft.memory.errors import RootUnavailable
 from weft.memory.index import SqliteIndex
 
@@ -64,3 +65,9 @@ def test_a_root_that_cannot_be_read_is_said_and_keeps_its_files(index: SqliteInd
         index.update([root])
 
     assert found(index, "word") == ["b.txt", "closed/a.txt"]
+
+
+def test_a_root_in_a_folder_that_cannot_be_entered_is_said(root: Path) -> None:
+    root.chmod(0)
+    with held_to_rights(), pytest.raises(RootUnavailable, match="Permission denied"):
+        chosen_roots([str(root / "closed")])
