@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.cli.saying import say
 from weft.cli.text import plural
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ def _why_no_root(root: Path) -> str | None:
         return "there is no such folder"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
+
+
+def say_waiting(root: str) -> None:
+    """Say why nothing happens."""
+    say(f"{root} is being indexed by another process: waiting until it has done")
 
 
 def with_bar(
