@@ -4,6 +4,7 @@ import hashlib
 import zlib
 from bisect import bisect_right
 
+import msgspec
 from msgspec import Struct
 
 from weft.memory.chunks import cut
@@ -35,7 +36,8 @@ class Prepared(Struct, frozen=True, array_like=True, gc=False):
     lines: int = 0
     language: str | None = None
     title: str | None = None
-    symbols: tuple[tuple[str, str, int], ...] = ()
+    symbols: bytes | None = None
+    """As `memory_files` has them: JSON."""
     text: bytes = b""
     text_bytes: int = 0
     chunks: tuple[PreparedChunk, ...] = ()
@@ -62,11 +64,16 @@ def prepare(path: str, content: bytes) -> Prepared:
         lines=len(lines),
         language=language,
         title=outline.title[:MAX_TITLE_CHARACTERS] if outline.title else None,
-        symbols=tuple((symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols),
+        symbols=_symbols(outline),
         text=zlib.compress(encoded, 3),
         text_bytes=len(encoded),
         chunks=tuple(_chunks(path_words(path), lines, outline)),
     )
+
+
+def _symbols(outline: Outline) -> bytes | None:
+    rows = [(symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols]
+    return msgspec.json.encode(rows) if rows else None
 
 
 def text_lines(text: str) -> list[str]:
@@ -97,8 +104,8 @@ def _chunk(
     path: str, lines: list[str], first: int, last: int, symbols: tuple[Symbol, ...], title: str | None
 ) -> PreparedChunk:
     content = "\n".join(lines[first - 1 : last]).encode()
-    names = " ".join(dict.fromkeys(symbol.name for symbol in symbols if symbol.kind != "heading"))
-    headings = "\n".join(symbol.name for symbol in symbols if symbol.kind == "heading")
+    names = " ".join(dict.fromkeys([symbol.name for symbol in symbols if symbol.kind != "heading"]))
+    headings = "\n".join([symbol.name for symbol in symbols if symbol.kind == "heading"])
     if first == 1 and title and not headings:
         headings = title[:MAX_TITLE_CHARACTERS]
     digest = hashlib.blake2b(content, digest_size=8).digest()

@@ -37,7 +37,7 @@ class NotSure(Exception):
     """Lines do not tell; the file must be parsed."""
 
 
-class _Open(Struct):
+class _Open(Struct, gc=False):
     """A class or function whose body may still go on."""
 
     indent: int
@@ -89,10 +89,12 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
         place = start + 1
         if strings.has(start):
             continue
-        if found[4]:
-            yield Symbol(found[4], "constant", line)
+        indent, word, name, constant = found.groups()
+        if constant:
+            yield Symbol(constant, "constant", line)
         else:
-            yield Symbol(found[3], _kind(text, found, around, strings), line)
+            body = _Open(len(indent.expandtabs()), word, found.end())
+            yield Symbol(name, _kind(text, body, start, around, strings), line)
 
 
 def _strings(text: str) -> _Strings:
@@ -140,14 +142,13 @@ def _end_of_string(text: str, quote: str, place: int) -> int:
     return len(text)
 
 
-def _kind(text: str, found: re.Match[str], around: list[_Open], strings: _Strings) -> str:
+def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Strings) -> str:
     """What the definition is, by what it stands inside; `around` is brought up to this line."""
-    width = len(found[1].expandtabs())
-    while around and (around[-1].indent >= width or _has_ended(text, around[-1], found.start(), strings)):
+    while around and (around[-1].indent >= body.indent or _has_ended(text, around[-1], start, strings)):
         around.pop()
     is_method = bool(around) and around[-1].kind == "class"
-    around.append(_Open(width, found[2], found.end()))
-    if found[2] == "class":
+    around.append(body)
+    if body.kind == "class":
         return "class"
     return "method" if is_method else "function"
 

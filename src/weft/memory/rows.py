@@ -3,8 +3,6 @@
 import sqlite3
 import zlib
 
-import msgspec
-
 from weft.memory.preparing import Prepared, text_lines
 from weft.memory.walking import Found
 from weft.memory.words import fields_of, path_words
@@ -19,7 +17,6 @@ def insert_file(
     connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
 ) -> None:
     """Put a file in; it must not be there."""
-    encode = msgspec.json.encode
     file_id = connection.execute(
         """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
             lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -35,7 +32,7 @@ def insert_file(
             prepared.lines,
             prepared.language,
             prepared.title,
-            encode(prepared.symbols) if prepared.symbols else None,
+            prepared.symbols,
         ],
     ).lastrowid
     if prepared.skipped:

@@ -16,12 +16,12 @@ from weft.memory.prepare_worker import Done
 from weft.memory.preparing import Prepared
 from weft.memory.protocol import IndexProgress, IndexReport
 from weft.memory.rows import delete_file, insert_file
-from weft.memory.walking import Found, Walk, is_at_or_below
+from weft.memory.walking import Found, Walk, at_or_below
 
 if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
 
-WRITE_SECONDS = 0.04
+WRITE_SECONDS = 0.05
 """How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
 commit come on top."""
 
@@ -77,16 +77,18 @@ class Update:
         found: dict[str, Found] = {}
         for path in paths:
             found |= {each.path: each for each in walk.below(path)}
-        wanted = frozenset(paths)
-        known = [path for path in self._known if is_at_or_below(path, wanted)]
+        known = list(at_or_below(self._known, frozenset(paths)))
         self._compare(found, self._gone_or_found(known, walk))
         return self._report()
 
-    def _gone_or_found(self, known: Sequence[str], walk: Walk) -> list[str]:
+    def _gone_or_found(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
         """The known paths without those that could not be looked at, which stay: they may be read again."""
+        if not walk.unreadable:
+            return known
         for _ in walk.unreadable:
             self._skip("unreadable")
-        return [path for path in known if not is_at_or_below(path, walk.unreadable)]
+        kept = frozenset(at_or_below(known, walk.unreadable))
+        return [path for path in known if path not in kept]
 
     def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
         """Write the difference between what was found and what is known there."""

@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +13,9 @@ from weft.memory.ignore_rules import Rules, rules_of, top_of, tracked_though_ign
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, None})
 """What an error says of a path that is not there, or that leads over a link or to no ordinary file. Whatever
 else is wrong may pass: rights, a disk or a network that fails."""
+
+_MAY_HAVE_GROWN_BYTES = 16_384
+"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
 
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
@@ -143,9 +146,21 @@ class Walk:
 
 def is_at_or_below(path: str, places: Container[str]) -> bool:
     """Whether a path, or a folder that it lies in, is one of the places."""
-    return path in places or any(
-        path[:place] in places for place, character in enumerate(path) if character == "/"
-    )
+    while path and path not in places:
+        path = path.rpartition("/")[0]
+    return path in places
+
+
+def at_or_below(paths: Iterable[str], places: Container[str]) -> Iterator[str]:
+    """Those of many paths of which that is so; a folder is looked at once, not with each of its files."""
+    folders: dict[str, bool] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        is_inside = folders.get(folder)
+        if is_inside is None:
+            is_inside = folders[folder] = is_at_or_below(folder, places)
+        if is_inside or path in places:
+            yield path
 
 
 def is_in_repository(root: Path) -> bool:
@@ -189,7 +204,14 @@ def open_below(root: Path, path: str) -> int:
 
 
 def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a file, one too many if it has more, and what was known of it before they were read."""
-    with os.fdopen(open_below(root, path), "rb") as file:
-        known = os.fstat(file.fileno())
-        return file.read(max_bytes + 1), known
+    """The bytes of a file, too many if it has more, and what was known of it before they were read."""
+    descriptor = open_below(root, path)
+    try:
+        known = os.fstat(descriptor)
+        content = b""
+        wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
+        while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
+            content += more
+        return content, known
+    finally:
+        os.close(descriptor)

@@ -15,6 +15,7 @@ from weft.errors import TransientError
 from weft.memory.errors import RootUnavailable
 from weft.memory.ignore_rules import IGNORE_FILES
 from weft.memory.protocol import Index, IndexReport
+from weft.memory.walking import is_at_or_below
 
 log = logging.getLogger(__name__)
 
@@ -201,8 +202,5 @@ def _update(index: Index, root: Path, paths: Sequence[str]) -> IndexReport:
 
 def _outermost(paths: set[str]) -> list[str]:
     """The paths without those that lie in a folder among them."""
-    return sorted(
-        path
-        for path in paths
-        if not any(path[:place] in paths for place, char in enumerate(path) if char == "/")
-    )
+    inside = (path for path in paths if is_at_or_below(path.rpartition("/")[0], paths))
+    return sorted(paths.difference(inside))
