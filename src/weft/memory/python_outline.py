@@ -29,8 +29,11 @@ _CODE = re.compile(r"""(?:[^"'#\\\n]|"(?!"")(?:[^"\\\n]|\\.)*"|'(?!'')(?:[^'\\\n
 _TRIPLE = ('"""', "'''")
 
 _DOCSTRING = re.compile(
-    r"""(?:[ \t\f]*(?:\#[^\n]*)?\n)*[rRuU]?("{3}|'{3}|"|')(?:\\?\s)*((?:[^\\\n]|\\.)*?)(?:\1|\n)"""
+    r"""(?:[ \t\f]*+(?:\#[^\n]*+)?\n)*+[rRuU]?("{3}|'{3}|"|')(?:\\?\s)*+((?:[^\\\n]|\\.)*?)(?:\1|\n)"""
 )
+
+MAX_BEFORE_TITLE = 50_000
+"""So many characters are looked at for the docstring; licences above it are shorter."""
 
 
 class NotSure(Exception):
@@ -103,7 +106,7 @@ def _strings(text: str) -> _Strings:
     place = 0
     double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
     while (quoted := min(single, double)) < len(text):
-        begin = max(place, text.rfind("\n", 0, quoted) + 1)
+        begin = max(place, text.rfind("\n", place, quoted) + 1)
         code = _CODE.match(text, begin)
         start = code.end() if code else begin
         quote = text[start : start + 3]
@@ -170,7 +173,7 @@ def _statement(indent: int) -> re.Pattern[str]:
 
 def title_by_lines(text: str) -> str | None:
     """The first line of the docstring, as it is written."""
-    found = _DOCSTRING.match(text)
+    found = _DOCSTRING.match(text, 0, MAX_BEFORE_TITLE)
     return found[2].strip() or None if found else None
 
 
