@@ -19,7 +19,7 @@ from weft.llm.protocol import Models
 from weft.memory.protocol import IndexProgress
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelsSettings
-from weft.project_file import ProjectSettings, find_project_file, read_project
+from weft.project_file import ProjectSettings, base_folder, find_project_file, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
@@ -58,12 +58,14 @@ class Equipment:
         memory: "Memory | None" = None,
         memory_settings: MemorySettings | None = None,
         memory_roots: Sequence[Path | str] | None = None,
+        memory_db: str | None = None,
         on_indexing: OnIndexing | None = None,
     ) -> None:
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory
         self._memory_settings = memory_settings
         self._memory_roots = memory_roots
+        self._memory_db = memory_db
         self._on_indexing = on_indexing
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
         """By event loop: connections and locks belong to the one that they were made in."""
@@ -118,6 +120,17 @@ class Equipment:
             self._files = RootFiles(Roots(self.project.tools.roots))
         return self._files
 
+    def found_files(self, memory: "Memory") -> ReadsFiles:
+        """What reads the files that memory found: inside its roots, which may not be those of tools."""
+        # Imported here: as above.
+        from weft.tools.roots import Roots
+
+        return RootFiles(Roots(memory.roots))
+
+    def base(self) -> Path:
+        """The folder that tools and tasks begin a relative path at."""
+        return base_folder(self.project)
+
     @property
     def memory_settings(self) -> MemorySettings:
         """What memory may give to a task."""
@@ -130,7 +143,7 @@ class Equipment:
             from weft.project_memory import open_memory
 
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
-            self._memory = open_memory(roots, self._on_indexing, self._embedder())
+            self._memory = open_memory(roots, self._on_indexing, self._embedder(), self._memory_db)
         return self._memory
 
     def _embedder(self) -> "LocalEmbedder | None":

@@ -77,14 +77,15 @@ class LocalEffects:
         memory: "Memory | None" = None,
         memory_settings: MemorySettings | None = None,
         memory_roots: Sequence[Path | str] | None = None,
+        memory_db: str | None = None,
         on_indexing: "OnIndexing | None" = None,
     ) -> None:
         """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
 
         `fetch` brings an embedded model that is needed and not here; without it that is an error.
 
-        `memory_roots` are indexed and looked in instead of the project's; `on_indexing` is told how far the
-        index is, in a thread.
+        `memory_roots` are indexed and looked in instead of the project's, in the index of the store
+        `memory_db`; `on_indexing` is told how far the index is, in a thread.
         """
         self._equipment = Equipment(
             models=models,
@@ -98,10 +99,13 @@ class LocalEffects:
             memory=memory,
             memory_settings=memory_settings,
             memory_roots=memory_roots,
+            memory_db=memory_db,
             on_indexing=on_indexing,
         )
         equipment = self._equipment
-        self._memory = TaskMemory(equipment.memory, lambda: equipment.memory_settings, equipment.files)
+        self._memory = TaskMemory(
+            equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
+        )
         self._log_message = log_message
         self._model = model
         """The model of tasks that name none."""

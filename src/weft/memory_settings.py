@@ -1,6 +1,8 @@
 """What memory may give to a task, and how: the table `[memory]` of `weft.toml`."""
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from weft.model_settings import Positive
 
@@ -10,8 +12,8 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
 
     roots: tuple[str, ...] = ()
     """Folders whose files are indexed; in `weft.toml` relative to that file. None: the roots of `[tools]`."""
-    max_file_bytes: Positive = 1_000_000
-    """Larger files are left out."""
+    max_file_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 1_000_000
+    """Larger files are left out. A file is read at once, so that there is a most."""
     ignore: tuple[str, ...] = ()
     """More of what is left out: patterns as in a `.gitignore` at each root."""
     max_tokens: Positive = 8_000

@@ -19,7 +19,14 @@ from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_tables import InvalidSetting, check_names, module_name, table, tables_of
 from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "ProjectSettings", "find_project_file", "missing_paths", "read_project"]
+__all__ = [
+    "InvalidSetting",
+    "ProjectSettings",
+    "base_folder",
+    "find_project_file",
+    "missing_paths",
+    "read_project",
+]
 
 PROJECT_FILE = "weft.toml"
 
@@ -61,6 +68,11 @@ def read_project(folder: Path) -> ProjectSettings:
         memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
     )
+
+
+def base_folder(project: ProjectSettings) -> Path:
+    """The folder that relative paths of tools, tasks and answers begin at: the first root of `[tools]`."""
+    return Path(next(iter(project.tools.roots), ".")).absolute()
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -150,4 +162,7 @@ def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
 
 
 def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    for part in paths:
+        if "\0" in part:
+            raise InvalidSetting(f"{folder / PROJECT_FILE}: {part!r} is no path: it has a NUL character")
     return tuple(str((folder / part).resolve()) for part in paths)

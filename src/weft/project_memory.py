@@ -31,12 +31,14 @@ def open_memory(
     roots: Sequence[Path | str],
     on_progress: Callable[[IndexProgress], None] | None = None,
     embedder: Embedder | None = None,
+    db: str | None = None,
 ) -> Memory:
     """What knows the files of the roots. Nothing is indexed before the first question.
 
-    With an embedder what was found by words is ordered by meaning too.
+    `db` is the store whose index is used, if it is not the project's. With an embedder what was found by
+    words is ordered by meaning too.
     """
-    index = open_index(wait_seconds=ASK_WAIT_SECONDS)
+    index = open_index(db, wait_seconds=ASK_WAIT_SECONDS)
     matcher: Matcher
     matcher = lexical = LexicalMatcher(index)
     closing = ExitStack()

@@ -1,8 +1,9 @@
 """What a task is given to work on besides its prompt: the files it names, and what memory finds for it."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -20,6 +21,7 @@ from weft.llm.room import ContextRoom
 from weft.memory.assembly import PER_FILE, fitting
 from weft.memory.memory import Found, IndexUnavailable, MatchingFailed, Memory, summary_of
 from weft.memory.pieces import by_file
+from weft.memory.protocol import Match
 from weft.memory_settings import MemorySettings
 from weft.task_files import NOTHING, ReadsFiles, TaskFiles
 from weft.task_ranking import Ranker
@@ -54,11 +56,17 @@ class TaskMemory:
         self,
         memory: Callable[[], Memory],
         settings: Callable[[], MemorySettings],
-        reader: Callable[[], ReadsFiles],
+        reader: Callable[[Memory], ReadsFiles],
+        base: Callable[[], Path],
     ) -> None:
+        """`reader` reads what memory found, inside memory's own roots: those of tools may be others.
+
+        `base` is the folder that tools and tasks begin a relative path at.
+        """
         self._memory = memory
         self._settings = settings
         self._reader = reader
+        self._base = base
         self._lock = threading.Lock()
         """Memory is opened in a thread, and once."""
 
@@ -70,7 +78,7 @@ class TaskMemory:
             return AssociativeMatchResult(context_summary="", error=error.message)
         except IndexUnavailable as error:
             raise _failed("context_retrieval_failure", error.message) from error
-        result = await _in_thread(lambda: self._opened().result_of(query, found.matches))
+        result = await _in_thread(lambda: self._opened().result_of(query, found.matches, base=self._base()))
         return structs.replace(result, error="; ".join(warnings) or None)
 
     def wants_ranking(self, query: ContextQuery) -> bool:
@@ -118,7 +126,8 @@ class TaskMemory:
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
         """What was found beside the files that are named, what the notes say of it, and warnings."""
         limit = query.limit or self._settings().max_pieces
-        paths = [item.source_path for item in files.items if item.source_path]
+        base = self._base()
+        paths = [str(base / item.source_path) for item in files.items if item.source_path]
         found = await _in_thread(
             lambda: self._opened().find(query, limit=limit, assembly=assembly, beside=paths)
         )
@@ -148,14 +157,14 @@ class TaskMemory:
         chosen = await fitting(found.matches, room.count, left)
         if chosen.left_out:
             facts["left_out"] = chosen.left_out
-        return await _in_thread(lambda: self._opened().items_of(chosen.matches)), []
+        return await self._shown(chosen.matches), []
 
     async def _described_files(
         self, described: Files, found: Found, room: ContextRoom, left: int
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
         """The files that a description means: whole while there is room, else the pieces that match."""
         files = list(by_file(found.matches).values())[: self._settings().max_files]
-        pieces = await _in_thread(lambda: self._opened().items_of([one for file in files for one in file]))
+        pieces = await self._shown([one for file in files for one in file])
         warnings: list[str] = []
         items: list[MatchItem] = []
         for piece in pieces:
@@ -175,10 +184,14 @@ class TaskMemory:
             warnings.append(f"no file fits the description of file_paths: {shown}")
         return tuple(items), warnings
 
+    async def _shown(self, matches: Sequence[Match]) -> tuple[MatchItem, ...]:
+        return await _in_thread(lambda: self._opened().items_of(matches, base=self._base()))
+
     async def _whole(self, piece: MatchItem) -> MatchItem:
         """The whole file of a piece, read as it is now; raises ToolFailed."""
         path = piece.source_path or piece.id
-        item = file_item(path, await self._reader().read(path))
+        reader = await _in_thread(lambda: self._reader(self._opened()))
+        item = file_item(path, await reader.read(str(self._base() / path)))
         metadata = {name: piece.metadata[name] for name in ("root", "why")}
         return structs.replace(item, relevance_score=piece.relevance_score, metadata=metadata)
 

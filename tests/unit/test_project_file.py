@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings
+from weft.project_file import read_project
 from weft.settings import InvalidSetting, Settings, load_settings
 
 EVERYTHING = """
@@ -106,3 +107,19 @@ def test_the_shell_is_off_while_there_is_a_list_of_programs(
     settings: CommandSettings, is_allowed: bool
 ) -> None:
     assert settings.is_shell_allowed is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[memory]\nroots = ["\\u0000"]\n', r"'\\x00' is no path: it has a NUL character"),
+        ('[tools]\nroots = ["a\\u0000b"]\n', r"'a\\x00b' is no path: it has a NUL character"),
+        ("[memory]\nmax_file_bytes = 99999999999999999999\n", r"\[memory\].*max_file_bytes"),
+        ("[memory]\nmax_file_bytes = 1000000001\n", r"\[memory\].*max_file_bytes.*at most 1e\+09"),
+    ],
+)
+def test_what_no_index_could_use_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "weft.toml").write_text(text)
+
+    with pytest.raises(InvalidSetting, match=f"weft.toml: .*{problem}"):
+        read_project(tmp_path)

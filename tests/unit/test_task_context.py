@@ -351,9 +351,31 @@ async def test_the_default_effects_index_the_working_folder(shop: Path) -> None:
     assert given_paths(result)[0] == "lib/prices.py"
 
 
-@pytest.mark.parametrize("limit", ["0", '"many"', "1.5", "-1"])
-async def test_a_limit_is_a_whole_number_from_1(shop: Path, limit: str) -> None:
+@pytest.mark.parametrize(
+    ("keyword", "value", "problem"),
+    [
+        *(
+            (":limit", one, ":limit is a whole number from 1 to 1000")
+            for one in ("0", '"many"', "1.5", "1001")
+        ),
+        (":limit", "(- 1)", ":limit is a whole number from 1 to 1000; this is -1"),
+        (":strategy", '"bogus"', ":strategy is content or metadata"),
+        (":strategy", '(string-append "bo" "gus")', ":strategy is content or metadata; this is"),
+    ],
+)
+async def test_a_limit_or_a_strategy_that_there_is_not_is_the_authors_mistake(
+    shop: Path, keyword: str, value: str, problem: str
+) -> None:
+    effects, _ = with_model(shop)
+    program = f'(get-context :query "x" {keyword} {value})'
+
+    with pytest.raises(WeftError, match=problem):
+        await weft.evaluate_async(program, effects=effects)
+
+
+async def test_the_most_and_no_limit_are_taken(shop: Path) -> None:
     effects, _ = with_model(shop)
 
-    with pytest.raises(WeftError, match=":limit is a whole number"):
-        await weft.evaluate_async(f'(get-context :query "x" :limit {limit})', effects=effects)
+    for limit in ("1000", "nil"):
+        program = f'(get-context :query "mail" :limit {limit} :strategy "metadata")'
+        assert (await weft.evaluate_async(program, effects=effects))["matches"]

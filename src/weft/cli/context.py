@@ -42,6 +42,7 @@ MAX_SHOWN_WORDS = 6
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Look in this folder instead of the project's roots. Several may be given.",
 )
+@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
 @json_option
 def context(
     query: str,
@@ -51,11 +52,14 @@ def context(
     is_ranked: bool,
     model: str | None,
     roots: tuple[Path, ...],
+    db: str | None,
     is_json: bool,
 ) -> int:
     """Find the files that matter for QUERY, as a task with fresh context is given them.
 
-    What is new or changed is indexed first. A row is a file with the lines that matched, a score between 0
+    It looks below the roots of `[memory]` in weft.toml, else of `[tools]`, else below the working folder,
+    whatever else `weft index PATH` has taken in; --path names others. What is new or changed there is
+    indexed first. A row is a file with the lines that matched, a score between 0
     and 1 (to compare within one answer) and the words that matched. --json prints the
     AssociativeMatchResult, with the text of the pieces.
     """
@@ -66,7 +70,7 @@ def context(
     asked = ContextQuery(
         query=query, matching_strategy=strategy, limit=limit, rerank=True if is_ranked else None
     )
-    result = run(lambda: _found(asked, model, roots))
+    result = run(lambda: _found(asked, model, roots, db))
     if is_explained:
         _add_commit_times(result["matches"])
     if is_json:
@@ -78,7 +82,9 @@ def context(
     return EXIT_FAILED if result.get("error") and not result["matches"] else 0
 
 
-async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ...]) -> dict[str, Any]:
+async def _found(
+    query: "ContextQuery", model: str | None, roots: tuple[Path, ...], db: str | None
+) -> dict[str, Any]:
     from weft.cli.indexing import IndexingLine
     from weft.cli.models_fetch import fetch_model
     from weft.cli.narrating import Narrator
@@ -91,6 +97,7 @@ async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ..
         on_event=Narrator().tell,
         fetch=fetch_model,
         memory_roots=roots or None,
+        memory_db=db,
         on_indexing=line.tell,
     )
     try:
@@ -103,13 +110,15 @@ async def _found(query: "ContextQuery", model: str | None, roots: tuple[Path, ..
 def _add_commit_times(items: list[dict[str, Any]]) -> None:
     """Put `committed_at` into the metadata of items whose files git knows."""
     from weft.memory.commit_times import commit_times
+    from weft.project_file import base_folder, read_project
+    from weft.settings import working_folder
 
+    base = base_folder(read_project(working_folder()))
     by_root: dict[str, dict[str, dict[str, Any]]] = {}
     for item in items:
-        root, path = item["metadata"]["root"], item["source_path"]
-        # Paths of other roots than the first are absolute.
-        relative = str(Path(path).relative_to(root)) if Path(path).is_absolute() else path
-        by_root.setdefault(root, {})[relative] = item["metadata"]
+        root = item["metadata"]["root"]
+        relative = (base / item["source_path"]).relative_to(root)
+        by_root.setdefault(root, {})[str(relative)] = item["metadata"]
     for root, known in by_root.items():
         for path, time in commit_times(Path(root), list(known)).items():
             known[path]["committed_at"] = time

@@ -31,6 +31,7 @@ def index(**_: Any) -> None:
     """Index files, so that the ones that matter for a task are found.
 
     `weft index PATH...` takes in what is new, changed or gone below folders; without a path, below the roots
-    of `[memory]` or `[tools]` in weft.toml. What git ignores is left out, and what a .weftignore names. For a
-    folder that is called like a command, write ./status.
+    of `[memory]` or `[tools]` in weft.toml. Tasks and `weft context` look below those roots only: name a
+    folder there, or with `weft context --path`, for it to be looked in. What git ignores is left out, and
+    what a .weftignore names. For a folder that is called like a command, write ./status.
     """

@@ -12,6 +12,9 @@ from weft.cli.text import plural
 if TYPE_CHECKING:
     from weft.memory.protocol import IndexProgress, IndexReport
 
+COMPARED_BYTES = 1_000_000
+"""From here on sizes are in megabytes: below, the empty tables take more than the text."""
+
 REASONS = {"binary": "no text", "too_large": "too large", "unreadable": "unreadable"}
 
 
@@ -77,6 +80,10 @@ def report_line(report: "IndexReport") -> str:
 
 
 def size_line(text_bytes: int, index_bytes: int) -> str:
-    """How large the index is."""
-    ratio = f", {index_bytes / text_bytes:.2f} of the text" if text_bytes else ""
-    return f"{text_bytes / 1e6:,.1f} MB of text; the index takes {index_bytes / 1e6:,.1f} MB{ratio}"
+    """How large the index is; compared with the text where that is more than the tables take empty."""
+    ratio = f", {index_bytes / text_bytes:.2f} of the text" if text_bytes >= COMPARED_BYTES else ""
+    return f"{_size(text_bytes)} of text; the index takes {_size(index_bytes)}{ratio}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= COMPARED_BYTES else f"{count / 1e3:,.1f} kB"

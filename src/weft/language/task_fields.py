@@ -24,6 +24,22 @@ BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 
 
+STRATEGIES: tuple[Literal["content", "metadata"], ...] = ("content", "metadata")
+"""Where `get-context` can look: in the text of files, or only at what they are called and about."""
+
+MAX_PIECES = 1_000
+"""How many pieces of files `get-context` can ask for."""
+
+
+def question_problem(name: str, value: object) -> str | None:
+    """What is wrong with the value of a keyword of `get-context`; None: nothing, or it takes any."""
+    if name == "limit" and value is not None and not (type(value) is int and 1 <= value <= MAX_PIECES):
+        return f":limit is a whole number from 1 to {MAX_PIECES}"
+    if name == "strategy" and value not in STRATEGIES:
+        return f":strategy is {' or '.join(STRATEGIES)}"
+    return None
+
+
 class ContextOverrides(Struct, frozen=True):
     """The part of `context_management` that an author wrote; None: left out."""
 

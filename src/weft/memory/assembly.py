@@ -1,10 +1,11 @@
 """Context assembly: which of the pieces that were found a task gets, in which order, in how many tokens."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from weft.memory.elements import fits_path, is_excluded, is_pattern
+from weft.memory.elements import fits_path, is_excluded, is_pattern, names_among
 from weft.memory.pieces import FactsOf
 from weft.memory.protocol import Chunk, Match
 
@@ -36,8 +37,10 @@ def key_of(chunk: Chunk) -> ChunkKey:
     return chunk.root, chunk.path, chunk.first_line, chunk.last_line, chunk.part[0] if chunk.part else 0
 
 
-def meant(matches: Sequence[Match]) -> list[Match]:
-    """Of the answer to an element's text those pieces that are meant: near the best one."""
+def meant(element: str, matches: Sequence[Match]) -> list[Match]:
+    """Of the answer to an element's text those pieces that are meant: of files that fit, or near the best."""
+    if is_pattern(element) and not names_among([element], {match.chunk.path for match in matches}):
+        return [match for match in matches if fits_path(element, match.chunk.path)]
     best = max((match.score for match in matches), default=0.0)
     return [match for match in matches if match.score >= best * CLOSE]
 
@@ -72,14 +75,30 @@ def _rank_of_path(path: str, patterns: tuple[Sequence[str], Sequence[str]]) -> i
     return 2
 
 
-def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:
-    """The pieces that no excluded element means."""
-    if not excluded:
-        return list(matches)
+def once(matches: Iterable[Match]) -> list[Match]:
+    """The matches without what one root has of a file that another has too: roots may lie in one another.
+
+    It is given by the root of its first match.
+    """
+    roots: dict[PurePosixPath, str] = {}
     return [
         match
         for match in matches
-        if not is_excluded(excluded, match.chunk, facts_of(match.chunk.root, match.chunk.path))
+        if roots.setdefault(PurePosixPath(match.chunk.root, match.chunk.path), match.chunk.root)
+        == match.chunk.root
+    ]
+
+
+def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:
+    """The pieces that no excluded element means."""
+    matches = list(matches)
+    if not excluded:
+        return matches
+    names = names_among(excluded, {match.chunk.path for match in matches})
+    return [
+        match
+        for match in matches
+        if not is_excluded(excluded, match.chunk, facts_of(match.chunk.root, match.chunk.path), names)
     ]
 
 

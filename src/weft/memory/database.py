@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.memory.errors import IndexDamaged, IndexFileFailed, NotAnIndex
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0

@@ -1,6 +1,7 @@
 """Whether what was found is still what the files say."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from weft.memory.pieces import FactsOf, by_file
@@ -16,10 +17,30 @@ def stale_files(matches: Iterable[Match], facts_of: FactsOf) -> dict[str, list[s
     return found
 
 
+def unreadable(files: Mapping[str, Sequence[str]]) -> frozenset[Path]:
+    """Those of the files, by root, that are there and may not be read."""
+    return frozenset(
+        Path(root, path) for root, paths in files.items() for path in paths if _is_closed(Path(root, path))
+    )
+
+
+def _is_closed(file: Path) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except PermissionError:
+        return True
+    except OSError:  # it went, or is something else by now
+        return False
+    return False
+
+
 def _is_fresh(file: Path, facts: FileFacts | None) -> bool:
     try:
         now = file.lstat()
     except OSError:
         return False
-    # The time is compared as it was made of nanoseconds for the facts.
-    return facts is not None and (now.st_size, now.st_mtime_ns / 1e9) == (facts.size, facts.changed_at)
+    if facts is None:
+        return False
+    # Times are compared as they were made of nanoseconds for the facts.
+    seen = (now.st_size, now.st_mtime_ns / 1e9, now.st_ctime_ns / 1e9)
+    return seen == (facts.size, facts.changed_at, facts.inode_changed_at)

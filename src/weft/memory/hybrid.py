@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from weft.memory.protocol import Embedder, Match, Matcher, Query
 from weft.memory.ranking import NAMED_SHARE
-from weft.memory.vectors import Vector, Vectors
+from weft.memory.vectors import Embedded, Vector, Vectors
 
 CANDIDATES = 40
 """How many matches by words are compared by meaning: embedding a chunk takes tens of milliseconds."""
@@ -45,14 +45,16 @@ class HybridMatcher:
     def _order(self, question: str, matches: list[Match]) -> list[int]:
         """The places of the matches, the nearest in meaning first."""
         [asked] = self._embedder.embed([question])
-        vectors = self._vectors.of([embedded_text(match) for match in matches])
+        vectors = self._vectors.of([_embedded(match) for match in matches])
         likeness = [_product(asked, vector) for vector in vectors]
         return sorted(range(len(matches)), key=lambda place: (-likeness[place], place))
 
 
-def embedded_text(match: Match) -> str:
+def _embedded(match: Match) -> Embedded:
     """What is embedded of a chunk: the path says much that the lines do not."""
-    return f"{match.chunk.path.replace('/', ' ').replace('_', ' ')}\n{match.chunk.text}"
+    chunk = match.chunk
+    text = f"{chunk.path.replace('/', ' ').replace('_', ' ')}\n{chunk.text}"
+    return Embedded(chunk.root, chunk.path, text)
 
 
 def _question(query: Query) -> str:

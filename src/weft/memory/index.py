@@ -109,14 +109,14 @@ class SqliteIndex:
     def facts(self, root: str, path: str) -> FileFacts | None:
         """What is known of a file."""
         row = self.reader.execute(
-            """SELECT size, lines, language, title, symbols, mtime_ns
+            """SELECT size, lines, language, title, symbols, mtime_ns, ctime_ns
             FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_roots.path = ? AND memory_files.path = ? AND skipped IS NULL""",
             [root, path],
         ).fetchone()
         if row is None:
             return None
-        size, lines, language, title, symbols, mtime_ns = row
+        size, lines, language, title, symbols, mtime_ns, ctime_ns = row
         return FileFacts(
             root=root,
             path=path,
@@ -126,6 +126,7 @@ class SqliteIndex:
             title=title,
             symbols=tuple(Symbol(*each) for each in msgspec.json.decode(symbols or b"[]")),
             changed_at=mtime_ns / 1e9,
+            inode_changed_at=ctime_ns / 1e9,
         )
 
     def chunks(self, ids: Sequence[int]) -> list[Chunk]:

@@ -65,7 +65,10 @@ class Lookup:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
         self._root_ids = self._chosen(roots)
-        self.chunks: int = connection.execute("SELECT count(*) FROM memory_chunks").fetchone()[0]
+        self._all_chunks: int = connection.execute("SELECT count(*) FROM memory_chunks").fetchone()[0]
+        self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
+        self._held: dict[str, int] = {}
+        self._left_to_count = MAX_PASSED
 
     @property
     def root_ids(self) -> list[int] | None:
@@ -120,9 +123,30 @@ class Lookup:
         return [self._hits(pair, count) for count, pair in counted if count]
 
     def value(self, word: Word, count: int) -> float:
-        """How much a word counts that so many chunks hold."""
-        rarity = math.log(1 + (self.chunks - count + 0.5) / (count + 0.5))
+        """How much a word counts that so many chunks of all roots hold: how rare it is in the chosen ones."""
+        held = count if self._root_ids is None else self._held_within(word, count, self._root_ids)
+        rarity = math.log(1 + (self.chunks - held + 0.5) / (held + 0.5))
         return word.weight * math.pow(rarity, RARITY_POWER)
+
+    def _held_within(self, word: Word, count: int, root_ids: Sequence[int]) -> int:
+        """How many chunks of these roots hold the word; of very common words about how many."""
+        if word.text in self._held or not count:
+            return self._held.get(word.text, 0)
+        if count >= self._left_to_count:
+            return min(self.chunks, round(count * self.chunks / max(1, self._all_chunks)))
+        self._left_to_count -= count
+        # CROSS: the rows of the word first, never the full-text index for each of the chunks by itself.
+        query = f"""SELECT count(*) FROM memory_words
+            CROSS JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
+            CROSS JOIN memory_files ON memory_files.id = file_id
+            WHERE memory_words MATCH ? AND root_id IN ({_list(root_ids)})"""  # noqa: S608 - numbers only
+        self._held[word.text] = self._connection.execute(query, [self._expression(word)]).fetchone()[0]
+        return self._held[word.text]
+
+    def _chunks_within(self, root_ids: Sequence[int]) -> int:
+        query = f"""SELECT count(*) FROM memory_files JOIN memory_chunks ON file_id = memory_files.id
+            WHERE root_id IN ({_list(root_ids)})"""  # noqa: S608 - numbers only
+        return int(self._connection.execute(query).fetchone()[0])
 
     def _count(self, word: Word, at_most: int = -1) -> int:
         """How many chunks hold the word; counted no further than `at_most`."""
@@ -132,7 +156,7 @@ class Lookup:
     def _hits(self, word: Word, count: int) -> Hits:
         # What bm25() multiplied by is taken out again: it is next to nothing for a word of half of the
         # chunks, which in a small project is many a telling word.
-        idf = max(math.log((self.chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
+        idf = max(math.log((self._all_chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
         rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
         return Hits(
             word, self.value(word, count), [(chunk, file, -score / idf) for chunk, file, score in rows]

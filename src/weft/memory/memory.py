@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,10 +13,10 @@ from weft.errors import TransientError
 from weft.evaluator.data_context import AssociativeMatchResult, MatchItem
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.assembly import in_order, meant, without
+from weft.memory.assembly import in_order, meant, once, without
 from weft.memory.elements import elements_of, is_pattern
 from weft.memory.errors import IndexBusy
-from weft.memory.freshness import stale_files
+from weft.memory.freshness import stale_files, unreadable
 from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
     FileFacts,
@@ -43,6 +43,9 @@ LOOKING_SHARE = 0.05
 
 PIECES_OF_FILE = 3
 """How many pieces of one file an answer has at most."""
+
+MORE = 4
+"""How many times as much is looked for when too much of the best is left out."""
 
 MAX_SUMMARISED = 8
 """How many files the summary of an answer names."""
@@ -89,7 +92,7 @@ class Memory:
     ) -> None:
         self.index = index
         self.matcher = matcher
-        self.roots = tuple(Path(root).resolve() for root in roots)
+        self.roots = tuple(dict.fromkeys(Path(root).resolve() for root in roots))
         if not self.roots:
             raise ValueError("memory has at least one root")
         self._on_progress = on_progress
@@ -121,28 +124,31 @@ class Memory:
     ) -> Found:
         """The pieces that matter. Raises IndexUnavailable or MatchingFailed.
 
-        `beside` are files that whoever asks has whole: none of their pieces is given again.
+        `beside` are files that whoever asks has whole: none of their pieces is given again. Those that are
+        not absolute are below the first root.
         """
         with self._lock:
             warnings = self._bring_up_to_date()
             try:
                 asked = (query, limit, assembly or ContextAssembly(), self._real(beside))
-                found = self._find(*asked)
-                if not warnings and self._take_again(found.matches):
-                    found = self._find(*asked)
-                return replace(found, warnings=warnings)
+                found = self._find_fresh(*asked, is_busy=bool(warnings))
+                return replace(found, warnings=(*warnings, *found.warnings))
             except Exception as error:  # whatever an index or a matcher raises, the question has no answer
                 raise MatchingFailed(f"memory cannot answer: {error}") from error
 
-    def result_of(self, query: ContextQuery, matches: Sequence[Match]) -> AssociativeMatchResult:
+    def result_of(
+        self, query: ContextQuery, matches: Sequence[Match], *, base: Path | None = None
+    ) -> AssociativeMatchResult:
         """What was found, as the answer to the query: one item for each file."""
-        items = self.items_of(matches, is_summary=query.matching_strategy == "metadata")
+        items = self.items_of(matches, is_summary=query.matching_strategy == "metadata", base=base)
         return AssociativeMatchResult(context_summary=summary_of(query, items), matches=items)
 
-    def items_of(self, matches: Sequence[Match], *, is_summary: bool = False) -> tuple[MatchItem, ...]:
-        """One item for each file, of all of its matches."""
+    def items_of(
+        self, matches: Sequence[Match], *, is_summary: bool = False, base: Path | None = None
+    ) -> tuple[MatchItem, ...]:
+        """One item for each file, of all of its matches. Paths in `base` (the first root) are relative."""
         form = summaries_of if is_summary else items_of
-        return form(matches, self.facts, str(self.roots[0]))
+        return form(matches, self.facts, str(base or self.roots[0]))
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         """What is known of a file."""
@@ -167,7 +173,8 @@ class Memory:
             report = self.index.update(self.roots, self._on_progress)
         except IndexBusy as error:
             # What the index knows so far is better than no answer for as long as the other process is at it.
-            log.warning("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
+            # The answer carries the warning; a second one in the log would be said twice on a terminal.
+            log.info("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
             return (f"{error.message}: what it has not come to yet is not found",)
         except Exception as error:  # a broken file, a full disk: no index, no answer
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
@@ -177,15 +184,37 @@ class Memory:
             self._on_updated(report)
         return ()
 
-    def _take_again(self, matches: Sequence[Match]) -> bool:
-        """Whether some of the files had changed, which are indexed anew."""
-        stale = stale_files(matches, self.facts)
+    def _find_fresh(
+        self,
+        query: ContextQuery,
+        limit: int,
+        assembly: ContextAssembly,
+        beside: frozenset[Path],
+        *,
+        is_busy: bool,
+    ) -> Found:
+        """What is found in the files as they are; of those that may not be read any more, nothing."""
+        found = self._find(query, limit, assembly, beside)
+        stale = stale_files(found.matches, self.facts)
+        if not stale:
+            return found
+        if not is_busy and self._take_again(stale):
+            found = self._find(query, limit, assembly, beside)
+        closed: frozenset[Path] = frozenset()
+        # The index keeps what it knows of them, for who may not read them now may again.
+        while new := unreadable(stale_files(found.matches, self.facts)):
+            closed |= new
+            found = self._find(query, limit, assembly, beside | closed)
+        return replace(found, warnings=tuple(f"'{file}' may not be read: it is left out" for file in closed))
+
+    def _take_again(self, stale: Mapping[str, Sequence[str]]) -> bool:
+        """Index files anew that have changed; whether that was possible."""
         try:
             for root, paths in stale.items():
                 self.index.update_paths(Path(root), paths)
         except IndexBusy:
             return False  # the other process will come to them
-        return bool(stale)
+        return True
 
     def _real(self, paths: Sequence[str]) -> frozenset[Path]:
         return frozenset((self.roots[0] / path).resolve() for path in paths)
@@ -199,14 +228,22 @@ class Memory:
         question = question_of(query, limit=wanted, roots=tuple(map(str, self.roots)))
         elements = (elements_of(assembly.primary_elements), elements_of(assembly.secondary_elements))
         primary, secondary = (self._meant(question, texts) for texts in elements)
-        every = in_order(self._match(question), primary, secondary, elements)
-        if beside:
-            every = [match for match in every if _file_of(match) not in beside]
-        kept = without(every, excluded, self.facts)
-        return Found(tuple(kept[:limit]), len(every) - len(kept))
+        while True:
+            matches = self._match(question)
+            every = once(in_order(matches, primary, secondary, elements))
+            if beside:
+                every = [match for match in every if _file_of(match) not in beside]
+            kept = without(every, excluded, self.facts)
+            if len(kept) >= limit or len(matches) < question.limit:
+                return Found(tuple(kept[:limit]), len(every) - len(kept))
+            # What is left out was among the best: those that come after it are looked at too.
+            question = replace(question, limit=question.limit * MORE)
 
     def _meant(self, question: Query, elements: tuple[str, ...]) -> list[Match]:
-        """What the elements of the author mean; a path is looked for as the words it is made of."""
+        """What the elements of the author mean.
+
+        A path is looked for as the words it is made of, and means what fits it of what was found.
+        """
         found: list[Match] = []
         for element in elements:
             text = element.replace("*", " ") if is_pattern(element) else element
@@ -216,7 +253,7 @@ class Memory:
                 limit=question.limit,
                 roots=question.roots,
             )
-            found += meant(self._match(part))
+            found += meant(element, self._match(part))
         return found
 
     def _match(self, question: Query) -> list[Match]:

@@ -24,23 +24,24 @@ def by_file(matches: Iterable[Match]) -> dict[tuple[str, str], list[Match]]:
     return found
 
 
-def shown_path(root: str, path: str, first_root: str) -> str:
-    """The path as tools take it: relative to the first root, else absolute."""
-    return path if root == first_root else str(PurePosixPath(root) / path)
+def shown_path(root: str, path: str, base: str) -> str:
+    """The path as tools take it: relative to `base` if it is inside, else absolute."""
+    whole = PurePosixPath(root) / path
+    return str(whole.relative_to(base)) if whole.is_relative_to(base) else str(whole)
 
 
-def items_of(matches: Iterable[Match], facts_of: FactsOf, first_root: str) -> tuple[MatchItem, ...]:
+def items_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
     """An item for each file, of all its matches; files in the order of their first match."""
     return tuple(
-        _item(found, facts_of(root, path), shown_path(root, path, first_root))
+        _item(found, facts_of(root, path), shown_path(root, path, base))
         for (root, path), found in by_file(matches).items()
     )
 
 
-def summaries_of(matches: Iterable[Match], facts_of: FactsOf, first_root: str) -> tuple[MatchItem, ...]:
+def summaries_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
     """What is known of each file, instead of its text: the strategy `metadata`."""
     return tuple(
-        _summary(found, facts_of(root, path), shown_path(root, path, first_root))
+        _summary(found, facts_of(root, path), shown_path(root, path, base))
         for (root, path), found in by_file(matches).items()
     )
 

@@ -33,6 +33,8 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     symbols: tuple[Symbol, ...] = ()
     changed_at: float
     """Seconds since the epoch."""
+    inode_changed_at: float | None = None
+    """The same of the inode, which also says that somebody may not read the file any more."""
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.evaluator.effects import ContextQuery
-from weft.memory.protocol import Query, QueryPart, Strategy
+from weft.language.task_fields import STRATEGIES
+from weft.memory.protocol import Query, QueryPart
 
 MAX_PART_CHARACTERS = 4_000
 """How much of a text takes part: the beginning says what it is about, the rest only costs time."""
@@ -16,8 +17,6 @@ BESIDE_QUERY = 0.5
 INPUT = 0.5
 SURROUNDINGS = 0.3
 """Inherited context and earlier outputs say what it is about, but less what is wanted now."""
-
-STRATEGIES: tuple[Strategy, ...] = ("content", "metadata")
 
 
 def question_of(query: ContextQuery, *, limit: int, roots: tuple[str, ...] = ()) -> Query:

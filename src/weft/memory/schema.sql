@@ -51,8 +51,12 @@ CREATE VIRTUAL TABLE IF NOT EXISTS memory_words USING fts5 (
 );
 
 CREATE TABLE IF NOT EXISTS memory_vectors (
-    chunk_hash INTEGER NOT NULL,
+    file_id INTEGER NOT NULL,
+    chunk_hash INTEGER NOT NULL,    -- 64 bits of what was embedded
     embedder TEXT NOT NULL,
     vector BLOB NOT NULL,
-    PRIMARY KEY (chunk_hash, embedder)
+    PRIMARY KEY (file_id, chunk_hash, embedder)
 ) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS memory_vectors_of_file AFTER DELETE ON memory_files BEGIN
+    DELETE FROM memory_vectors WHERE file_id = old.id;
+END;

@@ -127,6 +127,7 @@ class SimpleIndex:
             title=next((symbol.name for symbol in symbols if symbol.kind == "heading"), None),
             symbols=symbols,
             changed_at=found.st_mtime,
+            inode_changed_at=found.st_ctime,
         )
 
     def _forget(self, key: tuple[str, str]) -> None:

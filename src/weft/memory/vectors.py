@@ -1,15 +1,32 @@
-"""Vectors of chunks, kept beside the index by the hash of their text: nothing is embedded twice."""
+"""Vectors of chunks, kept beside the index by file and hash of their text, and gone with the file.
+
+As long as a file is as it was, nothing of it is embedded twice.
+"""
 
 import hashlib
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from weft.memory.database import connect, transaction
 from weft.memory.protocol import Embedder
 
 Vector = Sequence[float]
+Key = tuple[int, int]
+"""The number of the file, -1 for one that is not indexed any more; and the hash of the text."""
+
+_NO_FILE = -1
+
+
+class Embedded(Struct, frozen=True):
+    """A text that has a vector, and the file that it is of."""
+
+    root: str
+    path: str
+    text: str
 
 
 class Vectors:
@@ -20,38 +37,56 @@ class Vectors:
         self._lock = threading.Lock()
         self._connection = connect(path)
 
-    def of(self, texts: Sequence[str]) -> list[Vector]:
+    def of(self, pieces: Sequence[Embedded]) -> list[Vector]:
         """The vector of each text; those that are not known are made and kept."""
-        hashes = [_hash(text) for text in texts]
         with self._lock:
-            known = self._known(hashes)
-            new = {number: text for number, text in zip(hashes, texts, strict=True) if number not in known}
+            files = self._files({(piece.root, piece.path) for piece in pieces})
+            keys = [(files.get((one.root, one.path), _NO_FILE), _hash(one.text)) for one in pieces]
+            known = self._known(keys)
+            new = {key: piece.text for key, piece in zip(keys, pieces, strict=True) if key not in known}
             if new:
                 made = self._embedder.embed(list(new.values()))
                 # As floats of 32 bits, which is what comes back later: the same answer with and without.
-                kept = {number: array("f", vector) for number, vector in zip(new, made, strict=True)}
+                kept = {key: array("f", vector) for key, vector in zip(new, made, strict=True)}
                 self._keep(kept)
                 known |= kept
-        return [known[number] for number in hashes]
+        return [known[key] for key in keys]
 
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
             self._connection.close()
 
-    def _known(self, hashes: Sequence[int]) -> dict[int, Vector]:
-        numbers = ", ".join(map(str, set(hashes)))
+    def _files(self, files: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The numbers of files, by root and path."""
+        statement = """SELECT memory_files.id FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
+            WHERE memory_roots.path = ? AND memory_files.path = ?"""
+        rows = {file: self._connection.execute(statement, file).fetchone() for file in files}
+        return {file: row[0] for file, row in rows.items() if row is not None}
+
+    def _known(self, keys: Sequence[Key]) -> dict[Key, Vector]:
+        files = ", ".join(str(file) for file, _ in set(keys))
+        numbers = ", ".join(str(number) for _, number in set(keys))
         rows = self._connection.execute(
-            f"""SELECT chunk_hash, vector FROM memory_vectors
-            WHERE embedder = ? AND chunk_hash IN ({numbers})""",  # noqa: S608 - numbers only
+            f"""SELECT file_id, chunk_hash, vector FROM memory_vectors
+            WHERE file_id IN ({files}) AND chunk_hash IN ({numbers}) AND embedder = ?""",  # noqa: S608 - numbers only
             [self._embedder.id],
         )
-        return {number: array("f", vector) for number, vector in rows}
+        return {(file, number): array("f", vector) for file, number, vector in rows}
 
-    def _keep(self, vectors: dict[int, "array[float]"]) -> None:
-        rows = [(number, self._embedder.id, vector.tobytes()) for number, vector in vectors.items()]
+    def _keep(self, vectors: Mapping[Key, "array[float]"]) -> None:
+        """Keep the vectors of files that are still there; those that another embedder made of them go."""
+        model = self._embedder.id
+        rows = [(number, model, vector.tobytes(), file) for (file, number), vector in vectors.items()]
         with transaction(self._connection):
-            self._connection.executemany("INSERT OR REPLACE INTO memory_vectors VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                "DELETE FROM memory_vectors WHERE file_id = ? AND embedder <> ?",
+                [(file, model) for file in {file for file, _ in vectors}],
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO memory_vectors SELECT id, ?, ?, ? FROM memory_files WHERE id = ?",
+                rows,
+            )
 
 
 def _hash(text: str) -> int:

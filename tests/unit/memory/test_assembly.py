@@ -2,10 +2,11 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.memory.assembly import PER_FILE, PER_PIECE, fitting, in_order, key_of, meant
+from weft.memory.assembly import PER_FILE, PER_PIECE, fitting, in_order, key_of, meant, without
 from weft.memory.protocol import Chunk, Match
 
 
@@ -40,8 +41,32 @@ async def size(text: str) -> int:
 
 
 def test_an_element_means_what_is_near_its_best() -> None:
-    assert paths(meant([a_match("a", 0.8), a_match("b", 0.4), a_match("c", 0.39)])) == ["a", "b"]
-    assert meant([]) == []
+    assert paths(meant("x", [a_match("a", 0.8), a_match("b", 0.4), a_match("c", 0.39)])) == ["a", "b"]
+    assert meant("x", []) == []
+
+
+def test_an_element_that_looks_like_a_path_means_files_that_fit_or_is_a_name() -> None:
+    found = [a_match("src/node_js.py", 0.8), a_match("web/App.js", 0.1)]
+
+    assert paths(meant("web/*", found)) == paths(meant("App.js", found)) == ["web/App.js"]
+    assert paths(meant("Node.js", found)) == ["src/node_js.py"]
+    assert meant("node.js", found) == []
+
+
+@pytest.mark.parametrize(
+    ("element", "left"),
+    [
+        ("Node.js", ["TCP_IP/x.py", "App.js"]),
+        ("TCP/IP", ["node_js.py", "App.js"]),
+        ("App.js", ["node_js.py", "TCP_IP/x.py"]),
+        ("node.js", ["node_js.py", "TCP_IP/x.py", "App.js"]),
+        ("app?", ["node_js.py", "TCP_IP/x.py"]),
+    ],
+)
+def test_a_name_that_looks_like_a_path_excludes_what_is_called_so(element: str, left: list[str]) -> None:
+    found = [a_match(path, 0.5) for path in ("node_js.py", "TCP_IP/x.py", "App.js")]
+
+    assert paths(without(found, [element], lambda root, path: None)) == left
 
 
 async def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:

@@ -9,7 +9,7 @@ from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.protocol import Query, QueryPart
-from weft.memory.vectors import Vectors
+from weft.memory.vectors import Embedded, Vectors
 
 FILES = {
     "fire.py": "quota = quota + quota + quota  # fire\n",
@@ -109,11 +109,43 @@ def test_a_chunk_is_embedded_once(
     assert embedder.texts[first:] == ["quota"]
 
 
-def test_vectors_come_back_as_they_were_made(embedder: PetEmbedder, vectors: Vectors) -> None:
-    made = vectors.of(["cat", "table", "cat"])
+def kept(index: SqliteIndex) -> list[str]:
+    """Of which embedders vectors are kept."""
+    return [row[0] for row in index.reader.execute("SELECT embedder FROM memory_vectors")]
+
+
+@pytest.mark.parametrize("path", ["pets.py", "gone.py"])
+def test_vectors_come_back_as_they_were_made(
+    embedder: PetEmbedder, vectors: Vectors, index: SqliteIndex, path: str
+) -> None:
+    pieces = [Embedded(str(index.path.parent / "root"), path, text) for text in ("cat", "table", "cat")]
+    made = vectors.of(pieces)
 
     assert [list(vector) for vector in made] == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
-    assert made == vectors.of(["cat", "table", "cat"])
+    assert made == vectors.of(pieces)
+    assert len(kept(index)) == (2 if path == "pets.py" else 0)
+
+
+def test_vectors_go_with_what_they_were_made_of(
+    lexical: LexicalMatcher, embedder: PetEmbedder, vectors: Vectors, index: SqliteIndex
+) -> None:
+    root = index.path.parent / "root"
+    matcher = HybridMatcher(lexical, embedder, vectors)
+    matcher.match(query("quota"))
+    assert kept(index) == ["pets"] * 6
+
+    (root / "fire.py").unlink()
+    (root / "pets.py").write_text("quota = quota + 1  # dog\n")
+    index.update([root])
+    assert kept(index) == ["pets"] * 4
+    matcher.match(query("quota"))
+    assert kept(index) == ["pets"] * 5
+
+    embedder.id = "other pets"
+    matcher.match(query("quota"))
+    assert kept(index) == ["other pets"] * 5
+    index.drop([root])
+    assert kept(index) == []
 
 
 def test_the_limit_is_kept(lexical: LexicalMatcher, embedder: PetEmbedder, vectors: Vectors) -> None:

@@ -178,3 +178,21 @@ def test_a_word_of_nearly_every_file_is_looked_up_when_there_is_no_other(
     monkeypatch.setattr(lookup, "MAX_PASSED", 3)
 
     assert len(paths(ask({f"f{number}.py": "common = 1\n" for number in range(8)}, "common"))) == 8
+
+
+def test_how_rare_a_word_is_does_not_depend_on_other_roots(
+    ask: Ask, index: SqliteIndex, tmp_path: Path
+) -> None:
+    files = {"zebra.txt": "zebra\n", "x.txt": "lion lion\n"} | {f"y{n}.txt": "lion\n" for n in range(20)}
+    root = str(tmp_path / "root")
+    alone = ask(files, "zebra lion", roots=(root,))
+    (tmp_path / "zoo").mkdir()
+    for number in range(100):
+        (tmp_path / "zoo" / f"z{number}.txt").write_text("zebra\n")
+    index.update([tmp_path / "zoo"])
+
+    beside = ask(files, "zebra lion", roots=(root,))
+
+    assert paths(beside)[0] == paths(alone)[0] == "zebra.txt"
+    assert {match.chunk.root for match in beside} == {root}
+    assert [match.score for match in beside] == pytest.approx([match.score for match in alone], abs=0.02)

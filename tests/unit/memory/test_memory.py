@@ -1,6 +1,9 @@
 """Questions to memory, on an index that is kept in memory."""
 
-from collections.abc import Sequence
+import ctypes
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -84,6 +87,43 @@ def test_elements_of_the_author_order_and_exclude(shop: Path) -> None:
     assert found.excluded == 1
 
 
+def test_an_element_that_is_a_path_means_only_the_files_that_fit(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nhow things are sold\n")
+    (tmp_path / "lib" / "docs_builder.py").write_text("def docs(): pass\n\ndef build_docs(): docs()\n")
+    (tmp_path / "lib" / "prices.py").write_text("def price(thing): pass\n")
+    index = SqliteIndex(tmp_path.parent / "elements.db")
+    memory = Memory(index, LexicalMatcher(index), [tmp_path])
+    try:
+        for guidance, first in (
+            (ContextAssembly(primary_elements="docs/*"), ["docs/guide.md", "lib/prices.py"]),
+            (ContextAssembly(secondary_elements="docs/*"), ["docs/guide.md", "lib/prices.py"]),
+        ):
+            assert paths(memory, guidance, query="price a thing") == first
+    finally:
+        memory.close()
+
+
+def test_a_file_of_roots_that_lie_in_one_another_is_given_once(shop: Path) -> None:
+    memory = a_memory(shop, shop / "tests", shop)
+
+    found = memory.find(ContextQuery(query="rounded price"), limit=4)
+
+    pieces = [Path(match.chunk.root, match.chunk.path) for match in found.matches]
+    assert len(pieces) == len(set(pieces)) == 4
+
+
+def test_as_much_as_is_asked_for_is_found_behind_what_is_excluded(shop: Path) -> None:
+    for number in range(30):
+        (shop / "tests" / f"price{number}.py").write_text("price price price\n")
+
+    guidance = ContextAssembly(excluded_elements="tests")
+    found = a_memory(shop).find(ContextQuery(query="price"), limit=3, assembly=guidance)
+
+    assert {match.chunk.path for match in found.matches} == {"mail.py", "prices.py", "README.md"}
+
+
 def test_a_summary_is_what_the_strategy_metadata_gives(shop: Path) -> None:
     found = a_memory(shop).get_relevant_context_for(ContextQuery(query="mail", matching_strategy="metadata"))
 
@@ -151,6 +191,23 @@ def test_an_answer_is_of_the_files_as_they_are(shop: Path) -> None:
         memory.close()
 
 
+@contextmanager
+def without_rights_over_files() -> Iterator[None]:
+    """This thread is refused files as an ordinary user is, also one of root's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this thread
+    rights = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 of them
+    assert libc.capget(header, rights) == 0
+    had = rights[0]
+    rights[0] &= ~0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    assert libc.capset(header, rights) == 0
+    try:
+        yield
+    finally:
+        rights[0] = had
+        assert libc.capset(header, rights) == 0
+
+
 class _Ticking:
     """A clock by which every look takes a second, and nothing else takes time."""
 
@@ -177,6 +234,37 @@ def test_a_changed_file_that_another_process_will_take_in_is_answered_as_it_was(
     (shop / "mail.py").write_text("something else")
 
     assert paths(memory, query="mail")[0] == "mail.py"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights of a thread are Linux's")
+def test_nothing_is_given_of_a_file_that_may_not_be_read_any_more(shop: Path) -> None:
+    index = SqliteIndex(shop.parent / "index.db")
+    memory = Memory(index, LexicalMatcher(index), [shop], clock=_Ticking(ManualClock()))
+    try:
+        with without_rights_over_files():
+            assert "prices.py" in paths(memory, query="rounded price")
+            (shop / "prices.py").chmod(0)
+            found = memory.find(ContextQuery(query="rounded price"))
+    finally:
+        memory.close()
+
+    assert {match.chunk.path for match in found.matches} == {"mail.py", "README.md", "tests/test_prices.py"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights of a thread are Linux's")
+def test_a_file_that_may_not_be_read_for_a_while_is_told_and_then_given_again(shop: Path) -> None:
+    index = _Taken()
+    memory = Memory(index, index, [shop], clock=_Ticking(ManualClock()))
+    with without_rights_over_files():
+        memory.find(ContextQuery(query="rounded price"))
+        (shop / "prices.py").chmod(0)
+        found = memory.get_relevant_context_for(ContextQuery(query="rounded price"))
+        (shop / "prices.py").chmod(0o600)
+        again = paths(memory, query="rounded price")
+
+    assert "prices.py" not in [item.source_path for item in found.matches]
+    assert found.error == f"'{shop / 'prices.py'}' may not be read: it is left out"
+    assert "prices.py" in again
 
 
 class _Broken(SimpleIndex):

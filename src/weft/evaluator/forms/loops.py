@@ -15,7 +15,7 @@ from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_jso
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
-from weft.language.task_fields import BUDGETS
+from weft.language.task_fields import BUDGETS, question_problem
 from weft.language.tree import (
     Condition,
     GetContext,
@@ -198,8 +198,7 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
         try:
             if not isinstance(fields.get("inputs", {}), dict):
                 raise program_error("wrong-type", f":inputs is a dict; this is {kind_of(fields['inputs'])}")
-            if fields.get("limit") is not None and not _whole(fields["limit"], ":limit"):
-                raise program_error("wrong-type", ":limit is a whole number from 1")
+            _check_question(fields)
             query = ContextQuery(**fields)
             step = Step(machine.next_key(), query, node.span)
             return machine.wait(machine.effects.get_context(step, query))
@@ -207,6 +206,12 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
             raise placed(error, node, "get-context") from None
 
     return ask
+
+
+def _check_question(fields: dict[str, Any]) -> None:
+    for name, (field, _) in _QUERY_FIELDS.items():
+        if field in fields and (problem := question_problem(name, fields[field])) is not None:
+            raise program_error("wrong-type", f"{problem}; this is {_shown(fields[field])}")
 
 
 def _whole(value: Any, what: str) -> int:

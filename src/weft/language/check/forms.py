@@ -7,7 +7,7 @@ from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
-from weft.language.task_fields import BUDGETS
+from weft.language.task_fields import BUDGETS, question_problem
 from weft.language.tree import (
     And,
     Apply,
@@ -198,6 +198,8 @@ def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         kind = kind_of(value, frame) if name == "inputs" else None
         if kind not in (None, "a dict", "a task result"):
             walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
+        if isinstance(value, Literal) and (problem := question_problem(name, value.value)) is not None:
+            walk.findings.note(value.span, "wrong-type", problem)
         walk.visit(value, frame)
 
 

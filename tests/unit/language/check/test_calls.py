@@ -52,6 +52,8 @@ ACCEPTED = [
     TASK + "(map t (list 1 2))",
     TASK + "(content (t 1))",
     '(deftask t (input) :instructions "{{input}}") (let ((x 1)) (task :ref "t" :input-source x))',
+    '(get-context :query "x" :limit 1000 :strategy "metadata")',
+    '(get-context :query "x" :limit nil :strategy (string-append "con" "tent"))',
     """(iterative-loop :max-iterations 3 :initial 1 :executor (lambda (state n) state)
          :controller (lambda (result checked n) (list 'stop result)))""",
 ]
@@ -172,6 +174,9 @@ REFUSED = [
     ),
     ("(loop -1 1)", "wrong-type", "the count of a loop is a whole number from 0"),
     ('(with-timeout "soon" 1)', "wrong-type", "with-timeout takes a number of seconds"),
+    ('(get-context :query "x" :limit 0)', "wrong-type", ":limit is a whole number from 1 to 1000"),
+    ('(get-context :query "x" :limit 1001)', "wrong-type", ":limit is a whole number from 1 to 1000"),
+    ('(get-context :query "x" :strategy "guess")', "wrong-type", ":strategy is content or metadata"),
 ]
 
 
