@@ -15,6 +15,7 @@ from weft.llm.local.bert import make_gguf
 from weft.llm.local.catalogue import Entry, Member
 from weft.llm.local.errors import WrongContents
 from weft.llm.local.facts import kind_of, read_facts
+from weft.llm.local.gguf import Fact, write
 from weft.llm.local.models import EmbeddedModels
 from weft.llm.local.pull import pull
 from weft.llm.local.store import partial_file
@@ -114,6 +115,39 @@ def test_damaged_pieces_are_deleted(
         pull(entry, folder)
 
     assert {file.name for file in folder.iterdir()} == {"tiny.lock"}
+
+
+@pytest.mark.parametrize("last", ["pooling_type", "embedding_length", "context_length"])
+def test_facts_come_in_any_order(last: str, tmp_path: Path) -> None:
+    facts: dict[str, Fact] = {
+        "tokenizer.ggml.token_type": [1, 2, 3],
+        "general.architecture": "bert",
+        "bert.context_length": 12,
+        "bert.embedding_length": 34,
+        "bert.pooling_type": 1,
+        "tokenizer.ggml.tokens": ["a", "b"],
+    }
+    facts[f"bert.{last}"] = facts.pop(f"bert.{last}")
+    with (tmp_path / "any.gguf").open("wb") as output:
+        write(output, facts, [])
+
+    found = read_facts(tmp_path / "any.gguf")
+
+    assert (found.makes, found.context_length, found.embedding_length) == ("embeddings", 12, 34)
+
+
+@pytest.mark.parametrize("length", [["a", "b"], "many", float("inf"), float("nan")])
+def test_a_length_that_is_none_is_told(length: Fact, tmp_path: Path) -> None:
+    facts: dict[str, Fact] = {
+        "general.architecture": "x",
+        "x.context_length": length,
+        "x.embedding_length": 3,
+    }
+    with (tmp_path / "any.gguf").open("wb") as output:
+        write(output, facts, [])
+
+    with pytest.raises(ModelError, match="it is no GGUF model"):
+        read_facts(tmp_path / "any.gguf")
 
 
 def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
