@@ -9,7 +9,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -67,12 +67,12 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
     """
     folder = folder or models_folder()
     try:
-        with _lock(folder / f"{entry.name}.lock", partial(_refuse, entry)):
+        with ExitStack() as held:
+            with suppress(FileNotFoundError):  # nobody has ever pulled it
+                held.enter_context(_lock(folder / f"{entry.name}.lock", partial(_refuse, entry), "rb"))
             freed = sum(map(_deleted, (file_of(entry, folder), partial_file(entry, folder))))
             freed += _deleted(made_file(entry, folder))
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
-    except FileNotFoundError:  # there is no folder yet
-        return 0
     except OSError as error:
         raise _unusable(folder, error) from error
     return freed
@@ -106,9 +106,9 @@ def is_whole(entry: Entry, folder: Path | None = None) -> bool:
 
 
 @contextmanager
-def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator[int]:
     """Hold a lock file, and give its descriptor; the kernel lets go of it whatever happens to the process."""
-    with path.open("wb") as file:
+    with path.open(mode) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
