@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-BATCH = 64
+TOKENS_AT_ONCE = 64
 """Tokens of a prompt that are read at once: a call that is called off stops between two batches."""
 
 CACHE_MEBIBYTES = 512
@@ -62,7 +62,7 @@ def load(asked: dict[str, Any]) -> Any:
     params.n_ctx = asked["context_window"]
     params.embedding = asked["is_embedding"]
     # What is embedded is read whole, in one batch.
-    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else BATCH
+    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else TOKENS_AT_ONCE
     params.n_parallel = 1
     threads = asked["threads"] or os.cpu_count() or 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
