@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Makes, find_entry
+from weft.llm.local.errors import NoSuchEmbeddedModel
 from weft.llm.local.store import AUTO, PROVIDER, is_path
 
 _LIST, _TEXT = 9, 8
@@ -30,12 +31,18 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 def kind_of(name: str) -> Makes:
-    """What the model of `local:NAME` or `NAME` makes, whether it is here or not. Raises ModelError."""
+    """What the model of `local:NAME` or `NAME` makes, whether it is here or not.
+
+    Raises NoSuchEmbeddedModel, ModelError.
+    """
     name = name.removeprefix(f"{PROVIDER}:")
     if name == AUTO:
         return "text"
     if is_path(name):
-        return read_facts(Path(name).expanduser()).makes
+        path = Path(name).expanduser()
+        if not path.exists():
+            raise NoSuchEmbeddedModel(f"there is no model file {path}")
+        return read_facts(path).makes
     return find_entry(name).makes
 
 
