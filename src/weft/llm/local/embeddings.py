@@ -51,8 +51,8 @@ class EmbeddingModel:
     async def embed(self, texts: Sequence[str], *, max_tokens: int | None = None) -> Embeddings:
         """A vector for each text. A text of more than `max_tokens` is cut; without, it must fit the window.
 
-        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancelling it stops the
-        model after the text that it reads.
+        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancelling it stops
+        the model after the text that it reads.
         """
         if max_tokens is not None and max_tokens < MIN_TOKENS:
             raise ValueError(
