@@ -21,7 +21,17 @@ from weft.tasks.flow import Flow
 from weft.testing import models
 
 WRITES = frozenset(
-    {"operate", "advance", "write_steps", "report", "finish", "give_back", "run_flow", "end_flow"}
+    {
+        "operate",
+        "advance",
+        "write_steps",
+        "keep_params",
+        "report",
+        "finish",
+        "give_back",
+        "run_flow",
+        "end_flow",
+    }
 )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.program_files import load_library as load_library
     from weft.program_runs import RunFailed as RunFailed
     from weft.program_runs import arun as arun
+    from weft.program_runs import registered as registered
     from weft.program_runs import run as run
     from weft.secrets.marked import Secret as Secret
     from weft.secrets.marked import secret as secret
@@ -55,6 +56,7 @@ __all__ = [
     "executor",
     "load_library",
     "open",
+    "registered",
     "run",
     "secret",
     "task",
@@ -84,6 +86,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "executor": ("weft.executors.registry", "executor"),
     "load_library": ("weft.program_files", "load_library"),
     "open": ("weft.sync", "open_app"),
+    "registered": ("weft.program_runs", "registered"),
     "run": ("weft.program_runs", "run"),
     "secret": ("weft.secrets.marked", "secret"),
     "task": ("weft.build.functions", "task"),

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from weft.clock import Clock, SystemClock
-from weft.errors import MissingExtra
 from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.settings import Settings, is_postgresql, load_settings
+from weft.settings import Settings, load_settings
 from weft.store.protocol import (
     EVERYONE,
     EventFilter,
@@ -22,13 +21,15 @@ from weft.store.protocol import (
     TaskPage,
     TaskStore,
 )
+from weft.store_opening import open_store
+from weft.submission import require_arguments
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
     ArchiveTasks,
     CancelTasks,
-    CopyTasks,
     DeleteTasks,
+    ForkRun,
     LinkTasks,
     MixedCopy,
     RetryTasks,
@@ -129,8 +130,8 @@ class App:
     async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
         """Store a program as a task of its own, to be run with these inputs; the id of that task."""
         # Imported here: who only reads tasks must not pay for it.
-        from weft.runs.executor import TEMPLATE
         from weft.runs.program import as_params
+        from weft.runs.template_tasks import TEMPLATE
 
         document = {
             "name": name,
@@ -250,7 +251,7 @@ class App:
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
-        operation = CancelTasks(task_id=task_id, reason=reason, now=self._now())
+        operation = CancelTasks(task_id=task_id, reason=reason, now=self.now())
         cancelled = await self.store.operate(operation, owner=self.owner)
         if self._engine is not None:
             self._engine.cancelled(cancelled)
@@ -258,7 +259,7 @@ class App:
 
     async def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
         """Make a failed task, and the failed ones below it, pending again; their ids."""
-        return await self.store.operate(RetryTasks(task_id=task_id, now=self._now()), owner=self.owner)
+        return await self.store.operate(RetryTasks(task_id=task_id, now=self.now()), owner=self.owner)
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
@@ -314,41 +315,50 @@ class App:
         self, task_id: TaskId, *, linked: Sequence[TaskId] = (), with_dependencies: bool = False
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results."""
-        if linked:
-            mixed = MixedCopy(
-                task_id=task_id,
-                linked=frozenset(linked),
-                with_dependencies=with_dependencies,
-                new_id=self._new_id,
-                now=self._now(),
-            )
-            return await self.store.operate(mixed, owner=self.owner)
-        copy = CopyTasks(
-            task_id=task_id, with_dependencies=with_dependencies, new_id=self._new_id, now=self._now()
+        copy = MixedCopy(
+            task_id=task_id,
+            linked=frozenset(linked),
+            with_dependencies=with_dependencies,
+            new_id=self._new_id,
+            now=self.now(),
         )
         return await self.store.operate(copy, owner=self.owner)
+
+    async def fork(
+        self, task_id: TaskId, step: str, inputs: JsonObject | None = None, *, reuse: bool = True
+    ) -> Flow:
+        """A new run of the same program; what comes before the step (its id or key) is linked if the same."""
+        fork = ForkRun(
+            task_id=task_id,
+            step=step,
+            inputs=inputs or {},
+            is_reusing=reuse,
+            new_id=self._new_id,
+            now=self.now(),
+        )
+        return await self.store.operate(fork, owner=self.owner)
 
     async def link(self, task_id: TaskId) -> Flow:
         """Make a new flow that carries the results of a completed task and all below it."""
         return await self.store.operate(
-            LinkTasks(task_id=task_id, new_id=self._new_id, now=self._now()), owner=self.owner
+            LinkTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
         )
 
     async def archive(self, task_id: TaskId) -> Flow:
         """Make a frozen deep copy of a completed task and all below it."""
         return await self.store.operate(
-            ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self._now()), owner=self.owner
+            ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
         )
 
     async def update(self, task_id: TaskId, fields: JsonObject) -> Task:
         """Set fields of a task."""
         return await self.store.operate(
-            UpdateTask(task_id=task_id, fields=fields, now=self._now()), owner=self.owner
+            UpdateTask(task_id=task_id, fields=fields, now=self.now()), owner=self.owner
         )
 
     async def delete(self, task_ids: Sequence[TaskId], *, with_children: bool = False) -> tuple[TaskId, ...]:
         """Delete pending tasks that nothing else needs."""
-        operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self._now())
+        operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self.now())
         return await self.store.operate(operation, owner=self.owner)
 
     async def describe(self) -> StoreDescription:
@@ -356,34 +366,17 @@ class App:
         return await self.store.describe()
 
     async def _submit(self, document: Any, *, is_run: bool) -> Flow:
-        now = self._now()
+        now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
         is_run = is_run and not flow.root.schedule_enabled
+        await require_arguments(self.store, flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
+        """The time that records get."""
         return self._clock.now()
 
 
 def read_document(document: Any, *, user_id: str | None = None) -> Flow:
     """The flow a JSON document describes, checked but not stored: needs no store."""
     return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
-
-
-async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
-    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
-    if is_postgresql(settings.db):
-        # Imported here: asyncpg is an extra, and costs every other command its import time.
-        try:
-            from weft.store.postgresql.store import PostgresqlStore
-        except ModuleNotFoundError as error:
-            if error.name != "asyncpg":
-                raise
-            raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
-
-        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
-    from weft.store.sqlite.store import SqliteStore
-
-    return await SqliteStore.open(
-        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
-    )

@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 EXIT_FAILED = 1
 EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
+EXIT_WAITING = 4
+"""Neither done nor failed: it waits for the answer of a person."""
 EXIT_INTERRUPTED = 130
 
 

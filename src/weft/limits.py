@@ -26,6 +26,9 @@ MAX_SUGGESTIONS = 20
 MAX_COUNT = 2**63 - 1
 """Largest count of runs: what a store keeps in an integer column."""
 
+MAX_ANSWER_CHARACTERS = 1024 * 1024
+"""Longest answer of a person to a question: a pasted file fits, a disk image does not."""
+
 MAX_PROGRAM_CHARACTERS = 16 * 1024 * 1024
 """Longest program text that is read: a library of a thousand templates fits many times."""
 

@@ -21,7 +21,7 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.tools import ToolContext, Tools
+from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, ToolContext, Tools
 from weft.executor_settings import CommandSettings
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -70,7 +70,8 @@ class LocalEffects:
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
-        ask_person: Callable[[str], Awaitable[str]] | None = None,
+        ask_person: AskHere | None = None,
+        asks_elsewhere: bool = True,
         clock: Clock | None = None,
         fetch: "Fetch | None" = None,
         memory: "Memory | None" = None,
@@ -78,7 +79,9 @@ class LocalEffects:
         memory_roots: Sequence[Path | str] | None = None,
         on_indexing: "OnIndexing | None" = None,
     ) -> None:
-        """`fetch` brings an embedded model that is needed and not here; without it that is an error.
+        """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
+
+        `fetch` brings an embedded model that is needed and not here; without it that is an error.
 
         `memory_roots` are indexed and looked in instead of the project's; `on_indexing` is told how far the
         index is, in a thread.
@@ -104,10 +107,23 @@ class LocalEffects:
         """The model of tasks that name none."""
         self._on_event = on_event
         self._is_streaming = is_streaming
-        self._tool_context = ToolContext(ask_person=ask_person)
+        self._ask_here = ask_person
+        self._asks_elsewhere = asks_elsewhere
+        self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = Ledger()
         """What models were asked for, and what it cost."""
+
+    def ask_through(self, keep: KeepQuestion) -> None:
+        """Have questions to people kept: `keep` asks who is here, if anybody is, or somebody else."""
+        here = self._ask_here
+        if not self._asks_elsewhere and here is None:
+            return
+
+        async def ask(question: str, step_key: str) -> str:
+            return await keep(question, step_key, here)
+
+        self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
@@ -258,6 +274,13 @@ class LocalEffects:
                 told.tell(event)
 
         return on_event
+
+
+def _plainly(here: AskHere) -> AskPerson:
+    async def ask(question: str, step_key: str) -> str:
+        return await here(question)
+
+    return ask
 
 
 def _task_span(step: Step, kind: str, name: str | None) -> Span:

@@ -1,12 +1,16 @@
 """The executor of programs, made for a store: it performs their steps as the project's `weft.toml` says."""
 
+from collections.abc import Collection
+
 from weft.clock import Clock
 from weft.evaluator.effects import Effects
+from weft.executors.protocol import Executor
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import NewTaskId
 from weft.local_effects import LocalEffects
-from weft.runs.executor import NewEffects, TemplateExecutor
+from weft.runs.executor import NewEffects, RegisteredExecutor, TemplateExecutor
 from weft.runs.program import StoredProgram
+from weft.runs.templates import read_name
 from weft.store.protocol import TaskStore
 
 
@@ -20,12 +24,18 @@ def with_programs(
     concurrency: int,
 ) -> ExecutorRegistry:
     """The executors, and the one that evaluates programs of this store."""
-    registry = ExecutorRegistry(executors)
-    registry.register(
-        TemplateExecutor(
-            store, new_effects or project_effects, clock=clock, new_id=new_id, concurrency=concurrency
-        )
+    programs = TemplateExecutor(
+        store, new_effects or project_effects, clock=clock, new_id=new_id, concurrency=concurrency
     )
+
+    async def find_more(methods: Collection[str]) -> list[Executor]:
+        """One for each method that is the name of a registered template, whoever registered it and when."""
+        names = {method: read_name(method).name for method in methods}
+        known = await store.known_templates(names.values())
+        return [RegisteredExecutor(method, programs) for method, name in names.items() if name in known]
+
+    registry = ExecutorRegistry(executors, find_more=find_more)
+    registry.register(programs)
     return registry
 
 

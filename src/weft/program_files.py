@@ -104,7 +104,7 @@ def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLi
     library = library if library is not None else TaskLibrary()
     loaded, problems = load_files([library_path(path)])
     templates = templates_of(loaded)
-    problems += _name_problems(templates, library)
+    problems += name_problems(templates, library)
     if problems:
         raise InvalidProgram(in_order(problems))
     for template in templates:
@@ -118,7 +118,7 @@ def load_definitions(paths: Sequence[Path]) -> Program:
     Raises InvalidProgram with the problems of all files.
     """
     loaded, problems = load_files(paths)
-    problems += _name_problems(templates_of(loaded), TaskLibrary())
+    problems += name_problems(templates_of(loaded), TaskLibrary())
     if problems:
         raise InvalidProgram(in_order(problems))
     return Program(tuple(form for one in loaded for form in one.program.forms if _is_definition(form)))
@@ -146,7 +146,7 @@ def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
     return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
 
 
-def _name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
+def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
     """Names that are taken: by another template, or by a built-in."""
     problems = []
     places = {definition.name: definition.template.span for definition in library}

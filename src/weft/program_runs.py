@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from weft.app import App
-from weft.errors import WeftError
+from weft.errors import EXIT_WAITING, WeftError
 from weft.evaluation import AnyProgram, read
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
@@ -15,11 +18,15 @@ from weft.language.check import verdict_on
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program, Template
-from weft.program_files import find_files
+from weft.people import questions_of
+from weft.program_files import find_files, library_path
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
-from weft.tasks.record import JsonObject, Status
+from weft.runs.template_tasks import require_given
+from weft.runs.templates import call_program, find_template, with_templates
+from weft.tasks.questions import question_text
+from weft.tasks.record import JsonObject, Status, Task
 
 
 class RunFailed(WeftError):
@@ -37,7 +44,31 @@ class RunFailed(WeftError):
         self.outcome = outcome
 
 
-def run(program: AnyProgram, **settings: Any) -> TaskResult:
+class RunWaits(WeftError):
+    """A run waits for the answer of a person; it holds nothing, and `resume` goes on with it afterwards."""
+
+    code = "run-waits"
+    exit_code = EXIT_WAITING
+
+    def __init__(self, *, root_id: TaskId, questions: Sequence[Task]) -> None:
+        asked = "; ".join(f"{question_text(task)} ({task.id})" for task in questions)
+        super().__init__(f"run {root_id} waits for an answer: {asked}")
+        self.root_id = root_id
+        self.questions = tuple(questions)
+
+
+class RegisteredName(Struct, frozen=True):
+    """A program that is a template of the store: `review`, or a version of it, `review@2`."""
+
+    name: str
+
+
+def registered(name: str) -> RegisteredName:
+    """The template of that name in the store, for `weft.run`; what is passed there are its arguments."""
+    return RegisteredName(name)
+
+
+def run(program: AnyProgram | RegisteredName, **settings: Any) -> TaskResult:
     """The result of a program that is run durably; see `arun`."""
 
     def work() -> TaskResult:
@@ -53,7 +84,7 @@ def run(program: AnyProgram, **settings: Any) -> TaskResult:
 
 
 async def arun(
-    program: AnyProgram,
+    program: AnyProgram | RegisteredName,
     *,
     db: str | Path | None = None,
     app: App | None = None,
@@ -68,7 +99,8 @@ async def arun(
     """The result of a program whose every step is stored; `inputs` are names it can use.
 
     `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
-    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed.
+    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed,
+    RunWaits when it asks a person something.
     """
     if app is None:
         async with await App.open(db) as opened:
@@ -79,11 +111,17 @@ async def arun(
     if resume is not None:
         root_id = await begin_again(app, TaskId(resume))
     else:
-        stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
-        check_program(stored, inputs)
+        if isinstance(program, RegisteredName):
+            stored = await named_program(app, program.name, inputs, model=model, reuse=reuse)
+        else:
+            stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
+            stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=inputs)
+            check_program(stored, inputs)
         root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
+    if outcome.status is Status.PENDING and (questions := await questions_of(app, root_id)):
+        raise RunWaits(root_id=root_id, questions=questions)
     if outcome.status is not Status.COMPLETED or outcome.result is None:
         raise RunFailed(outcome)
     return outcome.result.with_notes(root_id=root_id)
@@ -98,6 +136,25 @@ async def begin_again(app: App, task_id: TaskId) -> TaskId:
     return await app.begin(root.id)
 
 
+async def named_program(
+    app: App,
+    name: str,
+    inputs: JsonObject,
+    *,
+    model: str | None = None,
+    reuse: bool = True,
+    limits: JsonObject | None = None,
+) -> StoredProgram:
+    """The call of a registered template with these arguments, and all that it needs.
+
+    Raises UnknownTemplate, or InvalidTasks when the arguments do not fit.
+    """
+    template = await find_template(app.store, name, user_id=app.owner.user_id)
+    require_given(template, inputs)
+    program = await call_program(app.store, template, inputs)
+    return msgspec.structs.replace(program, model=model, is_reusing=reuse, limits=limits or {})
+
+
 def stored_program(
     program: "AnyProgram | StoredText",
     *,
@@ -109,7 +166,7 @@ def stored_program(
     read_schema: Callable[[str, str], str] | None = None,
 ) -> StoredProgram:
     """The program with everything it needs, as it is now; raises InvalidProgram."""
-    texts = [file_text(file) for path in libraries for file in find_files(Path(path))]
+    texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
     if library is not None and len(library):
         texts.append(printed_library(library))
     stored = StoredProgram(
@@ -159,6 +216,8 @@ def _defined(program: StoredProgram) -> frozenset[str]:
 
 def run_name(program: StoredProgram) -> str:
     """What the task of a run is called when nobody says."""
+    if program.entry is not None:
+        return program.entry
     name = program.main.name
     return "program" if name.startswith("<") else Path(name).stem or "program"
 

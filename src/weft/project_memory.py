@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from weft.memory.database import has_index
 from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import IndexSettings, SqliteIndex
 from weft.memory.lease import WAIT_SECONDS
@@ -54,8 +55,16 @@ def open_memory(
     )
 
 
-def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> SqliteIndex:
-    """The project's index, which is made if it is not there; an update waits so long for another process."""
+def open_index(
+    db: str | None = None,
+    *,
+    wait_seconds: float = WAIT_SECONDS,
+    on_wait: Callable[[str], None] | None = None,
+) -> SqliteIndex:
+    """The project's index, which is made if it is not there.
+
+    An update waits so long for another process; `on_wait` is told the root when that takes long.
+    """
     settings = load_settings(db=db)
     file = index_file(settings.db)
     memory = read_project(working_folder()).memory
@@ -63,16 +72,22 @@ def open_index(db: str | None = None, *, wait_seconds: float = WAIT_SECONDS) -> 
         return SqliteIndex(
             file,
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
-            application_id=APPLICATION_ID if file.name != INDEX_FILE else None,
+            application_id=APPLICATION_ID,
             wait_seconds=wait_seconds,
+            on_wait=on_wait,
         )
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
 
 
-def find_index(db: str | None = None) -> SqliteIndex | None:
-    """The project's index; None when there is no file that could hold it."""
-    return open_index(db) if index_file(load_settings(db=db).db).exists() else None
+def find_index(db: str | None = None, *, on_wait: Callable[[str], None] | None = None) -> SqliteIndex | None:
+    """The project's index; None when there is none, and then nothing is written."""
+    file = index_file(load_settings(db=db).db)
+    try:
+        is_there = has_index(file, APPLICATION_ID)
+    except (sqlite3.Error, OSError) as error:
+        raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
+    return open_index(db, on_wait=on_wait) if is_there else None
 
 
 def index_roots() -> list[Path]:

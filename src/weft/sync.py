@@ -12,6 +12,8 @@ from weft.engine.limits import EngineLimits
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.store.protocol import TaskFilter
+from weft.store.templates import RegisteredTemplate
+from weft.submission import task_templates
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import JsonObject, Task
@@ -119,6 +121,10 @@ class SyncApp:
     def tasks(self, **wanted: Any) -> Sequence[Task]:
         """The tasks that a filter lets through, newest first: `tasks(status=..., name=..., limit=...)`."""
         return self._wait(self._app.list(TaskFilter(**wanted))).tasks
+
+    def templates(self, names: Sequence[str] | None = None) -> Sequence[RegisteredTemplate]:
+        """The templates that are registered in the store: all, or those of the names that there are."""
+        return self._wait(task_templates(self._app.store, self._app.owner, names))
 
     def copy(self, task_id: TaskId, **options: Any) -> Flow:
         """Copy a task and all below it as a new pending flow."""

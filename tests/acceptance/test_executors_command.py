@@ -12,7 +12,7 @@ def test_the_list_has_every_executor() -> None:
 
     assert ran.code == 0
     assert "command" in ran.out
-    assert {"command", "http", "python", "noop", "sleep"} <= {entry["id"] for entry in found}
+    assert {"command", "http", "python", "noop", "sleep", "template"} <= {entry["id"] for entry in found}
     schemas = [entry["input_schema"] for entry in found if entry["id"] != "noop"]
     assert all(schema["type"] == "object" for schema in schemas)
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
-from weft.app import open_store
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -24,15 +23,17 @@ from weft.store.protocol import (
     EventFilter,
     Outlook,
     Owner,
+    Rest,
     TaskFilter,
     TaskStore,
     Wanted,
 )
+from weft.store_opening import open_store
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
-from weft.tasks.record import Status, Task
+from weft.tasks.record import Dependency, Status, Task
 from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outcome, Retried
 from weft.tasks.summary import summarize
 
@@ -689,3 +690,42 @@ async def spoil(store_url: str, task_id: TaskId) -> None:
         with closing(sqlite3.connect(store_url)) as file:
             file.execute(statement)
             file.commit()
+
+
+async def test_a_task_that_rests_is_claimed_again_when_one_of_those_it_waits_for_has_ended(
+    store: TaskStore,
+) -> None:
+    flow = await submit(store, "root", "a", "b", "c")
+    held = {one.task.name: one.claim for one in (await claim(store, flow)).claimed}
+    until = (named(flow, "a").id, named(flow, "b").id)
+    told, _ = await store.advance([Rest(held["c"], NOON, until)], NOTHING)
+
+    assert list(told) == [True]
+    resting = await store.get(held["c"].task_id, owner=EVERYONE)
+    assert (resting.status, resting.started_at) == (Status.PENDING, None)
+    assert resting.dependencies == tuple(Dependency(task_id, required=False) for task_id in until)
+    assert names(await claim(store, flow)) == []
+    await store.finish(held["a"], FAILED)
+    assert names(await claim(store, flow)) == []  # for them both, unless who ends one says otherwise
+    await store.finish(held["b"], DONE)
+    again = await claim(store, flow)
+    assert names(again) == ["c"]
+    assert (again.claimed[0].claim.attempt, again.claimed[0].losses) == (2, 0)
+    events = await store.events(EventFilter(task=resting.id), owner=EVERYONE)
+    rested = next(event for event in events if event.type is EventType.TASK_RESTED)
+    assert rested.facts == {"attempt": 1, "worker": "w-a", "until": list(until)}
+
+
+async def test_a_task_cannot_rest_for_what_has_ended_and_keeps_its_dependencies(store: TaskStore) -> None:
+    flow = await submit(store, "root", "a", "b", {"name": "c", "dependencies": ["a"]})
+    held = {one.task.name: one.claim for one in (await claim(store, flow)).claimed}
+    await store.finish(held["a"], DONE)
+    [claimed] = (await claim(store, flow)).claimed
+    await store.finish(held["b"], DONE)
+    rest = Rest(claimed.claim, NOON, (held["b"].task_id,), claimed.task.dependencies)
+    told, _ = await store.advance([rest], NOTHING)
+
+    assert list(told) == [True]
+    [again] = (await claim(store, flow)).claimed
+    assert (again.task.name, again.task.dependencies) == ("c", claimed.task.dependencies)
+    assert list((await store.advance([rest], NOTHING))[0]) == [False]  # of an attempt that is over

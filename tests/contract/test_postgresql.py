@@ -13,7 +13,6 @@ import pytest
 from tests.builders import NOON, a_flow, completed, numbered_ids
 from tests.contract.test_store import start, submit
 from tests.postgresql_server import fresh_schema
-from weft.app import open_store
 from weft.errors import MissingExtra, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -30,6 +29,7 @@ from weft.store.postgresql.connection import translated
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
 from weft.store.queries import load_queries
+from weft.store_opening import open_store
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import ArchiveTasks

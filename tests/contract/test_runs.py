@@ -1,8 +1,11 @@
 """Durable programs, on every store: steps, replay, failures, reuse."""
 
 import asyncio
+import zlib
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.builders import a_flow
@@ -10,7 +13,10 @@ from tests.runs_bench import MortalStore, RunsBench
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
+from weft.ids import TaskId
+from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
+from weft.store_opening import open_store
 from weft.tasks.record import Origin, Status
 from weft.tasks.steps import mark_of
 
@@ -263,3 +269,65 @@ async def test_a_program_that_asks_for_something_else_on_replay_is_refused(runs:
 
 def test_marks_of_other_records_are_empty() -> None:
     assert mark_of(a_flow("root").root) == {}
+
+
+FORTY = """
+(deftask read (x) :instructions "Read part {{x}}.")
+(deftask shorten (text) :instructions "Sum up: {{text}}")
+(deftask join (texts) :instructions "Join: {{texts}}")
+(deftask title (text) :instructions "A title for: {{text}}")
+(define parts (map (lambda (n) (shorten (get (read n) "content"))) (range 18)))
+(define joined (join (map (lambda (part) (get part "content")) parts)))
+(define (polish n text) (if (= n 0) text (polish (- n 1) (get (title text) "content"))))
+(polish 3 (get joined "content"))
+"""
+
+
+async def test_an_edit_of_one_prompt_asks_for_what_comes_after_it_and_nothing_else(runs: RunsBench) -> None:
+    runs.with_handler(lambda payload: str(zlib.crc32(payload.messages[-1].content.encode())))
+    first = await runs.run(FORTY)
+    assert len(await runs.flow(first.root_id)) == 41
+    asked = dict(runs.asked)
+    assert sum(asked.values()) == 40
+
+    runs.asked.clear()
+    second = await runs.run(FORTY.replace("Join: ", "Put together: "))
+    assert second.status is Status.COMPLETED
+    assert {prompt.split(" ")[0] for prompt in runs.asked} == {"Put", "A"}
+    assert sum(runs.asked.values()) == 4  # the join, and three titles that depend on it
+
+    runs.asked.clear()
+    await runs.run(FORTY.replace("Join: ", "Put together: "))
+    assert not runs.asked
+
+
+async def test_the_records_of_a_run_are_the_same_whatever_keeps_them(runs: RunsBench, tmp_path: Path) -> None:
+    here = await runs.run(PROGRAM)
+    elsewhere = await open_store(Settings(db=str(tmp_path / "other.db")))
+    try:
+        there = RunsBench(elsewhere, answer)
+        other = await there.run(PROGRAM)
+
+        assert other.result == here.result
+        assert await records(there, other.root_id) == await records(runs, here.root_id)
+    finally:
+        await elsewhere.close()
+
+
+async def records(runs: RunsBench, root_id: TaskId) -> list[Any]:
+    """Every record in the order of the tree, without ids and times."""
+    found = []
+    for task, depth in (await runs.flow(root_id)).walk():
+        fields = msgspec.to_builtins(task)
+        for name in (
+            "id",
+            "parent_id",
+            "task_tree_id",
+            "created_at",
+            "started_at",
+            "updated_at",
+            "completed_at",
+        ):
+            fields.pop(name, None)
+        found.append((depth, fields))
+    return found

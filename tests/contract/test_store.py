@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.builders import NOON, a_flow, completed, named, numbered_ids
-from weft.app import open_store
 from weft.ids import TaskId
 from weft.settings import Settings
 from weft.store.errors import NotJson, StoreError, StoreNotFound, TaskExists
 from weft.store.protocol import EVERYONE, Claim, EventFilter, Owner, TaskFilter, TaskStore
+from weft.store_opening import open_store
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask

@@ -9,10 +9,10 @@ import pytest
 
 from tests.builders import NOON, a_flow, completed
 from tests.command_line import weft
-from weft.app import open_store
 from weft.faults import FAULT_POINTS, STORE_COMMITTED
 from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskFilter
+from weft.store_opening import open_store
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import flow_problems, node_of
 from weft.tasks.operations import SubmitFlow

@@ -8,29 +8,62 @@ from collections.abc import Awaitable, Callable
 import click
 
 from weft.cli.text import printable
+from weft.evaluator.tools import ANSWERED_ELSEWHERE
 
 MAX_LINE_BYTES = 65536
 """More than a terminal gives of a line at once."""
 
 
-def person_to_ask() -> Callable[[str], Awaitable[str]] | None:
+class Quiet:
+    """What is shown on the terminal lets it go while somebody is asked there."""
+
+    def __init__(self) -> None:
+        self.is_asking = False
+        self.let_go: Callable[[], None] = _nothing
+        """Takes away what is shown now."""
+
+    def __enter__(self) -> None:
+        self.is_asking = True
+        self.let_go()
+
+    def __exit__(self, *_: object) -> None:
+        self.is_asking = False
+
+
+def _nothing() -> None:
+    pass
+
+
+def is_person_here() -> bool:
+    """Whether somebody is at a terminal who can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def person_to_ask(quiet: Quiet | None = None) -> Callable[[str], Awaitable[str]] | None:
     """How to ask; None where nobody is at a terminal. One question at a time."""
-    if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
+    if not is_person_here():
         return None
     lock = asyncio.Lock()
+    shown = quiet or Quiet()
 
     async def ask(question: str) -> str:
         async with lock:
-            for line in question.splitlines() or [""]:
-                click.echo(printable(line), err=True)
-            click.echo("> ", nl=False, err=True)
-            try:
-                return await _line()
-            except asyncio.CancelledError:
-                click.echo(err=True)  # what is shown next begins a line of its own
-                raise
+            with shown:
+                return await _ask(question)
 
     return ask
+
+
+async def _ask(question: str) -> str:
+    for line in question.splitlines() or [""]:
+        click.echo(printable(line), err=True)
+    click.echo("> ", nl=False, err=True)
+    try:
+        return await _line()
+    except asyncio.CancelledError as cancelled:
+        # What is shown next begins a line of its own.
+        click.echo("answered elsewhere" if ANSWERED_ELSEWHERE in cancelled.args else "", err=True)
+        raise
 
 
 async def _line() -> str:

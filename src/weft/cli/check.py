@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.options import json_option, surface_option
+from weft.cli.options import store_options, surface_option
 from weft.errors import EXIT_INVALID
 
 if TYPE_CHECKING:
+    from weft.language.library import TaskDefinition
     from weft.language.problems import LanguageProblem
     from weft.language.reading import Surface
     from weft.program_files import LoadedFile
@@ -18,14 +19,25 @@ _OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.option(
+    "--registered", "is_registered", is_flag=True, help="Know the templates that are registered in the store."
+)
 @surface_option
-@json_option
-def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> int:
+@store_options
+def check(
+    paths: tuple[str, ...],
+    surface: "Surface | None",
+    is_registered: bool,
+    db: str | None,
+    user: str | None,
+    is_json: bool,
+) -> int:
     """Say what is wrong with programs, before anything is run.
 
     Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
-    templates of all files see each other. Exit code 0: nothing is wrong; 2: there are problems, and all of
-    them are listed. Inputs that whoever runs a file must pass are told on standard error.
+    templates of all files see each other, and with --registered those of the store that no file defines. Exit
+    code 0: nothing is wrong; 2: there are problems, and all of them are listed. Inputs that whoever runs a
+    file must pass are told on standard error.
     """
     # Imported here: `weft check --help` must not pay for it.
     from weft.cli.output import print_json
@@ -35,7 +47,8 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
     from weft.language.problems import in_order
 
     loaded, problems = read_programs(paths, surface)
-    checked, inputs = _checked(loaded, problems)
+    registered = _registered(db, user) if is_registered else {}
+    checked, inputs = _checked(loaded, problems, registered)
     found = in_order([*problems, *checked])
     if is_json:
         print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
@@ -50,11 +63,13 @@ def check(paths: tuple[str, ...], surface: "Surface | None", is_json: bool) -> i
 
 
 def _checked(
-    loaded: "list[LoadedFile]", problems: "list[LanguageProblem]"
+    loaded: "list[LoadedFile]",
+    problems: "list[LanguageProblem]",
+    registered: "dict[str, TaskDefinition]",
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
     from weft.language.check import verdict_on
-    from weft.language.library import TaskDefinition, TaskLibrary, definition_of
+    from weft.language.library import TaskLibrary, definition_of
     from weft.llm.model_names import model_name_problem
     from weft.program_files import templates_of
     from weft.project_tools import ToolNames
@@ -72,7 +87,9 @@ def _checked(
     inputs: dict[str, list[str]] = {}
     for one in loaded:
         library = TaskLibrary()
-        library.tasks = {name: known for name, (owner, known) in owners.items() if owner is not one}
+        own = {name for name, (owner, _) in owners.items() if owner is one}
+        others = {name: known for name, (_, known) in owners.items() if name not in own}
+        library.tasks = {name: known for name, known in registered.items() if name not in own} | others
         verdict = verdict_on(
             one.program,
             library,
@@ -84,3 +101,11 @@ def _checked(
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)
     return [problem for problem in found if not unread or problem.code not in _OF_MISSING_FILES], inputs
+
+
+def _registered(db: str | None, user: str | None) -> "dict[str, TaskDefinition]":
+    """The templates of the store by name."""
+    from weft.cli.running import with_app
+    from weft.library import known_templates
+
+    return with_app(db, user, known_templates).tasks

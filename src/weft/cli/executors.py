@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weft.cli.options import json_option
+from weft.cli.options import store_options
 from weft.cli.output import print_json, print_table
 from weft.cli.text import printable
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("executor_id", metavar="[ID]", required=False)
-@json_option
-def executors(executor_id: str | None, is_json: bool) -> None:
+@store_options
+def executors(executor_id: str | None, db: str | None, user: str | None, is_json: bool) -> None:
     """List the executors that `schemas.method` can name; with an ID, show what inputs that one takes.
 
-    They are those that come with weft and those of installed plug-ins (entry points of the group
-    weft.executors). What the built-in ones may do is set in weft.toml; `weft executors ID` shows the settings
-    in force.
+    They are those that come with weft, those of installed plug-ins (entry points of the group weft.executors)
+    and, if there is a store, the templates that are registered there. What the built-in ones may do is set in
+    weft.toml; `weft executors ID` shows the settings in force.
     """
     # Imported here: `weft executors --help` must not pay for it.
     from weft.project_executors import project_registry
@@ -29,12 +29,14 @@ def executors(executor_id: str | None, is_json: bool) -> None:
 
     project = load_settings()
     settings, registry = project.executors, project_registry(project)
+    known = {entry.id: _described(entry, settings) for entry in registry.describe()}
+    known = {**_templates(db, user), "template": _programs(), **known}
     if executor_id is not None:
-        registry.get(executor_id)
-        (found,) = (entry for entry in registry.describe() if entry.id == executor_id)
-        _show(_described(found, settings), is_json=is_json)
+        if executor_id not in known or "error" in known[executor_id]:
+            registry.get(executor_id)  # says what is wrong
+        _show(known[executor_id], is_json=is_json)
         return
-    described = [_described(entry, settings) for entry in registry.describe()]
+    described = [known[name] for name in sorted(known)]
     if is_json:
         print_json({"executors": described})
         return
@@ -57,6 +59,48 @@ def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, A
     }
     in_force = getattr(settings, entry.id, None)
     return described if in_force is None else {**described, "settings": in_force}
+
+
+def _programs() -> dict[str, Any]:
+    """The executor of programs, which is made for a store."""
+    # Imported here: `weft executors --help` must not pay for it.
+    from weft.executors.registry import BUILT_IN
+    from weft.runs.executor import TemplateExecutor
+
+    return _entry("template", TemplateExecutor.summary, BUILT_IN, {"type": "object"})
+
+
+def _templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
+    """The templates of the store by name; none where there is no store."""
+    # Imported here: `weft executors --help` must not pay for it.
+    from weft.cli.running import with_app
+    from weft.store.errors import StoreNotFound
+    from weft.submission import task_templates
+
+    try:
+        found = with_app(db, user, lambda app: task_templates(app.store, app.owner))
+    except StoreNotFound:
+        return {}
+    return {
+        one.name: _entry(
+            one.name,
+            one.facts.summary or f"A template ({one.facts.type}).",
+            f"library, version {one.version}",
+            one.facts.input_schema,
+        )
+        for one in found
+    }
+
+
+def _entry(name: str, summary: str, source: str, input_schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "type": "local",
+        "summary": summary,
+        "source": source,
+        "input_schema": input_schema,
+        "output_schema": None,
+    }
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, str, str]:

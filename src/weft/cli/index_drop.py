@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from weft.cli.index_saying import say_waiting
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
 from weft.cli.text import plural
@@ -18,7 +19,7 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     # Imported here: --help must not pay for it.
     from weft.project_memory import find_index
 
-    index = find_index(db)
+    index = find_index(db, on_wait=say_waiting)
     dropped = 0
     if index is not None:
         try:

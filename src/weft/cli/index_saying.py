@@ -1,10 +1,12 @@
 """How commands index: which folders, with a progress bar, and what they say at the end."""
 
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.cli.saying import say
 from weft.cli.text import plural
 
 if TYPE_CHECKING:
@@ -21,11 +23,24 @@ def chosen_roots(paths: Sequence[str]) -> list[Path]:
 
     roots = [Path(path) for path in paths] or index_roots()
     for root in roots:
-        if not root.is_dir():
-            raise RootUnavailable(
-                str(root), "it is a file, no folder" if root.exists() else "there is no such folder"
-            )
+        why = _why_no_root(root)
+        if why is not None:
+            raise RootUnavailable(str(root), why)
     return roots
+
+
+def _why_no_root(root: Path) -> str | None:
+    try:
+        return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, no folder"
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such folder"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+
+
+def say_waiting(root: str) -> None:
+    """Say why nothing happens."""
+    say(f"{root} is being indexed by another process: waiting until it has done")
 
 
 def with_bar(

@@ -2,7 +2,7 @@
 
 import click
 
-from weft.cli.index_saying import chosen_roots, report_line, size_line, with_bar
+from weft.cli.index_saying import chosen_roots, report_line, say_waiting, size_line, with_bar
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
 
@@ -20,7 +20,7 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     from weft.project_memory import open_index
 
     roots = chosen_roots(paths)
-    index = open_index(db)
+    index = open_index(db, on_wait=say_waiting)
     try:
         report = with_bar(lambda tell: index.update(roots, tell))
     finally:

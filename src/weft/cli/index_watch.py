@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.index_saying import chosen_roots, report_line
+from weft.cli.index_saying import chosen_roots, report_line, say_waiting
 from weft.cli.options import TEXT, json_option
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     from weft.project_memory import open_index
 
     roots = chosen_roots(paths)
-    index = open_index(db)
+    index = open_index(db, on_wait=say_waiting)
     is_first = True
 
     def tell(report: "IndexReport") -> None:

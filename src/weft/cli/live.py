@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.asking import Quiet
 from weft.cli.output import STATUS_COLOURS, counts_line
 from weft.cli.saying import heard_or_not, say
 from weft.cli.text import printable
@@ -26,13 +27,21 @@ MAX_ROWS = 20
 MAX_LINES_TASKS = 200
 """Flows with more tasks are told of in counts, not line by line."""
 
-_TOLD = {"task.started", "task.completed", "task.failed", "task.cancelled", "task.retried", "task.given_back"}
+_TOLD = {
+    "task.started",
+    "task.completed",
+    "task.failed",
+    "task.cancelled",
+    "task.retried",
+    "task.given_back",
+    "task.rested",
+}
 
 
 @asynccontextmanager
-async def watching(app: "App", root_id: TaskId) -> AsyncIterator[None]:
-    """Show the flow while the block runs."""
-    view = _LiveView(app, root_id) if sys.stderr.isatty() else _LineView(app, root_id)
+async def watching(app: "App", root_id: TaskId, quiet: Quiet | None = None) -> AsyncIterator[None]:
+    """Show the flow while the block runs, but not while somebody is asked on the same terminal."""
+    view = _LiveView(app, root_id, quiet or Quiet()) if sys.stderr.isatty() else _LineView(app, root_id)
     showing = asyncio.create_task(_show(view))
     try:
         yield
@@ -103,7 +112,7 @@ class _LineView:
 class _LiveView:
     """The tree with bars while it fits; else a bar for the whole and a row for each task in progress."""
 
-    def __init__(self, app: "App", root_id: TaskId) -> None:
+    def __init__(self, app: "App", root_id: TaskId, quiet: Quiet) -> None:
         # Imported here: only a terminal needs it, and it is slow to import.
         from rich.console import Console
         from rich.live import Live
@@ -111,12 +120,19 @@ class _LiveView:
         self._app = app
         self._root_id = root_id
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._quiet = quiet
+        quiet.let_go = self._live.stop
 
     async def run(self) -> None:
-        with self._live:
+        try:
             while True:
-                self._live.update(await self._picture(), refresh=True)
+                picture = await self._picture()
+                if not self._quiet.is_asking:
+                    self._live.start()
+                    self._live.update(picture, refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
+        finally:
+            self._live.stop()
 
     async def finish(self) -> None:
         """The view has cleared itself; what is printed next takes its place."""

@@ -25,6 +25,7 @@ from weft.cli.saying import open_closed_streams
             "weft.cli.tasks:tasks",
             "Look at stored tasks, steer, copy, link, archive them.",
         ),
+        "library": ("weft.cli.library:library", "Register templates in the store, look at them."),
         "schedule": ("weft.cli.schedule:schedule", "Look at schedules and switch them on and off."),
         "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
         "context": ("weft.cli.context:context", "Find the files that matter for a question."),
@@ -40,10 +41,11 @@ from weft.cli.saying import open_closed_streams
 The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says otherwise
 (postgresql://user@host/name for PostgreSQL). Every command but repl takes --json for machines.
 \b
-Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 130 interrupted.
+Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 4 waits for a person, 130 interrupted.
 \b
 Start here:
   weft eval '(+ 1 2)'
+  weft run examples/until_tests_pass.sexp
   weft flow run examples/release.json
   weft tasks list
   weft tasks tree ID""",

@@ -8,7 +8,7 @@ from weft.cli.options import evaluation_options, model_options, store_options, s
 
 
 @click.command("run")
-@click.argument("program", required=False, metavar="FILE|FILE.py[:NAME]|-")
+@click.argument("program", required=False, metavar="FILE|FILE.py[:NAME]|NAME[@VERSION]|-")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option(
     "--resume", "resumed", metavar="ID", help="Go on with a run: steps that have ended are not repeated."
@@ -17,7 +17,7 @@ from weft.cli.options import evaluation_options, model_options, store_options, s
 @click.option(
     "--no-reuse", "is_fresh", is_flag=True, help="Ask models also what another run has asked them before."
 )
-@click.option("--name", metavar="NAME", help="What the run is called. Default: as the file.")
+@click.option("--name", metavar="NAME", help="What the run is called. Default: as the file or the template.")
 @click.option(
     "--secret",
     "secrets",
@@ -41,18 +41,22 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
 
     FILE is XML or S-expressions; of a Python file NAME is run, or what it calls `program` or `main`:
     something made with weft.build, or a function with @weft.task, called with the values. NAME=VALUE binds
-    the names a program uses: a value that is JSON is JSON, @FILE is the text of a file.
+    the names a program uses: a value that is JSON is JSON, @FILE is the text of a file. What is no file is a
+    template that was registered with `weft library add`, and the values are its arguments. Programs can use
+    registered templates, too; later changes of these do not change a run.
 
     The result goes to standard output, everything else to standard error. Kill it at any moment and go on
     with --resume: no step that has ended is performed again. A step that another run has performed with the
     same prompt, inputs, model and context is linked and not paid for again.
 
     Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong,
-    and nothing was run; 130: it was interrupted.
+    and nothing was run; 4: it waits for the answer of a person (weft tasks answer) and holds nothing;
+    130: it was interrupted.
 
     \b
     Examples:
       weft run review.xml code=@src/app.py
+      weft run review@2 code=@src/app.py
       weft run report.sexp topic='"tests"' --model local:qwen
       weft run --resume 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d
     """

@@ -2,6 +2,7 @@
 
 import signal
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import click
 from msgspec import Struct, structs
 
 from weft.app import App
-from weft.cli.asking import person_to_ask
+from weft.cli.asking import Quiet, is_person_here, person_to_ask
 from weft.cli.bindings import read_bindings
 from weft.cli.collecting import collecting
 from weft.cli.flow_run import allow_many_files
@@ -27,19 +28,25 @@ from weft.cli.tasks_tree import print_tree
 from weft.cli.text import plural, printable
 from weft.cli.values import print_value
 from weft.engine.limits import EngineLimits
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING
 from weft.evaluator.effects import Effects
 from weft.evaluator.plain import result_json
 from weft.ids import TaskId, is_task_id
 from weft.language.reading import Surface
 from weft.local_effects import LocalEffects
-from weft.program_runs import begin_again, check_program, run_name, stored_program
+from weft.people import questions_of, wake
+from weft.program_files import SUFFIXES
+from weft.program_runs import begin_again, check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
+from weft.runs.errors import differs
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
+from weft.runs.templates import wanted_names, with_templates
 from weft.secrets.references import KEY
-from weft.tasks.record import JsonObject, Status
+from weft.store.errors import StoreNotFound
+from weft.tasks.questions import question_text
+from weft.tasks.record import JsonObject, Status, Task
 
 MAX_TREE_STEPS = 60
 """A run of up to so many steps is shown as a tree at the end; of a larger one, how many there are."""
@@ -85,6 +92,7 @@ class _Effects:
     def __init__(self, options: RunOptions) -> None:
         self._options = options
         self.narrator = Narrator()
+        self.quiet = Quiet()
         self.indexing = IndexingLine()
         self._made: list[LocalEffects] = []
 
@@ -95,7 +103,8 @@ class _Effects:
             model=self._options.model or program.model,
             on_event=self.narrator.tell,
             is_streaming=self._options.is_streaming,
-            ask_person=person_to_ask(),
+            ask_person=person_to_ask(self.quiet),
+            asks_elsewhere=not self._options.is_ephemeral,  # who answers later would find nothing
             fetch=fetch_model,
             on_indexing=self.indexing.tell,
         )
@@ -121,7 +130,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
     async def act(app: App) -> int:
         _allow_secrets(app, options)
         try:
-            return await _run(app, program, inputs, resumed, options)
+            return await _run(app, program, inputs, resumed, options, effects)
         finally:
             await effects.close()
 
@@ -139,6 +148,40 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
     inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
+    if _is_name(file, options):
+        return _named(file, inputs, options), inputs
+    program = _of_file(file, inputs, options)
+    check_program(program, inputs)
+    return program, inputs
+
+
+def _is_name(file: str, options: RunOptions) -> bool:
+    """Whether it can only be a registered template: no file, nor what looks like one."""
+    path = Path(file)
+    looks_like_file = file == STDIN or is_python(file) or path.suffix.lower() in SUFFIXES or "/" in file
+    return not looks_like_file and options.surface is None and not path.exists()
+
+
+def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The call of a registered template."""
+    if options.libraries:
+        raise click.UsageError("--library does not go with a registered template: it has its own")
+
+    async def find(app: App) -> StoredProgram:
+        return await named_program(
+            app,
+            name,
+            inputs,
+            model=options.model,
+            reuse=not options.is_fresh,
+            limits=options.limits(),
+        )
+
+    return with_app(options.db, options.user, find)
+
+
+def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The program of a file, with the registered templates that it uses."""
     program = stored_program(
         _text(file, options.surface, inputs),
         libraries=options.libraries,
@@ -146,8 +189,17 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
         reuse=not options.is_fresh,
         limits=options.limits(),
     )
-    check_program(program, inputs)
-    return program, inputs
+    wanted, is_choosing = wanted_names(program, inputs)
+    if not wanted and not is_choosing:
+        return program
+
+    async def find(app: App) -> StoredProgram:
+        return await with_templates(app.store, program, user_id=app.owner.user_id, inputs=inputs)
+
+    try:
+        return with_app(options.db, options.user, find)
+    except StoreNotFound:  # then nothing is registered, and the check says what is missing
+        return program
 
 
 def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
@@ -173,24 +225,36 @@ def _allow_secrets(app: App, options: RunOptions) -> None:
 
 
 async def _run(
-    app: App, program: StoredProgram | None, inputs: JsonObject, resumed: str | None, options: RunOptions
+    app: App,
+    program: StoredProgram | None,
+    inputs: JsonObject,
+    resumed: str | None,
+    options: RunOptions,
+    effects: _Effects,
 ) -> int:
     stopping = Stopping()
     with stopping.on_signals():
         if program is None:
             root_id = await begin_again(app, TaskId(resumed or ""))
+            if is_person_here():
+                await wake(app, root_id)
         else:
             root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
             say(f"run {root_id}")
-        async with watching(app, root_id):
+        async with watching(app, root_id, effects.quiet):
             await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
-        code = _exit_code(outcome)
+        questions = () if outcome.result is not None else await questions_of(app, root_id)
+        code = _exit_code(outcome, is_waiting=bool(questions) and outcome.status is Status.PENDING)
     leave_with(code)
-    await _show(app, outcome, options)
-    if code == EXIT_INTERRUPTED and not options.is_ephemeral:
+    await _show(app, outcome, questions, options)
+    if code == EXIT_WAITING:
+        _tell_what_is_asked(root_id, questions)
+    elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
         say(f"stopped; go on with: weft run --resume {root_id}")
+    elif code and not options.is_ephemeral and differs((await app.get(root_id)).error):
+        say(f"it cannot go on; make a new run that reuses what models answered: weft tasks copy {root_id}")
     elif code and not options.is_ephemeral:
         say(f"failed; try again what failed with: weft run --resume {root_id}")
     return code
@@ -203,13 +267,20 @@ async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
     await app.stop(grace_seconds=grace)
 
 
-def _exit_code(outcome: RunOutcome) -> int:
+def _tell_what_is_asked(root_id: TaskId, questions: Sequence[Task]) -> None:
+    for question in questions:
+        say(f"waits for an answer: {printable(question_text(question))}")
+        say(f"answer with: weft tasks answer {question.id} TEXT")
+    say(f"then go on with: weft run --resume {root_id}")
+
+
+def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:
     if outcome.result is None:
-        return EXIT_INTERRUPTED
+        return EXIT_WAITING if is_waiting else EXIT_INTERRUPTED
     return 0 if outcome.status is Status.COMPLETED else EXIT_FAILED
 
 
-async def _show(app: App, outcome: RunOutcome, options: RunOptions) -> None:
+async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], options: RunOptions) -> None:
     flow = await app.flow_of(outcome.root_id)
     spent = spent_by(flow)
     with read_or_not():
@@ -218,7 +289,8 @@ async def _show(app: App, outcome: RunOutcome, options: RunOptions) -> None:
         click.echo(_words(len(flow) - 1, spent), err=True)
         if options.is_json:
             result = {} if outcome.result is None else result_json(outcome.result)
-            print_json({"root_id": outcome.root_id, **result})
+            asked = [{"id": task.id, "question": question_text(task)} for task in questions]
+            print_json({"root_id": outcome.root_id, **result, **({"questions": asked} if asked else {})})
         elif outcome.status is Status.COMPLETED and outcome.result is not None:
             print_value(outcome.result.value)
         elif outcome.result is not None:

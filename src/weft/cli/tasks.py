@@ -13,6 +13,7 @@ from weft.cli.lazy import LazyGroup
         "tree": ("weft.cli.tasks_tree:tree", "Show the flow a task is in as a tree."),
         "watch": ("weft.cli.tasks_watch:watch", "Watch a flow while another process runs it."),
         "cancel": ("weft.cli.tasks_cancel:cancel", "Cancel a task and all below it that has not ended."),
+        "answer": ("weft.cli.tasks_answer:answer", "Answer a question that a run asks a person."),
         "retry": ("weft.cli.tasks_retry:retry", "Make failed tasks pending again."),
         "copy": ("weft.cli.tasks_copy:copy", "Copy a task and all below it as a new pending flow."),
         "link": ("weft.cli.tasks_link:link", "Make a new flow that carries the results of completed tasks."),
@@ -24,4 +25,4 @@ from weft.cli.lazy import LazyGroup
     },
 )
 def tasks() -> None:
-    """Look at stored tasks, steer, copy, link, archive, update, delete them."""
+    """Look at stored tasks, answer their questions, steer, copy, link, archive, update, delete them."""

@@ -1,11 +1,18 @@
 """`weft tasks copy`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from weft.cli.options import TASK_ID, store_options
+from weft.cli.bindings import read_bindings
+from weft.cli.options import TASK_ID, TEXT, store_options
 from weft.cli.output import print_flow
 from weft.cli.running import with_app
 from weft.ids import TaskId
+
+if TYPE_CHECKING:
+    from weft.app import App
+    from weft.tasks.flow import Flow
 
 
 @click.command()
@@ -21,17 +28,55 @@ from weft.ids import TaskId
 @click.option(
     "--with-dependencies", is_flag=True, help="Take along what the copied tasks depend on elsewhere."
 )
+@click.option(
+    "--from",
+    "step",
+    type=TEXT,
+    metavar="STEP",
+    help="Fork a run: link what came before this step (its id or key), perform it and what comes after.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="With --from: another value for an input of the run. May be repeated.",
+)
+@click.option("--no-reuse", "is_fresh", is_flag=True, help="With --from: link no answers of other runs.")
 @store_options
 def copy(
     task_id: TaskId,
     linked: tuple[TaskId, ...],
     with_dependencies: bool,
+    step: str | None,
+    settings: tuple[str, ...],
+    is_fresh: bool,
     db: str | None,
     user: str | None,
     is_json: bool,
 ) -> None:
-    """Copy a task and all below it as a new pending flow: how completed work is run again."""
-    flow = with_app(
-        db, user, lambda app: app.copy(task_id, linked=linked, with_dependencies=with_dependencies)
-    )
-    print_flow(flow, is_json=is_json, did="copied to")
+    """Copy a task and all below it as a new pending flow: how completed work is run again.
+
+    The copy of a run of a program has no steps: it makes its own when it is evaluated, and links what models
+    have answered before. With --from the copy is a fork of the run: steps before STEP that ask for the same
+    are linked from it, scripts and tools too; STEP and what comes after it is performed. Start it with
+    `weft run --resume ID`.
+
+    \b
+    Examples:
+      weft tasks copy 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d
+      weft tasks copy 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d --from 2/1 --set style='"strict"'
+    """
+    if step is None and (settings or is_fresh):
+        raise click.UsageError("--set and --no-reuse are for forks of runs; say --from STEP too")
+    if step is not None and (linked or with_dependencies):
+        raise click.UsageError("--from cannot be combined with --link and --with-dependencies")
+    inputs = read_bindings(settings, ())
+
+    async def make(app: "App") -> "Flow":
+        if step is None:
+            return await app.copy(task_id, linked=linked, with_dependencies=with_dependencies)
+        return await app.fork(task_id, step, inputs, reuse=not is_fresh)
+
+    flow = with_app(db, user, make)
+    print_flow(flow, is_json=is_json, did="copied to" if step is None else "forked to")

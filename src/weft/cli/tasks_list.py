@@ -18,6 +18,7 @@ from weft.ids import TaskId
 @click.option("--name", type=TEXT, metavar="TEXT", help="Only tasks whose name contains this, in any case.")
 @click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Only tasks of the flow with this root.")
 @click.option("--roots", "only_roots", is_flag=True, help="Only roots: one line per flow.")
+@click.option("--steps", "with_steps", is_flag=True, help="Also the steps of runs; see `weft tasks tree`.")
 @click.option("--scheduled", "only_scheduled", is_flag=True, help="Only tasks whose schedule is on.")
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
 @click.option("--offset", type=COUNT, default=0, help="How many to pass over first.")
@@ -27,6 +28,7 @@ def list_tasks(
     name: str | None,
     tree: TaskId | None,
     only_roots: bool,
+    with_steps: bool,
     only_scheduled: bool,
     limit: int,
     offset: int,
@@ -34,10 +36,14 @@ def list_tasks(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """List tasks, newest first."""
+    """List tasks, newest first. The steps of runs are left out unless --steps is given.
+
+    One that asks waits for an answer: see `weft tasks answer`.
+    """
     # Imported here: `weft tasks list --help` must not pay for them.
     from weft.store.protocol import TaskFilter
     from weft.tasks.json_text import task_object
+    from weft.tasks.questions import is_open_question
     from weft.tasks.record import Status
 
     wanted = TaskFilter(
@@ -45,6 +51,7 @@ def list_tasks(
         name=name,
         tree=tree,
         only_roots=only_roots,
+        with_steps=with_steps,
         only_scheduled=only_scheduled,
         limit=limit,
         offset=offset,
@@ -61,7 +68,7 @@ def list_tasks(
             task.id,
             printable(task.name, width=40),
             task.status.value,
-            f"{task.progress:.0%}",
+            "asks" if is_open_question(task) else f"{task.progress:.0%}",
             when(task.created_at),
         )
         for task in page.tasks

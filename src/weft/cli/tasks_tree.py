@@ -26,7 +26,8 @@ def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json:
     """Show the flow a task is in as a tree.
 
     Marks: · pending, ▶ in progress, ✔ completed, ✘ failed, ■ cancelled. `<- a, b` names what a task waits
-    for; `(a)` an optional dependency; [blocked] that it can never start.
+    for; `(a)` an optional dependency; [blocked] that it can never start; [waits for an answer] a question to
+    a person.
     """
     if is_json:
         # Imported here: `weft tasks tree --help` must not pay for them.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from weft.cli.text import duration, printable
+from weft.cli.text import duration, plural, printable
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
@@ -45,12 +45,17 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
 
 
 def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
+    from weft.tasks.questions import is_open_question
+
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
         yield took
-    if task.status.value == "in_progress":
+    if is_open_question(task):
+        yield "[waits for an answer]"
+    elif task.status.value == "in_progress":
         yield bar(task.progress)
+    yield from spending(task)
     if task.origin_type is not None and task.origin_type.value != "create":
         yield f"{task.origin_type} of {task.original_task_id}"
     if is_blocked:
@@ -62,6 +67,17 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
         yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"
     if task.error:
         yield printable(task.error, width=80)
+
+
+def spending(task: "Task") -> Iterator[str]:
+    """What the answer of a model took, if it was asked for; a link took nothing."""
+    usage = ((task.result or {}).get("notes") or {}).get("usage")
+    kind = ((task.params or {}).get("step") or {}).get("kind")
+    if not isinstance(usage, dict) or kind != "atomic" or task.origin_type == "link":
+        return
+    yield plural(int(usage.get("tokens") or 0), "token")
+    if usage.get("cost") is not None:
+        yield f"${usage['cost']:.4f}"
 
 
 def _named(flow: "Flow", dependency: "Dependency") -> str:

@@ -12,13 +12,13 @@ from weft.engine.limits import EngineLimits
 from weft.engine.patience import Patience
 from weft.errors import RequestError, WeftError, text_of
 from weft.executors.performing import perform, seconds_to_let_go
-from weft.executors.protocol import ExecutionFailed, Report, Work, uses_dependencies
+from weft.executors.protocol import ExecutionFailed, Executor, Report, Rests, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.cutting import cut
 from weft.secrets.references import SecretSettings, resolved
 from weft.secrets.registry import is_any, redact_json
-from weft.store.protocol import EVERYONE, Claimed, Ending, TaskStore
+from weft.store.protocol import EVERYONE, Claimed, Ending, Rest, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
 from weft.tasks.problems import InvalidTasks
@@ -77,7 +77,11 @@ class Attempts:
             )
             return Ending(claimed.claim, outcome)
 
-    def refused(self, ending: Ending, error: WeftError) -> Ending:
+    def rested(self, claimed: Claimed, rests: Rests) -> Rest:
+        """The end of an attempt that waits for others and holds nothing meanwhile."""
+        return Rest(claimed.claim, self._clock.now(), rests.until, rests.dependencies)
+
+    def refused(self, ending: Ending | Rest, error: WeftError) -> Ending:
         """The ending instead of one whose result the store cannot keep."""
         return Ending(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
@@ -99,13 +103,22 @@ class Attempts:
 
     async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
         task = claimed.task
-        executor = self._executors.get(method)
+        executor = await self._executor(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
         if (task.schemas or {}).get("input_schema") is not None:
             problems = input_problems(evolve(task, inputs=work.inputs))
             if problems:
                 raise InvalidTasks(problems)
         return await perform(executor, work)
+
+    async def _executor(self, method: str) -> Executor:
+        """The executor of a method, also of one that came to be known after this process began."""
+        while self._executors.find(method) is None:
+            with Patience(f"executor {method}"):
+                await self._executors.learn([method])
+                break
+            await asyncio.sleep(self._limits.poll_seconds)
+        return self._executors.get(method)
 
     async def _work(self, claimed: Claimed, report: Report, *, wants_dependencies: bool) -> Work:
         task = claimed.task

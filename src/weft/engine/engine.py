@@ -22,7 +22,7 @@ from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
-from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
 from weft.telemetry.spans import current_context, span
 
 log = logging.getLogger(__name__)
@@ -74,9 +74,10 @@ class Engine:
             on_lost=self._call_off,
         )
         self._flows: dict[TaskId, _FlowRun] = {}
+        self._may_learn = False
         self._told_to_leave: set[str] = set()
-        self._endings: list[Ending] = []
-        self._being_written: Sequence[Ending] = ()
+        self._endings: list[Ending | Rest] = []
+        self._being_written: Sequence[Ending | Rest] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._patient_until = math.inf
@@ -229,14 +230,14 @@ class Engine:
             self._settle(ending, outcome)
         if isinstance(outlook, WeftError):
             raise outlook
-        if not outlook.left_to_others <= self._told_to_leave:
-            self._tell_what_is_left(outlook.left_to_others - self._told_to_leave)
         if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
             for claimed in outlook.claimed:
                 self._begin(claimed)
+        if outlook.left_to_others:
+            await self._learn(outlook.left_to_others)
         return outlook
 
-    def _settle(self, ending: Ending, outcome: bool | WeftError) -> None:
+    def _settle(self, ending: Ending | Rest, outcome: bool | WeftError) -> None:
         claim = ending.claim
         if isinstance(outcome, WeftError):
             self._endings.append(self._attempts.refused(ending, outcome))
@@ -248,6 +249,19 @@ class Engine:
                 claim.attempt,
                 extra={"action": "finish_lost_claim", "task_id": claim.task_id, "attempt": claim.attempt},
             )
+
+    async def _learn(self, left: frozenset[str]) -> None:
+        """Look, now and then, whether executors of methods that nobody here knows can be had meanwhile."""
+        new = left - self._told_to_leave
+        if not new and not self._may_learn:
+            return
+        self._may_learn = False
+        with Patience("executors"):
+            if await self._executors.learn(left):
+                self._wake.set()
+                return
+        if new:
+            self._tell_what_is_left(new)
 
     def _tell_what_is_left(self, methods: Collection[str]) -> None:
         """Say once of each method that another process has to perform it: none of them may know it."""
@@ -270,7 +284,7 @@ class Engine:
         flow.running += 1
         self._running[claim] = attempt
 
-    def _let_go(self, attempt: RunningAttempt, ending: Ending | None) -> None:
+    def _let_go(self, attempt: RunningAttempt, ending: Ending | Rest | None) -> None:
         """Forget an attempt; its ending, if it has one, is written next."""
         if ending is not None:
             self._endings.append(ending)
@@ -318,4 +332,5 @@ class Engine:
         """Wake the pump now and then: other processes make tasks ready, and end flows."""
         while True:
             await asyncio.sleep(self._limits.poll_seconds)
+            self._may_learn = True
             self._wake.set()

@@ -7,8 +7,8 @@ from contextvars import Context
 
 from weft.engine.attempt import Attempts
 from weft.executors.performing import abandon
-from weft.executors.protocol import ExecutionFailed, Report
-from weft.store.protocol import Claimed, Ending
+from weft.executors.protocol import ExecutionFailed, Report, Rests
+from weft.store.protocol import Claimed, Ending, Rest
 from weft.tasks.record import method_of
 from weft.tasks.states import Completed
 from weft.tasks.time_limits import timeout_seconds
@@ -19,7 +19,7 @@ CANCELLED_INSIDE = (
     "the executor was cancelled from inside: it raised CancelledError, or waited for what was cancelled"
 )
 
-OnEnd = Callable[["RunningAttempt", Ending | None], None]
+OnEnd = Callable[["RunningAttempt", Ending | Rest | None], None]
 
 
 class RunningAttempt:
@@ -73,7 +73,7 @@ class RunningAttempt:
         self._work.cancel()
 
     async def _run(self, report: Report) -> None:
-        ending = None
+        ending: Ending | Rest | None = None
         try:
             limit = timeout_seconds(self._claimed.task)
             if limit is not None:
@@ -81,6 +81,8 @@ class RunningAttempt:
             ending = self._attempts.completed(
                 self._claimed, await self._attempts.result(self._claimed, report)
             )
+        except Rests as rests:
+            ending = self._attempts.rested(self._claimed, rests)
         except asyncio.CancelledError:
             # When it was not us, it came from inside. Nobody else has a hold of this asyncio task.
             ending = self._attempts.failed(self._claimed, ExecutionFailed(CANCELLED_INSIDE))
@@ -91,7 +93,7 @@ class RunningAttempt:
             # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
             self._end(ending)
 
-    def _end(self, ending: Ending | None) -> None:
+    def _end(self, ending: Ending | Rest | None) -> None:
         """Let go of the attempt, however it ended; the second time does nothing."""
         if self._is_over:
             return
@@ -100,7 +102,7 @@ class RunningAttempt:
             self._alarm.cancel()
         if self._reason is not None:
             ending = self._attempts.failed(self._claimed, self._reason)
-        elif self._is_called_off and ending is not None and not isinstance(ending.outcome, Completed):
+        elif self._is_called_off and not _is_completed(ending):
             ending = None  # it failed because it was called off
         self._on_end(self, ending)
 
@@ -123,3 +125,7 @@ class RunningAttempt:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_later(seconds, then)
+
+
+def _is_completed(ending: Ending | Rest | None) -> bool:
+    return isinstance(ending, Ending) and isinstance(ending.outcome, Completed)

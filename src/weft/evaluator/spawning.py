@@ -9,9 +9,7 @@ from typing import Any, Protocol
 
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolDefinition
-
-SPAWN_TOOL = "system:spawn_subtask"
-"""The tool that a template lists whose model may spawn subtasks."""
+from weft.language.used_names import SPAWN_TOOL as SPAWN_TOOL
 
 
 class Subtask(Protocol):

@@ -24,13 +24,29 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] | str = field(default_factory=dict)
 
 
+ASKS_PEOPLE = "system:request_user_input"
+"""The tool that asks a person, who may take days."""
+
+ANSWERED_ELSEWHERE = "answered elsewhere"
+"""What the task is cancelled with that asks who is here, when somebody else was quicker."""
+
+AskPerson = Callable[[str, str], Awaitable[str]]
+"""Asks a person a question, on behalf of the step with a key."""
+
+AskHere = Callable[[str], Awaitable[str]]
+"""Asks the person who is at the terminal of this process."""
+
+KeepQuestion = Callable[[str, str, AskHere | None], Awaitable[str]]
+"""Asks a question on behalf of the step with a key: of who is here, if anybody is, or of somebody else."""
+
+
 class ToolContext(Struct, frozen=True, kw_only=True):
     """For whom a tool is called."""
 
     step_key: str = ""
     """The step that calls: a tool with effects can make an idempotency key of it."""
     template: str | None = None
-    ask_person: Callable[[str], Awaitable[str]] | None = None
+    ask_person: AskPerson | None = None
     """How to reach a person; None: there is nobody to ask."""
     get_context: Callable[[str], Awaitable[dict[str, Any]]] | None = None
     """Memory: an AssociativeMatchResult for a query; None: there is none."""

@@ -1,13 +1,13 @@
 """What an executor is: code that performs a task record, found by `schemas.method`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from weft.errors import WeftError, text_of
 from weft.ids import TaskId
-from weft.tasks.record import ExecutorType, JsonObject, Task
+from weft.tasks.record import Dependency, ExecutorType, JsonObject, Task
 
 LET_GO_SECONDS = 1.0
 """How long an executor may take to end once it is cancelled, unless it says otherwise."""
@@ -115,6 +115,20 @@ class Cancellable(Protocol):
     async def cancel(self, work: Work) -> None:
         """Stop the work that `execute` began for the same task and attempt."""
         ...
+
+
+class Rests(Exception):
+    """Raised by an executor to let go of everything until something else has happened.
+
+    The attempt has no outcome: the task is pending, and there is another attempt as soon as one of the tasks
+    that it waits for, of the same flow, has ended.
+    """
+
+    def __init__(self, until: Sequence[TaskId], dependencies: Sequence[Dependency] = ()) -> None:
+        super().__init__(f"waits for {len(until)} tasks")
+        self.until = tuple(until)
+        self.dependencies = tuple(dependencies)
+        """What the task depends on anyway."""
 
 
 class ExecutionFailed(WeftError):

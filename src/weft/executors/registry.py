@@ -1,6 +1,6 @@
 """The executors there are, by id: what `schemas.method` is looked up in."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -33,6 +33,10 @@ BUILT_IN_IDS = frozenset(
 
 MADE_OF = "__weft_executor__"
 """Where a decorated function or class keeps the executor it was registered as."""
+
+
+FindExecutors = Callable[[Collection[str]], Awaitable[Iterable[Executor]]]
+"""Gives those executors for methods that nobody has registered here and that can be had all the same."""
 
 
 class UnknownExecutor(RequestError):
@@ -69,9 +73,16 @@ class Registered(Struct, frozen=True, kw_only=True):
 class ExecutorRegistry:
     """Executors by id. One built on `base` has the executors of that one too, also those yet to come."""
 
-    def __init__(self, base: "ExecutorRegistry | None" = None, *, reserved: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        base: "ExecutorRegistry | None" = None,
+        *,
+        reserved: Collection[str] = (),
+        find_more: FindExecutors | None = None,
+    ) -> None:
         self._base = base
         self._reserved = reserved
+        self._find_more = find_more
         self._registered: dict[str, Registered] = {}
         self._methods: frozenset[str] = frozenset()
 
@@ -104,6 +115,17 @@ class ExecutorRegistry:
         if found.executor is None:
             raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
         return found.executor
+
+    async def learn(self, methods: Collection[str]) -> bool:
+        """Look elsewhere for executors of methods that are not known here; whether one was found."""
+        unknown = [method for method in methods if self.find(method) is None]
+        if self._find_more is None or not unknown:
+            return False
+        found = tuple(await self._find_more(unknown))
+        for executor in found:
+            if self.find(executor.id) is None:  # another task may have asked for it at the same time
+                self.register(executor, source="library")
+        return bool(found)
 
     @property
     def methods(self) -> frozenset[str]:

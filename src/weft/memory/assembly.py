@@ -17,7 +17,7 @@ PER_PIECE = 16
 CLOSE = 0.5
 """An element of the author means the pieces that score so much of what its best one scores, or more."""
 
-ChunkKey = tuple[str, str, int, int]
+ChunkKey = tuple[str, str, int, int, int]
 CountTokens = Callable[[str], Awaitable[int]]
 
 
@@ -33,7 +33,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 def key_of(chunk: Chunk) -> ChunkKey:
     """What tells one piece from another."""
-    return chunk.root, chunk.path, chunk.first_line, chunk.last_line
+    return chunk.root, chunk.path, chunk.first_line, chunk.last_line, chunk.part[0] if chunk.part else 0
 
 
 def meant(matches: Sequence[Match]) -> list[Match]:

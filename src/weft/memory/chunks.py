@@ -1,14 +1,23 @@
 """A file cut into pieces of some thirty lines, where the text has its own cuts."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 WANTED_LINES = 30
 LONGEST_LINES = 40
 SHORTEST_LINES = 20
 
 MAX_CHUNK_CHARACTERS = 20_000
-"""A line of a minified file may be longer; then it is a chunk of its own."""
+"""A line of a minified file may be longer; then it is cut into parts."""
+
+PART_CHARACTERS = 4000
+"""The most that a part of such a line has; about as much as thirty lines."""
+
+_PART_ENDS = " ,;)}>"
+"""What a part of a line ends with where there is one near: no word is cut in two."""
+
+Cut = tuple[int, int, int, int | None]
+"""First and last line, from 1; and of one line cut into parts, from which character and up to which."""
 
 _BY_NEARNESS = sorted(range(SHORTEST_LINES, LONGEST_LINES + 1), key=lambda length: abs(length - WANTED_LINES))
 
@@ -16,19 +25,33 @@ _LEADING = ("@", "#", "//", "/*", "*")
 """What stands above a definition and belongs to it: decorators and comments."""
 
 
-def cut(lines: Sequence[str], starts: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and last line of each chunk, from 1.
+def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
+    """Where each chunk is.
 
     `starts`: the lines that begin a definition or a section, in order. A chunk ends before one of them if one
     is near, else at a blank line, else when it is long enough.
     """
-    chunks = []
+    chunks: list[Cut] = []
     first = 1
     while first <= len(lines):
         last = _last_line(lines, starts, first)
-        chunks.append((first, last))
+        if first == last and len(lines[first - 1]) > MAX_CHUNK_CHARACTERS:
+            chunks += [(first, first, start, end) for start, end in _parts(lines[first - 1])]
+        else:
+            chunks.append((first, last, 0, None))
         first = last + 1
     return chunks
+
+
+def _parts(line: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(line):
+        end = start + PART_CHARACTERS
+        if end < len(line):
+            near = max(line.rfind(each, end - PART_CHARACTERS // 4, end) for each in _PART_ENDS)
+            end = near + 1 if near >= 0 else end
+        yield start, min(end, len(line))
+        start = end
 
 
 def _last_line(lines: Sequence[str], starts: Sequence[int], first: int) -> int:

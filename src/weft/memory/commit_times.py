@@ -10,6 +10,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from weft.memory.git_environment import git_environment
+
 LIMIT_SECONDS = 2.0
 """Files whose last commit lies further back than can be read in this time have none."""
 
@@ -31,7 +33,7 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
         "--",
         *paths,
     ]
-    environment = {**os.environ, "GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    environment = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         process = subprocess.Popen(
             command,

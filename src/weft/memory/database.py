@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-SCHEMA_VERSION = 2
+from weft.memory.errors import IndexDamaged, IndexFileFailed, NotAnIndex
+
+SCHEMA_VERSION = 3
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -26,6 +28,20 @@ MERGE_PAGES = 200
 _WORDS_SETTINGS = {"automerge": 0, "usermerge": MERGE_SEGMENTS, "crisismerge": 1000}
 """Left to itself FTS5 merges within the transactions that write, in the end for half a second in one of them.
 It does nothing; `merge_words` does."""
+
+SHORTEST_DATABASE = 512
+"""Bytes of the smallest page that SQLite has: it would write over a shorter file."""
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY: "another program holds it",
+    sqlite3.SQLITE_LOCKED: "another program holds it",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_READONLY: "it may not be written",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_PERM: "it may not be used",
+}
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
@@ -47,28 +63,67 @@ def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def prepare_tables(connection: sqlite3.Connection, application_id: int | None) -> None:
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Say in our words what is wrong with the file; other errors of SQLite's are mistakes of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # The low byte is the primary code; the rest says more than we need.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            raise IndexDamaged(str(path), str(error)) from error
+        if code in _PASSING:
+            raise IndexFileFailed(str(path), f"{_PASSING[code]} ({error})") from error
+        raise
+
+
+def require_database(path: Path) -> None:
+    """Raise when a file is too short to be a database; it is not opened, which would drop locks on it."""
+    with suppress(FileNotFoundError):
+        if 0 < path.stat().st_size < SHORTEST_DATABASE:
+            raise NotAnIndex(str(path), "is no SQLite database")
+
+
+def has_index(path: Path, application_id: int | None) -> bool:
+    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below."""
+    if not path.exists():
+        return False
+    require_database(path)
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        _require_ours(connection, path, application_id)
+        return _version(connection) is not None
+
+
+def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
     """Make the tables unless they are there in the shape we know; an index of another shape is dropped.
 
-    `application_id` marks a new file as a store's, which will find it beside its own tables.
+    `application_id` marks a new file as a store's, which will find it beside its own tables. Raises
+    NotAnIndex, and writes nothing, when the file has neither that mark nor an index and is not empty.
     """
     if _version(connection) == SCHEMA_VERSION:
         return
+    _require_ours(connection, path, application_id)
     connection.execute("PRAGMA journal_mode = WAL")
     with transaction(connection):
         found = _version(connection)
         if found == SCHEMA_VERSION:
             return  # another process was quicker
-        is_new = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if found is not None:
             drop_tables(connection)
-        for statement in _statements():
-            connection.execute(statement)
-        for setting in _WORDS_SETTINGS.items():
-            connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES (?, ?)", setting)
-        connection.execute("INSERT INTO memory_meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+        is_new = _is_empty(connection)
+        make_tables(connection)
         if is_new and application_id is not None:
             connection.execute(f"PRAGMA application_id = {application_id}")
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """An index of nothing; within a transaction."""
+    for statement in _statements():
+        connection.execute(statement)
+    for setting in _WORDS_SETTINGS.items():
+        connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES (?, ?)", setting)
+    connection.execute("INSERT INTO memory_meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
 
 
 def drop_tables(connection: sqlite3.Connection) -> None:
@@ -89,10 +144,25 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk may have made SQLite roll back by itself; the first error is the one to tell.
+        with suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
+
+
+def _require_ours(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
+    """What is in the file decides, whatever its name is: our mark, our index, or nothing at all."""
+    mark = connection.execute("PRAGMA application_id").fetchone()[0]
+    is_ours = mark == application_id or (mark == 0 and _is_empty(connection))
+    if not is_ours and (_version(connection) or -1) < 0:
+        raise NotAnIndex(str(path), "is a SQLite database, but not one of weft's")
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
 
 
 def _version(connection: sqlite3.Connection) -> int | None:

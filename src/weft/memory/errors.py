@@ -1,6 +1,6 @@
 """What can go wrong with an index."""
 
-from weft.errors import EXIT_NOT_FOUND, RequestError, TransientError
+from weft.errors import EXIT_NOT_FOUND, RequestError, TransientError, WeftError
 
 
 class NotIndexed(RequestError):
@@ -22,6 +22,36 @@ class RootUnavailable(RequestError):
     def __init__(self, root: str, why: str) -> None:
         super().__init__(f"{root}: {why}")
         self.root = root
+
+
+class NotAnIndex(RequestError):
+    """The file that the index should be kept in is another program's."""
+
+    code = "not-an-index"
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"{file} {why}; nothing was written to it")
+        self.file = file
+
+
+class IndexFileFailed(TransientError):
+    """The file of the index cannot be read or written now: it is locked, or its disk is full or fails."""
+
+    code = "index-file-failed"
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"the index in {file} cannot be used: {why}")
+        self.file = file
+
+
+class IndexDamaged(WeftError):
+    """The file of the index is damaged."""
+
+    code = "index-damaged"
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"the index in {file} is damaged: {why}")
+        self.file = file
 
 
 class IndexBusy(TransientError):

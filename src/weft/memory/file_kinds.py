@@ -4,12 +4,17 @@ import re
 from collections.abc import Set
 
 _TEST = re.compile(
-    r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.|conftest\.py$"
+    r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.[^/]*$|(^|/)conftest\.py$"
 )
+"""Whole folders' names, and how the names of tests begin or end."""
+
 _TEXT = re.compile(
-    r"\.(md|rst|txt|adoc|json|jsonl|lock|toml|cfg|ini|ya?ml|csv|po)$|(^|/)docs?/|(^|/)(change|licen[cs]e|history|news)",
+    r"\.(md|rst|txt|adoc|json|jsonl|lock|toml|cfg|ini|ya?ml|csv|po)$|(^|/)docs?/"
+    r"|(^|/)(changes|change-?log|licen[cs]e(-[^/.]+)?|copying|notice|authors|history|news|readme)$",
     re.IGNORECASE,
 )
+"""Suffixes of texts, folders of documentation, and texts that have no suffix: `history.py` is a program."""
+
 _MARKUP = re.compile(r"\.(html?|css|scss|svg|xml|xsd|min\.js)$", re.IGNORECASE)
 
 _KINDS = (

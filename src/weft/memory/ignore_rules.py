@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from weft.memory.git_environment import git_environment
 from weft.memory.ignore_pattern import Pattern, read_patterns
 
 IGNORE_FILES = (".gitignore", ".weftignore")
@@ -129,11 +130,17 @@ class Rules:
         )
 
 
+def top_of(folder: Path) -> Path | None:
+    """Where the git repository begins that a folder belongs to."""
+    # Path.exists would raise where we may not look.
+    return next((each for each in (folder, *folder.parents) if os.path.exists(each / ".git")), None)  # noqa: PTH110
+
+
 def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
     """The rules at a root: those of the folders above it too when it lies in a git repository."""
     patterns = read_patterns("\n".join(extra).encode("utf-8", "surrogateescape"))
     always = [FolderRules(b"", patterns)] if patterns else []
-    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    top = top_of(root)
     if top is None:
         return Rules((), always=always).inside(root, b"", IGNORE_FILES)
     rules = repository_rules(top, b"", ())
@@ -224,7 +231,14 @@ def _git(folder: Path, *arguments: str) -> bytes:
     # No hook or helper that a strange repository names is run.
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+            env=git_environment(),
+        )
     except (OSError, subprocess.TimeoutExpired):
         return b""
     return done.stdout if done.returncode == 0 else b""

@@ -4,20 +4,31 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from weft.memory.database import connect, drop_tables, prepare_tables, transaction
-from weft.memory.errors import IndexBusy, NotIndexed
+from weft.memory.database import (
+    clear_errors,
+    connect,
+    drop_tables,
+    make_tables,
+    prepare_tables,
+    require_database,
+    transaction,
+)
+from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed
 from weft.memory.lease import WAIT_SECONDS, Lease
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
 from weft.memory.updating import Update
 
 MAX_FILE_BYTES = 1_000_000
+
+LEASES_TO_LOSE = 3
+"""How often an update begins again when another process took its root over, before it says so."""
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
@@ -32,7 +43,8 @@ class SqliteIndex:
     """An index in a SQLite file: a store's own, or one for itself.
 
     Several processes may use one file. One at a time updates a root; readers never wait. `wait_seconds`: how
-    long an update waits for the one of another process, before it raises IndexBusy.
+    long an update waits for the one of another process, before it raises IndexBusy; `on_wait` is told the
+    root when that takes long.
     """
 
     def __init__(
@@ -42,17 +54,20 @@ class SqliteIndex:
         *,
         application_id: int | None = None,
         wait_seconds: float = WAIT_SECONDS,
+        on_wait: Callable[[str], None] | None = None,
     ) -> None:
         self.path = path
         self._wait_seconds = wait_seconds
+        self._on_wait = on_wait
         self.settings = settings or IndexSettings()
         path.parent.mkdir(parents=True, exist_ok=True)
+        require_database(path)
         self._writer = connect(path)
         self._writing = threading.RLock()
         self._readers: dict[threading.Thread, sqlite3.Connection] = {}
         self._opening = threading.Lock()
         try:
-            prepare_tables(self._writer, application_id)
+            prepare_tables(self._writer, path, application_id)
         except BaseException:
             self._writer.close()
             raise
@@ -65,20 +80,31 @@ class SqliteIndex:
         busy: list[IndexBusy] = []
         for root in dict.fromkeys(Path(root).resolve() for root in roots):
             try:
-                with self._lease(root) as lease:
-                    update = Update(self._writer, lease, root, self.settings, on_progress)
-                    report = _sum(report, update.sweep())
+                report = _sum(report, self._update(root, on_progress, lambda update: update.sweep()))
             except IndexBusy as error:
                 busy.append(error)
         if busy:
             raise busy[0]
-        return msgspec.structs.replace(report, index_bytes=self._bytes())
+        with clear_errors(self.path):
+            return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
         """The same for a few paths below a root, files or folders."""
         root = Path(root).resolve()
+        return self._update(root, None, lambda update: update.take(paths))
+
+    def _update(
+        self,
+        root: Path,
+        on_progress: Callable[[IndexProgress], None] | None,
+        work: Callable[[Update], IndexReport],
+    ) -> IndexReport:
+        """Do the work; anew when another process took the root over, as it may when our machine slept."""
+        for _ in range(LEASES_TO_LOSE):
+            with suppress(LeaseLost), self._lease(root) as lease:
+                return work(Update(self._writer, lease, root, self.settings, on_progress))
         with self._lease(root) as lease:
-            return Update(self._writer, lease, root, self.settings, None).take(paths)
+            return work(Update(self._writer, lease, root, self.settings, on_progress))
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         """What is known of a file."""
@@ -107,8 +133,8 @@ class SqliteIndex:
         rows: dict[int, tuple[Any, ...]] = {}
         marks = ", ".join("?" * len(ids))
         for row in self.reader.execute(
-            f"""SELECT memory_chunks.id, memory_roots.path, memory_files.path, first_line, last_line,
-                memory_chunks.symbols, file_id
+            f"""SELECT memory_chunks.id, memory_roots.path, memory_files.path, first_line, start_character,
+                end_character, last_line, memory_chunks.symbols, file_id
             FROM memory_chunks JOIN memory_files ON memory_files.id = file_id
             JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_chunks.id IN ({marks})""",  # noqa: S608 - question marks only
@@ -120,7 +146,9 @@ class SqliteIndex:
             ends[file_id] = max(last, ends.get(file_id, 0))
         texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
         found = []
-        for root, path, first, last, symbols, file_id in (rows[each] for each in ids if each in rows):
+        for root, path, first, start, end, last, symbols, file_id in (
+            rows[each] for each in ids if each in rows
+        ):
             text = b"\n".join(texts[file_id][first - 1 : last]).decode()
             found.append(
                 Chunk(
@@ -128,7 +156,8 @@ class SqliteIndex:
                     path=path,
                     first_line=first,
                     last_line=last,
-                    text=text,
+                    text=text[start:end],
+                    part=None if end is None else (start, end, len(text)),
                     symbols=tuple(symbols.split()),
                 )
             )
@@ -141,6 +170,10 @@ class SqliteIndex:
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""
+        with clear_errors(self.path):
+            return self._status()
+
+    def _status(self) -> dict[str, Any]:
         rows = self.reader.execute(
             """SELECT path, updated_at,
                 (SELECT count(*) FROM memory_files WHERE root_id = memory_roots.id AND skipped IS NULL),
@@ -162,16 +195,30 @@ class SqliteIndex:
     def drop(self, roots: Sequence[Path] | None = None) -> None:
         """Forget roots, or everything."""
         if roots is None:
-            with self._writing:
-                with transaction(self._writer):
-                    drop_tables(self._writer)
-                prepare_tables(self._writer, None)
+            self._drop_all()
             return
         for root in [Path(root).resolve() for root in roots]:
             if not self._is_known(root):
                 raise NotIndexed(str(root))
             with self._lease(root) as lease:
                 Update(self._writer, lease, root, self.settings, None).forget()
+
+    def _drop_all(self) -> None:
+        """Everything, when no other process is at any of it."""
+        held: set[str] = set()
+        with self._writing, ExitStack() as leases:
+            while True:
+                for root in sorted(self._roots() - held):
+                    leases.enter_context(self._lease(Path(root)))
+                    held.add(root)
+                with clear_errors(self.path), transaction(self._writer):
+                    if self._roots() <= held:
+                        drop_tables(self._writer)
+                        make_tables(self._writer)
+                        return
+
+    def _roots(self) -> set[str]:
+        return {row[0] for row in self._writer.execute("SELECT path FROM memory_roots")}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -197,12 +244,17 @@ class SqliteIndex:
 
     @contextmanager
     def _lease(self, root: Path) -> Iterator[Lease]:
-        with self._writing:
-            lease = Lease.take(self._writer, str(root), wait_seconds=self._wait_seconds)
+        with self._writing, clear_errors(self.path):
+            lease = Lease.take(
+                self._writer, str(root), wait_seconds=self._wait_seconds, on_wait=self._on_wait
+            )
             try:
-                yield lease
+                with lease.kept(self.path):
+                    yield lease
             finally:
-                lease.give_back()
+                # It ends by itself; and an error that came before is the one to tell.
+                with suppress(sqlite3.Error):
+                    lease.give_back()
 
     def _bytes(self) -> int:
         """What the tables of the index take in the file."""

@@ -4,17 +4,29 @@ import os
 import secrets
 import socket
 import sqlite3
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Self
 
-from weft.memory.database import transaction
+from weft.memory.database import connect, transaction
 from weft.memory.errors import IndexBusy, LeaseLost
 
 LEASE_SECONDS = 15.0
 WAIT_SECONDS = 600.0
 """How long to wait for another process that is at it."""
 
+RENEW_SECONDS = 4.0
+"""How often a lease is renewed while nothing is written: files are looked for, or prepared."""
+
+SAY_SECONDS = 1.0
+"""How long to wait for another process before that is said."""
+
 _LOOK_SECONDS = 0.05
+
+_RENEW = "UPDATE memory_roots SET lease_until = ? WHERE id = ? AND lease_owner = ?"
 
 
 class Lease:
@@ -27,26 +39,60 @@ class Lease:
         self._owner = owner
 
     @classmethod
-    def take(cls, connection: sqlite3.Connection, root: str, *, wait_seconds: float = WAIT_SECONDS) -> Self:
-        """The lease of a root, which is made if it is new; waits while another process has it."""
+    def take(
+        cls,
+        connection: sqlite3.Connection,
+        root: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> Self:
+        """The lease of a root, which is made if it is new; waits while another process has it.
+
+        `on_wait` is told the root, once, when that takes long.
+        """
         owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
-        deadline = time.monotonic() + wait_seconds
+        begun = time.monotonic()
         while True:
             root_id = _try(connection, root, owner)
             if root_id is not None:
                 return cls(connection, root_id, root, owner)
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - begun
+            if waited >= wait_seconds:
                 raise IndexBusy(root)
+            if on_wait is not None and waited >= SAY_SECONDS:
+                on_wait(root)
+                on_wait = None
             time.sleep(_LOOK_SECONDS)
 
     def renew(self) -> None:
         """Say that we are alive; within a transaction, whose writes are kept only if the lease is ours."""
-        renewed = self._connection.execute(
-            "UPDATE memory_roots SET lease_until = ? WHERE id = ? AND lease_owner = ?",
-            [time.time() + LEASE_SECONDS, self.root_id, self._owner],
-        )
-        if renewed.rowcount != 1:
+        if not self._renew(self._connection):
             raise LeaseLost(self._root)
+
+    @contextmanager
+    def kept(self, path: Path) -> Iterator[None]:
+        """Renew the lease from time to time, by a connection of its own, also while nothing is written."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._keep, args=(path, over), name="weft-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _keep(self, path: Path, over: threading.Event) -> None:
+        while not over.wait(RENEW_SECONDS):
+            # What goes wrong here shows, if it matters, with the next write.
+            with suppress(sqlite3.Error), closing(connect(path)) as connection:
+                connection.execute("PRAGMA busy_timeout = 1000")
+                if not self._renew(connection):
+                    return
+
+    def _renew(self, connection: sqlite3.Connection) -> bool:
+        until = time.time() + LEASE_SECONDS
+        return connection.execute(_RENEW, [until, self.root_id, self._owner]).rowcount == 1
 
     def give_back(self) -> None:
         """Let another process have it."""

@@ -155,7 +155,10 @@ def _named(
 
 def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[int, int]:
     rows = _rows(
-        connection, "SELECT file_id, id FROM memory_chunks WHERE first_line = 1 AND file_id IN ({})", files
+        connection,
+        """SELECT file_id, id FROM memory_chunks
+        WHERE first_line = 1 AND start_character = 0 AND file_id IN ({})""",
+        files,
     )
     return dict(rows)
 

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - a pattern is easier to read in one line
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -22,6 +22,12 @@ class Outline(Struct, frozen=True):
 MAX_SYMBOLS = 5000
 """Generated files may define more; nobody looks for the last of them by name."""
 
+MAX_LINE_CHARACTERS = 1000
+"""Nobody writes a definition or a heading that is longer; the shape of longer lines is not looked at."""
+
+MAX_SHAPE_CHARACTERS = 2_000_000
+"""So much of a file is looked at for the shape of its lines, and no more."""
+
 
 def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
     """The outline of a file, by its language; empty for one we know nothing about."""
@@ -29,9 +35,9 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
         names, title = python_outline(text)
         return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
-        return _headings(_markdown(lines))
+        return _headings(_markdown(_looked_at(lines)))
     if language in ("rest", "text"):
-        return _headings(_rest(lines))
+        return _headings(_rest(_looked_at(lines)))
     if language is None:
         return Outline()
     found = grammar_outline(language, text)
@@ -40,12 +46,24 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
     return Outline(tuple(found[:MAX_SYMBOLS]))
 
 
+def _looked_at(lines: Iterable[str]) -> list[str]:
+    """The lines whose shape is looked at; those that are too long are empty, so that the others keep their numbers."""
+    room = MAX_SHAPE_CHARACTERS
+    found: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        found.append(line if len(line) <= MAX_LINE_CHARACTERS else "")
+    return found
+
+
 def _headings(found: Iterator[Symbol]) -> Outline:
     symbols = tuple(found)[:MAX_SYMBOLS]
     return Outline(symbols, symbols[0].name if symbols else None)
 
 
-_ATX = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_ATX = re.compile(r" {0,3}#{1,6}[ \t]++(.*)")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
 
@@ -59,8 +77,9 @@ def _markdown(lines: Sequence[str]) -> Iterator[Symbol]:
             fence = "" if fence else found[1]
         elif not fence:
             heading = _ATX.match(line)
-            if heading and heading[1]:
-                yield Symbol(heading[1], "heading", number)
+            name = heading[1].rstrip(" \t").rstrip("#").rstrip(" \t") if heading else ""
+            if name:
+                yield Symbol(name, "heading", number)
             elif (
                 before.strip()
                 and re.fullmatch(r"(=+|-{3,})[ \t]*", line)
@@ -84,89 +103,90 @@ def _rest(lines: Sequence[str]) -> Iterator[Symbol]:
 
 
 def _lines(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
-    return re.compile(pattern, re.MULTILINE), kind
+    """A pattern in which `~` is some space, and `~?` some or none; it may cross a few lines, and never goes back."""
+    spaced = pattern.replace("~?", r"\s{0,20}+").replace("~", r"\s{1,20}+")
+    return re.compile(spaced, re.MULTILINE), kind
 
 
 _JAVASCRIPT = (
-    _lines(r"^[ \t]*(?:export\s+)?(?:default\s+)?(?:abstract\s+)?class\s+([A-Za-z_$][\w$]*)", "class"),
+    _lines(r"^[ \t]*+(?:export~)?(?:default~)?(?:abstract~)?class~([A-Za-z_$][\w$]*+)", "class"),
+    _lines(r"^[ \t]*+(?:export~)?(?:default~)?(?:async~)?function~?\*?~?([A-Za-z_$][\w$]*+)", "function"),
     _lines(
-        r"^[ \t]*(?:export\s+)?(?:default\s+)?(?:async\s+)?function\s*\*?\s*([A-Za-z_$][\w$]*)", "function"
-    ),
-    _lines(
-        r"^(?:export\s+)?(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*(?:async\s*)?(?:\([^)\n]*\)|[A-Za-z_$][\w$]*)\s*=>",
+        r"^(?:export~)?(?:const|let|var)~([A-Za-z_$][\w$]*+)~?=~?(?:async~?)?(?:\([^)\n]*+\)|[A-Za-z_$][\w$]*+)~?=>",
         "function",
     ),
-    _lines(r"^(?:export\s+)?(?:interface|type|enum|namespace)\s+([A-Za-z_$][\w$]*)", "type"),
+    _lines(r"^(?:export~)?(?:interface|type|enum|namespace)~([A-Za-z_$][\w$]*+)", "type"),
     _lines(
-        r"^[ \t]+(?:(?:public|private|protected|static|async|get|set|readonly)\s+)*(?!if\b|for\b|while\b|switch\b|catch\b|return\b|function\b)([A-Za-z_$][\w$]*)\s*\([^)\n]*\)\s*(?::[^{\n]+)?\{",
+        r"^[ \t]++(?:(?:public|private|protected|static|async|get|set|readonly)~){0,9}(?!if\b|for\b|while\b|switch\b|catch\b|return\b|function\b)([A-Za-z_$][\w$]*+)~?\([^)\n]*+\)~?(?::[^{\n]++)?\{",
         "method",
     ),
 )
 _C = (
     _lines(
-        r"^(?:typedef\s+)?(?:struct|union|enum|class|namespace)\s+([A-Za-z_]\w*)\s{0,99}(?:[:{][^;]{0,1000})?$",
+        r"^(?:typedef~)?(?:struct|union|enum|class|namespace)~([A-Za-z_]\w*+)\s{0,20}(?:[:{][^;]{0,1000})?$",
         "type",
     ),
+    # What it returns stands before the name, or alone in the line above.
     _lines(
-        r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_][\w:<>,*&\s]{0,200}?[\s*&]([A-Za-z_~]\w{0,200}(?:::~?\w{1,200}){0,9})\s{0,9}\([^;{]{0,1000}\)\s{0,99}(?:const\s{0,9})?\{?$",
+        r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_](?:[\w:<>,*& \t]{0,200}?[ \t*&]|[\w:<>,*& \t]{0,200}+\n[ \t*&]{0,40}+)([A-Za-z_\x7e]\w{0,200}+(?:::\x7e?\w{1,200}+){0,9}+)~?\([^;{]{0,1000}\)\s{0,20}(?:const\s{0,20})?\{?$",
         "function",
     ),
-    _lines(r"^#\s*define\s+([A-Za-z_]\w*)", "constant"),
+    _lines(r"^#[ \t]*+define[ \t]++([A-Za-z_]\w*+)", "constant"),
 )
 _JAVA = (
     _lines(
-        r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|sealed|data|open|internal|case|partial)\s+)*(?:class|interface|enum|record|object|trait|struct)\s+([A-Za-z_]\w*)",
+        r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract|sealed|data|open|internal|case|partial)~){0,9}(?:class|interface|enum|record|object|trait|struct)~([A-Za-z_]\w*+)",
         "class",
     ),
     _lines(
-        r"^[ \t]*(?:(?:public|private|protected|static|final|abstract|override|suspend|synchronized|virtual|async|internal|open|inline)\s+)+(?:fun\s+|def\s+)?(?:[\w<>\[\],.?]+\s+)?([A-Za-z_]\w*)\s*\(",
+        r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract|override|suspend|synchronized|virtual|async|internal|open|inline)~){1,9}(?:fun~|def~)?(?:[\w<>\[\],.?]{1,200}+~)?([A-Za-z_]\w*+)~?\(",
         "method",
     ),
-    _lines(r"^[ \t]*(?:fun|def)\s+([A-Za-z_]\w*)", "function"),
+    _lines(r"^[ \t]*+(?:fun|def)~([A-Za-z_]\w*+)", "function"),
 )
 _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "javascript": _JAVASCRIPT,
     "typescript": _JAVASCRIPT,
     "vue": _JAVASCRIPT,
     "go": (
-        _lines(r"^func\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)", "function"),
-        _lines(r"^type\s+([A-Za-z_]\w*)", "type"),
+        _lines(r"^func~(?:\([^)\n]*+\)~?)?([A-Za-z_]\w*+)", "function"),
+        _lines(r"^type~([A-Za-z_]\w*+)", "type"),
     ),
     "rust": (
-        _lines(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\s+([A-Za-z_]\w*)", "function"),
-        _lines(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait|mod|type|union)\s+([A-Za-z_]\w*)", "type"),
-        _lines(r"^[ \t]*(?:#\[macro_export\]\s*)?macro_rules!\s+([A-Za-z_]\w*)", "macro"),
+        _lines(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:async~|const~|unsafe~){0,9}fn~([A-Za-z_]\w*+)", "function"),
+        _lines(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:struct|enum|trait|mod|type|union)~([A-Za-z_]\w*+)", "type"),
+        _lines(r"^[ \t]*+(?:#\[macro_export\]~?)?macro_rules!~([A-Za-z_]\w*+)", "macro"),
     ),
     "c": _C, "cpp": _C,
     "java": _JAVA, "kotlin": _JAVA, "scala": _JAVA, "csharp": _JAVA, "swift": (
-        *_JAVA, _lines(r"^[ \t]*(?:\w{1,40}[ \t]+){0,6}func\s+([A-Za-z_]\w*)", "function"),
+        *_JAVA, _lines(r"^[ \t]*+(?:\w{1,40}+[ \t]{1,20}+){0,6}func~([A-Za-z_]\w*+)", "function"),
     ),
     "ruby": (
-        _lines(r"^[ \t]*(?:class|module)\s+([A-Z][\w:]*)", "class"),
-        _lines(r"^[ \t]*def\s+(?:self\.)?([a-z_]\w*[?!=]?)", "method"),
+        _lines(r"^[ \t]*+(?:class|module)~([A-Z][\w:]*+)", "class"),
+        _lines(r"^[ \t]*+def~(?:self\.)?([a-z_]\w*+[?!=]?)", "method"),
     ),
     "php": (
-        _lines(r"^[ \t]*(?:abstract\s+|final\s+)*(?:class|interface|trait|enum)\s+([A-Za-z_]\w*)", "class"),
-        _lines(r"^[ \t]*(?:(?:public|private|protected|static|final|abstract)\s+)*function\s+&?([A-Za-z_]\w*)", "function"),
+        _lines(r"^[ \t]*+(?:abstract~|final~){0,9}(?:class|interface|trait|enum)~([A-Za-z_]\w*+)", "class"),
+        _lines(r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract)~){0,9}function~&?([A-Za-z_]\w*+)", "function"),
     ),
-    "perl": (_lines(r"^[ \t]*sub\s+(\w+)", "function"), _lines(r"^package\s+([\w:]+)", "class")),
-    "lua": (_lines(r"^[ \t]*(?:local\s+)?function\s+([\w.:]+)", "function"),),
+    "perl": (_lines(r"^[ \t]*+sub~(\w++)", "function"), _lines(r"^package~([\w:]++)", "class")),
+    "lua": (_lines(r"^[ \t]*+(?:local~)?function~([\w.:]++)", "function"),),
     "shell": (
-        _lines(r"^[ \t]*(?:function\s+)?([A-Za-z_][\w-]*)[ \t]*\(\)", "function"),
-        _lines(r"^[ \t]*function\s+([A-Za-z_][\w-]*)[ \t]*\{", "function"),
+        _lines(r"^[ \t]*+(?:function~)?([A-Za-z_][\w-]*+)[ \t]*+\(\)", "function"),
+        _lines(r"^[ \t]*+function~([A-Za-z_][\w-]*+)[ \t]*+\{", "function"),
     ),
     "sql": (
-        _lines(r"(?i)^[ \t]*create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+|unique\s+|virtual\s+|materialized\s+)?(?:table|view|index|function|procedure|trigger|type)\s+(?:if\s+not\s+exists\s+)?[\"`\[]?([\w.]+)", "definition"),
+        _lines(r"(?i)^[ \t]*+create~(?:or~replace~)?(?:temp(?:orary)?~|unique~|virtual~|materialized~)?(?:table|view|index|function|procedure|trigger|type)~(?:if~not~exists~)?[\"`\[]?([\w.]++)", "definition"),
     ),
     "elixir": (
-        _lines(r"^[ \t]*defmodule\s+([\w.]+)", "class"),
-        _lines(r"^[ \t]*defp?(?:macro)?\s+([a-z_]\w*[?!]?)", "function"),
+        _lines(r"^[ \t]*+defmodule~([\w.]++)", "class"),
+        _lines(r"^[ \t]*+defp?(?:macro)?~([a-z_]\w*+[?!]?)", "function"),
     ),
-    "protobuf": (_lines(r"^[ \t]*(?:message|service|enum|rpc)\s+(\w+)", "type"),),
-    "make": (_lines(r"^([A-Za-z][\w.-]*)\s*:(?!=)", "target"),),
-    "toml": (_lines(r"^\[+([^\]\n]+)\]+", "heading"),),
-    "ini": (_lines(r"^\[([^\]\n]+)\]", "heading"),),
-    "css": (_lines(r"^([.#][A-Za-z][\w-]*)[^{;\n]*\{", "rule"),),
+    "protobuf": (_lines(r"^[ \t]*+(?:message|service|enum|rpc)~(\w++)", "type"),),
+    "make": (_lines(r"^([A-Za-z][\w.-]*+)[ \t]*+:(?!=)", "target"),),
+    "toml": (_lines(r"^\[{1,2}+([^\]\n]++)\]", "heading"),),
+    "ini": (_lines(r"^\[([^\]\n]++)\]", "heading"),),
+    "css": (_lines(r"^([.#][A-Za-z][\w-]*+)[^{;\n]*+\{", "rule"),),
 }  # fmt: skip
 
 
@@ -174,7 +194,9 @@ PATTERN_LANGUAGES = tuple(_BY_LANGUAGE)
 
 
 def by_patterns(language: str, text: str) -> list[Symbol]:
-    """The names by the shape of lines. A pattern that may cross lines says how far it looks."""
+    """The names by the shape of lines. A pattern that may cross lines says how far it looks, or texts could be
+    written over which it takes hours."""
+    text = "\n".join(_looked_at(text.split("\n")))
     starts = [
         (found.start(1), found[1], kind)
         for pattern, kind in _BY_LANGUAGE.get(language, ())

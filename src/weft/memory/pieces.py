@@ -1,10 +1,11 @@
 """What a matcher found, as items of a `DataContext`: one for each file, its pieces in the order of lines."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from weft.evaluator.data_context import MatchItem
+from weft.memory.line_parts import has_whole_lines, joined_parts, parts_by_line
 from weft.memory.protocol import FileFacts, Match
 
 CHUNK, WHOLE, SUMMARY = "code_chunk", "file_content", "file_summary"
@@ -47,7 +48,7 @@ def summaries_of(matches: Iterable[Match], facts_of: FactsOf, first_root: str) -
 def _item(matches: Sequence[Match], facts: FileFacts | None, path: str) -> MatchItem:
     spans = joined(matches)
     lines = [(first, last) for first, last, _ in spans]
-    is_whole = facts is not None and lines == [(1, max(1, facts.lines))]
+    is_whole = facts is not None and lines == [(1, max(1, facts.lines))] and has_whole_lines(matches)
     return MatchItem(
         id=path if is_whole else f"{path}:{ranges_text(lines)}",
         content=_content(spans),
@@ -92,18 +93,28 @@ def _metadata(matches: Sequence[Match], facts: FileFacts | None) -> dict[str, An
     return found
 
 
-def joined(matches: Iterable[Match]) -> list[tuple[int, int, list[str]]]:
+def joined(matches: Sequence[Match]) -> list[tuple[int, int, list[str]]]:
     """First line, last line and lines of each stretch; pieces that overlap or touch are one."""
     spans: list[tuple[int, int, list[str]]] = []
-    for match in sorted(matches, key=lambda match: (match.chunk.first_line, -match.chunk.last_line)):
-        chunk = match.chunk
-        lines = chunk.text.split("\n")[: chunk.last_line - chunk.first_line + 1]  # its last may be empty
-        if not spans or chunk.first_line > spans[-1][1] + 1:
-            spans.append((chunk.first_line, chunk.last_line, lines))
-        elif chunk.last_line > spans[-1][1]:
-            first, last, before = spans[-1]
-            spans[-1] = (first, chunk.last_line, before + lines[last + 1 - chunk.first_line :])
+    for first, last, lines in sorted(_stretches(matches), key=lambda each: (each[0], -each[1])):
+        if not spans or first > spans[-1][1] + 1:
+            spans.append((first, last, lines))
+        elif last > spans[-1][1]:
+            begin, end, before = spans[-1]
+            spans[-1] = (begin, last, before + lines[end + 1 - first :])
     return spans
+
+
+def _stretches(matches: Sequence[Match]) -> Iterator[tuple[int, int, list[str]]]:
+    """The lines of each piece; all the parts of a long line that were found are one."""
+    for line, parts in parts_by_line(matches).items():
+        yield line, line, [joined_parts(parts)]
+    for match in matches:
+        chunk = match.chunk
+        if chunk.part is None:
+            # The last of its lines may be empty.
+            lines = chunk.text.split("\n")[: chunk.last_line - chunk.first_line + 1]
+            yield chunk.first_line, chunk.last_line, lines
 
 
 def ranges_text(lines: Iterable[tuple[int, int]]) -> str:

@@ -2,31 +2,26 @@
 
 import os
 import queue
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
-from weft.memory.prepare_worker import Batch, Done, prepare_file, receive, send
+from weft.memory.prepare_process import PrepareProcess
+from weft.memory.prepare_worker import Batch, Done, not_prepared, prepare_file
 from weft.memory.walking import Found
 
 FILES_A_BATCH = 200
-BYTES_A_BATCH = 400_000
-"""A batch is written in one transaction; so much takes about as long as one should."""
+BYTES_A_BATCH = 800_000
+"""A batch is written in one transaction; so much takes about as long as one should. Half as much would cost a
+twentieth more to write, and twice as many pauses."""
 
 WORTH_BYTES = 6_000_000
 """With less to do, starting processes takes longer than they save."""
 
 MAX_PROCESSES = 4
 """One connection writes; more would wait for it."""
-
-_START = "import sys; sys.path[:] = {path!r}; from weft.memory.prepare_worker import main; main()"
-
-_decoder = msgspec.msgpack.Decoder(list[Done])
 
 
 def prepare_files(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[list[Done]]:
@@ -47,8 +42,9 @@ class _Pool:
         self._max_bytes = max_bytes
         self._batches = _batches(root, files, max_bytes)
         self._taking = threading.Lock()
-        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=8)
+        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=4)
         self._is_over = threading.Event()
+        self._error: Exception | None = None
 
     def run(self, processes: int) -> Iterator[list[Done]]:
         """What the processes give until all is done."""
@@ -70,32 +66,35 @@ class _Pool:
                     self._done.get(timeout=0.05)
             for thread in threads:
                 thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _talk(self) -> None:
-        process = _start_process()
+        process = PrepareProcess()
         try:
             while not self._is_over.is_set() and (batch := self._next()) is not None:
                 self._done.put(self._ask(process, batch))
+        except Exception as error:  # `run` raises it: a batch must not be lost unsaid
+            self._error = error
+            self._is_over.set()
         finally:
-            if process is not None:
-                _end(process)
+            process.end()
             self._done.put(None)
 
     def _next(self) -> Batch | None:
         with self._taking:
             return next(self._batches, None)
 
-    def _ask(self, process: subprocess.Popen[bytes] | None, batch: Batch) -> list[Done]:
-        """The batch prepared; here, when the process cannot: it may have run out of memory."""
-        if process is not None and process.stdin is not None and process.stdout is not None:
-            try:
-                send(process.stdin, batch)
-                answer = receive(process.stdout)
-                if answer is not None:
-                    return _decoder.decode(answer)
-            except OSError:
-                pass
-        return [prepare_file(self._root, path, self._max_bytes) for path in batch.paths]
+    def _ask(self, process: PrepareProcess, batch: Batch) -> list[Done]:
+        """The batch prepared; one by one when the process did not survive it: a file may have ended it."""
+        done = process.ask(batch)
+        return [self._alone(process, path) for path in batch.paths] if done is None else done
+
+    def _alone(self, process: PrepareProcess, path: str) -> Done:
+        if not process.is_there():
+            return prepare_file(self._root, path, self._max_bytes)
+        done = process.ask(Batch(os.fsencode(self._root), self._max_bytes, [path]))
+        return not_prepared(path) if done is None else done[0]
 
 
 def _batches(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[Batch]:
@@ -109,21 +108,3 @@ def _batches(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[Bat
             paths, size = [], 0
     if paths:
         yield Batch(os.fsencode(root), max_bytes, paths)
-
-
-def _start_process() -> subprocess.Popen[bytes] | None:
-    """A process with our own module path; never the working folder, where strange code may lie."""
-    path = [part for part in sys.path if part]
-    command = [sys.executable, "-P", "-c", _START.format(path=path)]
-    try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    except OSError:
-        return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):
-                pipe.close()
-    process.wait()

@@ -1,6 +1,7 @@
 """A process that reads files and prepares them for the index; it ends when nobody asks any more."""
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from msgspec import Struct
 from weft.memory.preparing import Prepared, prepare
 from weft.memory.walking import Found, read_below
 
+_log = logging.getLogger(__name__)
+
 
 class Batch(Struct, frozen=True, array_like=True):
     """Files to prepare."""
@@ -23,7 +26,7 @@ class Batch(Struct, frozen=True, array_like=True):
 
 
 class Done(Struct, frozen=True, array_like=True):
-    """A file that was prepared; nothing of one that cannot be read."""
+    """A file that was prepared; nothing of one that cannot be read or prepared."""
 
     found: Found
     prepared: Prepared | None
@@ -34,12 +37,22 @@ def prepare_file(root: Path, path: str, max_bytes: int) -> Done:
     try:
         read = read_below(root, path, max_bytes)
     except (OSError, ValueError):
-        return Done(Found(path, 0, 0, 0), None)
+        return not_prepared(path)
     content, known = read
     found = Found(path, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     if len(content) > max_bytes:
         return Done(found, Prepared(b"", "too_large"))
-    return Done(found, prepare(path, content))
+    try:
+        return Done(found, prepare(path, content))
+    except Exception:
+        # Whatever we did wrong with this one: the others of its batch are not to be lost with it.
+        _log.exception("a file cannot be prepared", extra={"action": "prepare_failed", "path": path})
+        return not_prepared(path)
+
+
+def not_prepared(path: str) -> Done:
+    """A file that is counted as left out."""
+    return Done(Found(path, 0, 0, 0), None)
 
 
 def send(pipe: IO[bytes], message: Batch | list[Done]) -> None:

@@ -1,12 +1,15 @@
 """A file made ready for the index: its text, facts and chunks. Runs in other processes too."""
 
 import hashlib
+import re
 import zlib
 from bisect import bisect_right
+from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
-from weft.memory.chunks import cut
+from weft.memory.chunks import Cut, cut
 from weft.memory.decoding import decode
 from weft.memory.languages import language_of
 from weft.memory.outline import Outline, outline_of
@@ -15,13 +18,16 @@ from weft.memory.words import fields_of, path_words
 
 MAX_TITLE_CHARACTERS = 200
 
+_NAME = re.compile(r"[\w$]+")
+
 
 class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
     """A row of `memory_chunks` and its words."""
 
     first_line: int
     last_line: int
-    hash: int
+    start_character: int
+    end_character: int | None
     symbols: str
     headings: str
     fields: tuple[str, str, str, str, str]
@@ -35,9 +41,9 @@ class Prepared(Struct, frozen=True, array_like=True, gc=False):
     lines: int = 0
     language: str | None = None
     title: str | None = None
-    symbols: tuple[tuple[str, str, int], ...] = ()
+    symbols: bytes | None = None
+    """As `memory_files` has them: JSON."""
     text: bytes = b""
-    text_bytes: int = 0
     chunks: tuple[PreparedChunk, ...] = ()
 
 
@@ -62,11 +68,15 @@ def prepare(path: str, content: bytes) -> Prepared:
         lines=len(lines),
         language=language,
         title=outline.title[:MAX_TITLE_CHARACTERS] if outline.title else None,
-        symbols=tuple((symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols),
+        symbols=_symbols(outline),
         text=zlib.compress(encoded, 3),
-        text_bytes=len(encoded),
         chunks=tuple(_chunks(path_words(path), lines, outline)),
     )
+
+
+def _symbols(outline: Outline) -> bytes | None:
+    rows = [(symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols]
+    return msgspec.json.encode(rows) if rows else None
 
 
 def text_lines(text: str) -> list[str]:
@@ -77,12 +87,18 @@ def text_lines(text: str) -> list[str]:
     return lines
 
 
+def text_at(lines: Sequence[str], place: Cut) -> str:
+    """The text of a chunk."""
+    first, last, start, end = place
+    return "\n".join(lines[first - 1 : last])[start:end]
+
+
 def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk]:
     symbols = outline.symbols
     places = [symbol.line for symbol in symbols]
     return [
-        _chunk(path, lines, first, last, _within(symbols, places, first, last), outline.title)
-        for first, last in cut(lines, places)
+        _chunk(path, lines, place, _within(symbols, places, place[0], place[1]), outline.title)
+        for place in cut(lines, places)
     ]
 
 
@@ -94,15 +110,20 @@ def _within(symbols: tuple[Symbol, ...], places: list[int], first: int, last: in
 
 
 def _chunk(
-    path: str, lines: list[str], first: int, last: int, symbols: tuple[Symbol, ...], title: str | None
+    path: str, lines: list[str], place: Cut, symbols: tuple[Symbol, ...], title: str | None
 ) -> PreparedChunk:
-    content = "\n".join(lines[first - 1 : last]).encode()
-    names = " ".join(dict.fromkeys(symbol.name for symbol in symbols if symbol.kind != "heading"))
-    headings = "\n".join(symbol.name for symbol in symbols if symbol.kind == "heading")
-    if first == 1 and title and not headings:
+    text = text_at(lines, place)
+    content = text.encode()
+    if place[3] is not None:
+        symbols = _named_in(text, symbols)
+    names = " ".join(dict.fromkeys([symbol.name for symbol in symbols if symbol.kind != "heading"]))
+    headings = "\n".join([symbol.name for symbol in symbols if symbol.kind == "heading"])
+    if place[0] == 1 and title and not headings:
         headings = title[:MAX_TITLE_CHARACTERS]
-    digest = hashlib.blake2b(content, digest_size=8).digest()
-    return PreparedChunk(
-        first, last, int.from_bytes(digest, "big", signed=True), names, headings,
-        fields_of(path, names, headings, content),
-    )  # fmt: skip
+    return PreparedChunk(*place, names, headings, fields_of(path, names, headings, content))
+
+
+def _named_in(text: str, symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """The symbols that a part of a line speaks of: the line may define thousands."""
+    words = set(_NAME.findall(text))
+    return tuple(symbol for symbol in symbols if symbol.name in words)

@@ -46,6 +46,8 @@ class Chunk(Struct, frozen=True, kw_only=True):
     text: str
     symbols: tuple[str, ...] = ()
     """The names that are defined in it, and the one it stands inside."""
+    part: tuple[int, int, int] | None = None
+    """Of a very long line only a part: from which character, up to which, and how many the line has."""
 
 
 class IndexProgress(Struct, frozen=True):

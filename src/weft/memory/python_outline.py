@@ -29,15 +29,18 @@ _CODE = re.compile(r"""(?:[^"'#\\\n]|"(?!"")(?:[^"\\\n]|\\.)*"|'(?!'')(?:[^'\\\n
 _TRIPLE = ('"""', "'''")
 
 _DOCSTRING = re.compile(
-    r"""(?:[ \t\f]*(?:\#[^\n]*)?\n)*[rRuU]?("{3}|'{3}|"|')(?:\\?\s)*((?:[^\\\n]|\\.)*?)(?:\1|\n)"""
+    r"""(?:[ \t\f]*+(?:\#[^\n]*+)?\n)*+[rRuU]?("{3}|'{3}|"|')(?:\\?\s)*+((?:[^\\\n]|\\.)*?)(?:\1|\n)"""
 )
+
+MAX_BEFORE_TITLE = 50_000
+"""So many characters are looked at for the docstring; licences above it are shorter."""
 
 
 class NotSure(Exception):
     """Lines do not tell; the file must be parsed."""
 
 
-class _Open(Struct):
+class _Open(Struct, gc=False):
     """A class or function whose body may still go on."""
 
     indent: int
@@ -89,10 +92,12 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
         place = start + 1
         if strings.has(start):
             continue
-        if found[4]:
-            yield Symbol(found[4], "constant", line)
+        indent, word, name, constant = found.groups()
+        if constant:
+            yield Symbol(constant, "constant", line)
         else:
-            yield Symbol(found[3], _kind(text, found, around, strings), line)
+            body = _Open(len(indent.expandtabs()), word, found.end())
+            yield Symbol(name, _kind(text, body, start, around, strings), line)
 
 
 def _strings(text: str) -> _Strings:
@@ -101,7 +106,7 @@ def _strings(text: str) -> _Strings:
     place = 0
     double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
     while (quoted := min(single, double)) < len(text):
-        begin = max(place, text.rfind("\n", 0, quoted) + 1)
+        begin = max(place, text.rfind("\n", place, quoted) + 1)
         code = _CODE.match(text, begin)
         start = code.end() if code else begin
         quote = text[start : start + 3]
@@ -140,14 +145,13 @@ def _end_of_string(text: str, quote: str, place: int) -> int:
     return len(text)
 
 
-def _kind(text: str, found: re.Match[str], around: list[_Open], strings: _Strings) -> str:
+def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Strings) -> str:
     """What the definition is, by what it stands inside; `around` is brought up to this line."""
-    width = len(found[1].expandtabs())
-    while around and (around[-1].indent >= width or _has_ended(text, around[-1], found.start(), strings)):
+    while around and (around[-1].indent >= body.indent or _has_ended(text, around[-1], start, strings)):
         around.pop()
     is_method = bool(around) and around[-1].kind == "class"
-    around.append(_Open(width, found[2], found.end()))
-    if found[2] == "class":
+    around.append(body)
+    if body.kind == "class":
         return "class"
     return "method" if is_method else "function"
 
@@ -169,7 +173,7 @@ def _statement(indent: int) -> re.Pattern[str]:
 
 def title_by_lines(text: str) -> str | None:
     """The first line of the docstring, as it is written."""
-    found = _DOCSTRING.match(text)
+    found = _DOCSTRING.match(text, 0, MAX_BEFORE_TITLE)
     return found[2].strip() or None if found else None
 
 

@@ -100,7 +100,8 @@ def candidate_of(match: Match) -> Candidate:
     chunk = match.chunk
     names = f"defines {', '.join(chunk.symbols[:8])}\n" if chunk.symbols else ""
     text = chunk.text.strip()[:MAX_TEXT_CHARACTERS]
-    return Candidate(f"{chunk.path}:{chunk.first_line}-{chunk.last_line}", f"{names}{text}")
+    part = f":{chunk.part[0] + 1}-{chunk.part[1]}" if chunk.part else ""
+    return Candidate(f"{chunk.path}:{chunk.first_line}-{chunk.last_line}{part}", f"{names}{text}")
 
 
 async def batches(

@@ -3,9 +3,7 @@
 import sqlite3
 import zlib
 
-import msgspec
-
-from weft.memory.preparing import Prepared, text_lines
+from weft.memory.preparing import Prepared, text_at, text_lines
 from weft.memory.walking import Found
 from weft.memory.words import fields_of, path_words
 
@@ -19,7 +17,6 @@ def insert_file(
     connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
 ) -> None:
     """Put a file in; it must not be there."""
-    encode = msgspec.json.encode
     file_id = connection.execute(
         """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
             lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -35,7 +32,7 @@ def insert_file(
             prepared.lines,
             prepared.language,
             prepared.title,
-            encode(prepared.symbols) if prepared.symbols else None,
+            prepared.symbols,
         ],
     ).lastrowid
     if prepared.skipped:
@@ -44,9 +41,18 @@ def insert_file(
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM memory_chunks").fetchone()
     numbered = list(enumerate(prepared.chunks, last + 1))
     connection.executemany(
-        "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (number, file_id, chunk.first_line, chunk.last_line, chunk.hash, chunk.symbols, chunk.headings)
+            (
+                number,
+                file_id,
+                chunk.first_line,
+                chunk.last_line,
+                chunk.start_character,
+                chunk.end_character,
+                chunk.symbols,
+                chunk.headings,
+            )
             for number, chunk in numbered
         ],
     )
@@ -60,12 +66,14 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
     if text is not None:
         lines = text_lines(zlib.decompress(text[0]).decode())
         rows = connection.execute(
-            "SELECT id, first_line, last_line, symbols, headings FROM memory_chunks WHERE file_id = ?",
+            """SELECT id, symbols, headings, first_line, last_line, start_character, end_character
+            FROM memory_chunks WHERE file_id = ?""",
             [file_id],
         ).fetchall()
         words = path_words(path)
-        for chunk_id, first, last, symbols, headings in rows:
-            content = "\n".join(lines[first - 1 : last]).encode()
+        for chunk_id, symbols, headings, *place in rows:
+            first, last, start, end = place
+            content = text_at(lines, (first, last, start, end)).encode()
             connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, content)])
     connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])

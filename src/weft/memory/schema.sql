@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS memory_chunks (
     file_id INTEGER NOT NULL,
     first_line INTEGER NOT NULL,    -- from 1
     last_line INTEGER NOT NULL,
-    hash INTEGER NOT NULL,          -- 64 bits of the text, for vectors
+    start_character INTEGER NOT NULL,   -- of a very long line a chunk is a part, from this character, from 0
+    end_character INTEGER,          -- up to this one; NULL: whole lines
     symbols TEXT NOT NULL,          -- names defined in it and the one it stands inside, by spaces
     headings TEXT NOT NULL          -- headings in it and the one it stands under, or its docstrings' first line; by newlines
 );

@@ -16,12 +16,12 @@ from weft.memory.prepare_worker import Done
 from weft.memory.preparing import Prepared
 from weft.memory.protocol import IndexProgress, IndexReport
 from weft.memory.rows import delete_file, insert_file
-from weft.memory.walking import Found, Walk
+from weft.memory.walking import Found, Walk, at_or_below
 
 if TYPE_CHECKING:
     from weft.memory.index import IndexSettings
 
-WRITE_SECONDS = 0.04
+WRITE_SECONDS = 0.05
 """How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
 commit come on top."""
 
@@ -58,8 +58,11 @@ class Update:
         """The whole root."""
         if not self._root.is_dir():
             raise RootUnavailable(str(self._root), "it is no folder")
-        found = {each.path: each for each in Walk(self._root, self._settings.ignore).all()}
-        self._compare(found, list(self._known))
+        walk = Walk(self._root, self._settings.ignore)
+        found = {each.path: each for each in walk.all()}
+        if "" in walk.unreadable:
+            raise RootUnavailable(str(self._root), "it cannot be read")
+        self._compare(found, self._gone_or_found(list(self._known), walk))
         with self._writing():
             self._connection.execute(
                 "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
@@ -72,17 +75,20 @@ class Update:
             return self.sweep()
         walk = Walk(self._root, self._settings.ignore)
         found: dict[str, Found] = {}
-        known: dict[str, None] = {}
         for path in paths:
             found |= {each.path: each for each in walk.below(path)}
-            known |= dict.fromkeys(self._known_below(path))
-        self._compare(found, list(known))
+        known = list(at_or_below(self._known, frozenset(paths)))
+        self._compare(found, self._gone_or_found(known, walk))
         return self._report()
 
-    def _known_below(self, path: str) -> list[str]:
-        """The path if it is indexed, and every indexed path below it."""
-        inside = [other for other in self._known if other.startswith(f"{path}/")]
-        return [path, *inside] if path in self._known else inside
+    def _gone_or_found(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
+        """The known paths without those that could not be looked at, which stay: they may be read again."""
+        if not walk.unreadable:
+            return known
+        for _ in walk.unreadable:
+            self._skip("unreadable")
+        kept = frozenset(at_or_below(known, walk.unreadable))
+        return [path for path in known if path not in kept]
 
     def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
         """Write the difference between what was found and what is known there."""

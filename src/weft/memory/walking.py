@@ -1,13 +1,21 @@
 """The files below a root that are not ignored, and their bytes. No link is followed."""
 
+import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from weft.memory.ignore_rules import Rules, rules_of, tracked_though_ignored
+from weft.memory.ignore_rules import Rules, rules_of, top_of, tracked_though_ignored
+
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, None})
+"""What an error says of a path that is not there, or that leads over a link or to no ordinary file. Whatever
+else is wrong may pass: rights, a disk or a network that fails."""
+
+_MAY_HAVE_GROWN_BYTES = 16_384
+"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
 
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
@@ -26,8 +34,14 @@ class Walk:
     def __init__(self, root: Path, extra: Sequence[str] = ()) -> None:
         self._root = root
         self._start = rules_of(root, extra)
-        self._tops: list[bytes] = [b""] if is_in_repository(root) else []
+        self._tops: dict[bytes, None] = {b"": None} if is_in_repository(root) else {}
         """Where repositories begin, as far as the walk has come."""
+        self._tracked_by_top: dict[bytes, list[bytes]] = {}
+        """What git said of them: it is asked once."""
+        self._rules_in: dict[bytes, Rules] = {}
+        """The rules in folders on the way to single paths: many of these lie in the same folders."""
+        self.unreadable: dict[str, None] = {}
+        """Folders and files that are there, but what they are or hold cannot be found out."""
 
     def all(self) -> Iterator[Found]:
         """Every file."""
@@ -43,16 +57,15 @@ class Walk:
             done = done + b"/" + part if done else part
             try:
                 is_folder = stat.S_ISDIR((self._root / os.fsdecode(done)).lstat().st_mode)
-            except OSError:
+                if rules.is_ignored(done, is_folder=is_folder):
+                    break
+                if done != whole:
+                    rules = self._on_the_way(done, rules)
+            except OSError as error:
+                self._miss(done, error)
                 return
-            if rules.is_ignored(done, is_folder=is_folder):
-                break
             if done == whole:
                 yield from self._folder(done, rules) if is_folder else self._file(done)
-            elif is_folder:
-                rules = self._inside(done, rules, _names(self._root / os.fsdecode(done)))
-            else:
-                return
         yield from self._tracked(whole)
 
     def _folder(self, path: bytes, rules: Rules, *, is_root: bool = False) -> Iterator[Found]:
@@ -62,8 +75,9 @@ class Walk:
             try:
                 with os.scandir(self._root / os.fsdecode(path)) as opened:
                     entries = sorted(opened, key=lambda entry: entry.name)
-            except OSError:
-                continue  # it went, or we may not
+            except OSError as error:
+                self._miss(path, error)
+                continue
             if not is_root:
                 rules = self._inside(path, rules, [entry.name for entry in entries])
             is_root = False
@@ -76,60 +90,91 @@ class Walk:
                     continue
                 if is_folder:
                     folders.append((below, rules))
-                elif entry.is_file(follow_symlinks=False) and (found := _found(below, entry)) is not None:
-                    yield found
+                elif entry.is_file(follow_symlinks=False):
+                    yield from self._entry(below, entry)
             stack.extend(reversed(folders))
 
     def _inside(self, path: bytes, rules: Rules, names: Sequence[str]) -> Rules:
         if ".git" in names:
-            self._tops.append(path)
+            self._tops[path] = None
         return rules.inside(self._root / os.fsdecode(path), path, names)
 
-    def _file(self, path: bytes) -> Iterator[Found]:
-        known = stat_file(self._root, os.fsdecode(path))
-        if known is not None:
+    def _on_the_way(self, path: bytes, rules: Rules) -> Rules:
+        found = self._rules_in.get(path)
+        if found is None:
+            names = [each.name for each in (self._root / os.fsdecode(path)).iterdir()]
+            found = self._rules_in[path] = self._inside(path, rules, names)
+        return found
+
+    def _entry(self, path: bytes, entry: os.DirEntry[str]) -> Iterator[Found]:
+        try:
+            known = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            self._miss(path, error)
+        else:
             yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+
+    def _file(self, path: bytes) -> Iterator[Found]:
+        try:
+            known = stat_below(self._root, os.fsdecode(path))
+        except OSError as error:
+            self._miss(path, error)
+        else:
+            yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+
+    def _miss(self, path: bytes, error: OSError) -> None:
+        """Note what cannot be read; what is gone, or is no file of ours, is none of it."""
+        name = os.fsdecode(path)
+        if error.errno not in _GONE and not is_at_or_below(name, self.unreadable):
+            self.unreadable[name] = None
 
     def _tracked(self, path: bytes) -> Iterator[Found]:
         """Files here that a rule of git's matches and that are in its index: git does not ignore those."""
         for top in self._tops:
-            for name in tracked_though_ignored(self._root / os.fsdecode(top)):
-                whole = top + b"/" + name if top else name
+            for whole in self._tracked_in(top):
                 is_here = not path or whole == path or whole.startswith(path + b"/")
                 if is_here and not self._start.is_ignored_by_us(whole):
                     yield from self._file(whole)
 
+    def _tracked_in(self, top: bytes) -> list[bytes]:
+        found = self._tracked_by_top.get(top)
+        if found is None:
+            names = tracked_though_ignored(self._root / os.fsdecode(top))
+            found = self._tracked_by_top[top] = [top + b"/" + name if top else name for name in names]
+        return found
+
+
+def is_at_or_below(path: str, places: Container[str]) -> bool:
+    """Whether a path, or a folder that it lies in, is one of the places."""
+    while path and path not in places:
+        path = path.rpartition("/")[0]
+    return path in places
+
+
+def at_or_below(paths: Iterable[str], places: Container[str]) -> Iterator[str]:
+    """Those of many paths of which that is so; a folder is looked at once, not with each of its files."""
+    folders: dict[str, bool] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        is_inside = folders.get(folder)
+        if is_inside is None:
+            is_inside = folders[folder] = is_at_or_below(folder, places)
+        if is_inside or path in places:
+            yield path
+
 
 def is_in_repository(root: Path) -> bool:
     """Whether a folder belongs to a git repository."""
-    return any((folder / ".git").exists() for folder in (root, *root.parents))
+    return top_of(root) is not None
 
 
-def _names(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
-
-
-def stat_file(root: Path, path: str) -> os.stat_result | None:
-    """What is known of an ordinary file below the root, with no link on the way; None when it is none."""
-    try:
-        descriptor = open_below(root, path)
-    except OSError:
-        return None
+def stat_below(root: Path, path: str) -> os.stat_result:
+    """What is known of an ordinary file below the root; raises OSError as `open_below` does."""
+    descriptor = open_below(root, path)
     try:
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _found(path: bytes, entry: os.DirEntry[str]) -> Found | None:
-    try:
-        known = entry.stat(follow_symlinks=False)
-    except OSError:
-        return None
-    return Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
 
 
 def open_below(root: Path, path: str) -> int:
@@ -159,7 +204,14 @@ def open_below(root: Path, path: str) -> int:
 
 
 def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a file, one too many if it has more, and what was known of it before they were read."""
-    with os.fdopen(open_below(root, path), "rb") as file:
-        known = os.fstat(file.fileno())
-        return file.read(max_bytes + 1), known
+    """The bytes of a file, too many if it has more, and what was known of it before they were read."""
+    descriptor = open_below(root, path)
+    try:
+        known = os.fstat(descriptor)
+        content = b""
+        wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
+        while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
+            content += more
+        return content, known
+    finally:
+        os.close(descriptor)

@@ -1,15 +1,21 @@
 """The index kept up to date while files change."""
 
 import logging
+import stat
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from watchfiles import Change, DefaultFilter, watch
+from watchfiles.main import FileChange
 
-from weft.memory.errors import LeaseLost, RootUnavailable
+from weft.errors import TransientError
+from weft.memory.errors import RootUnavailable
 from weft.memory.ignore_rules import IGNORE_FILES
 from weft.memory.protocol import Index, IndexReport
+from weft.memory.walking import is_at_or_below
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +27,12 @@ STEP_MILLISECONDS = 20
 
 MANY_PATHS = 2000
 """From here on a sweep of the whole root is quicker than so many single paths."""
+
+AGAIN_SECONDS = 1.0
+"""How long to wait before what failed is tried again."""
+
+LOOK_SECONDS = 0.2
+"""How often to look for roots while none is there."""
 
 CLOSED = frozenset({".git", ".weft"})
 
@@ -59,42 +71,126 @@ def watch_roots(
 ) -> None:
     """Update the index as files change, until `stop` is set. The first report is of a full sweep.
 
-    Watching begins before the sweep: what changes meanwhile is seen again, never missed.
+    Watching begins before the sweep: what changes meanwhile is seen again, never missed. An error that may
+    pass is logged, and what it was about is tried again. A root that goes is watched again when it is back.
     """
     resolved = list(dict.fromkeys(Path(root).resolve() for root in roots))
     for root in resolved:
         if not root.is_dir():
             raise RootUnavailable(str(root), "it is no folder")
-    stop = stop or threading.Event()
-    changes = watch(
-        *resolved,
-        watch_filter=_Filter(resolved),
-        debounce=GATHER_MILLISECONDS,
-        step=STEP_MILLISECONDS,
-        stop_event=stop,
-        rust_timeout=100,
-        yield_on_timeout=True,
-    )
-    next(changes, None)  # now the watch is on
-    on_report(index.update(resolved))
-    if on_ready is not None:
+    watching = _Watching(index, resolved, on_report, stop or threading.Event())
+    watching.run(on_ready or (lambda: None))
+
+
+class _Watching:
+    """Roots that are watched, and what of them is still to be taken in."""
+
+    def __init__(
+        self,
+        index: Index,
+        roots: Sequence[Path],
+        on_report: Callable[[IndexReport], None],
+        stop: threading.Event,
+    ) -> None:
+        self._index = index
+        self._roots = roots
+        self._on_report = on_report
+        self._stop = stop
+        self._pending: dict[Path, set[str]] = {}
+        self._said = ""
+        self._try_at = 0.0
+        """When what failed is tried again."""
+        self._watched: dict[Path, tuple[int, int]] = {}
+        """The folders that are watched: one that is put in the place of another has another number."""
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Watch until stopped."""
+        changes = self._begin()
+        self._on_report(self._index.update(self._roots))
         on_ready()
-    for changed in changes:
-        for report in _updates(index, resolved, {path for _, path in changed}):
-            on_report(report)
+        self._follow(changes)
+        while not self._stop.is_set():
+            try:
+                changes = self._begin()
+            except RootUnavailable:
+                self._stop.wait(LOOK_SECONDS)
+                continue
+            self._pending |= {root: {"."} for root in self._watched}
+            self._follow(changes)
 
-
-def _updates(index: Index, roots: Sequence[Path], paths: Iterable[str]) -> Iterable[IndexReport]:
-    by_root: dict[Path, set[str]] = {}
-    for path in paths:
-        found = place_of(roots, path)
-        if found is not None:
-            by_root.setdefault(found[0], set()).add(found[1])
-    for root, changed in by_root.items():
+    def _begin(self) -> Generator[set[FileChange], None, None]:
+        """The changes from now on of the roots that are there."""
+        self._watched = _folders(self._roots)
+        if not self._watched:
+            raise RootUnavailable(str(self._roots[0]), "it is no folder")
+        changes = self._changes()
         try:
-            yield _update(index, root, _outermost(changed))
-        except (LeaseLost, RootUnavailable) as error:
-            log.warning("%s", error, extra={"action": "index_watch_failed"})
+            next(changes, None)  # now the watch is on
+        except OSError as error:
+            raise RootUnavailable(str(self._roots[0]), f"it cannot be watched: {error}") from error
+        return changes
+
+    def _changes(self) -> Generator[set[FileChange], None, None]:
+        return watch(
+            *self._watched,
+            watch_filter=_Filter(self._roots),
+            debounce=GATHER_MILLISECONDS,
+            step=STEP_MILLISECONDS,
+            stop_event=self._stop,
+            rust_timeout=100,
+            yield_on_timeout=True,
+        )
+
+    def _follow(self, changes: Generator[set[FileChange], None, None]) -> None:
+        """Take changes in, until stopped or other folders are to be watched."""
+        with closing(changes):
+            for changed in changes:
+                is_root_gone = self._gather(changed)
+                if is_root_gone or _folders(self._roots) != self._watched:
+                    self._warn("a root was moved, removed or has come back: watching anew")
+                    return
+                if self._pending and time.monotonic() >= self._try_at:
+                    self._take()
+
+    def _gather(self, changed: Iterable[FileChange]) -> bool:
+        """Keep what changed for the next update; whether a root itself went."""
+        is_root_gone = False
+        for change, path in changed:
+            found = place_of(self._roots, path)
+            if found is not None:
+                self._pending.setdefault(found[0], set()).add(found[1])
+                is_root_gone |= found[1] == "." and change == Change.deleted
+        return is_root_gone
+
+    def _take(self) -> None:
+        """Update what has changed; what fails now stays for later."""
+        for root in [each for each in self._watched if each in self._pending]:
+            try:
+                report = _update(self._index, root, _outermost(self._pending[root]))
+            except (TransientError, RootUnavailable) as error:
+                self._warn(f"{error}; it is tried again")
+                self._try_at = time.monotonic() + AGAIN_SECONDS
+            else:
+                del self._pending[root]
+                self._said = ""
+                self._on_report(report)
+
+    def _warn(self, text: str) -> None:
+        """Say what is wrong, once as long as nothing else is."""
+        if text != self._said:
+            self._said = text
+            log.warning("%s", text, extra={"action": "index_watch_failed"})
+
+
+def _folders(roots: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """The roots that are folders now, and which."""
+    found = {}
+    for root in roots:
+        with suppress(OSError):
+            known = root.stat()
+            if stat.S_ISDIR(known.st_mode):
+                found[root] = (known.st_dev, known.st_ino)
+    return found
 
 
 def _update(index: Index, root: Path, paths: Sequence[str]) -> IndexReport:
@@ -106,8 +202,5 @@ def _update(index: Index, root: Path, paths: Sequence[str]) -> IndexReport:
 
 def _outermost(paths: set[str]) -> list[str]:
     """The paths without those that lie in a folder among them."""
-    return sorted(
-        path
-        for path in paths
-        if not any(path[:place] in paths for place, char in enumerate(path) if char == "/")
-    )
+    inside = (path for path in paths if is_at_or_below(path.rpartition("/")[0], paths))
+    return sorted(paths.difference(inside))

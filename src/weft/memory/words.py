@@ -53,6 +53,8 @@ def _parts(name: bytes) -> tuple[bytes, ...]:
 
 def with_parts(text: str) -> str:
     """The text with the parts of its camelCase names behind it."""
+    if text.islower():
+        return text
     parts = camel_words(text.encode("utf-8", "replace"))
     return f"{text} {parts}" if parts else text
 

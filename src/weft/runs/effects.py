@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -18,16 +19,21 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
+from weft.evaluator.results import TaskResult, ValueResult
+from weft.evaluator.tools import ASKS_PEOPLE
 from weft.llm.journal import TurnJournal
+from weft.runs.causes import with_key
 from weft.runs.digests import digest, request_digest
-from weft.runs.journal import Journal, OpenStep, with_key
-from weft.runs.past import Fate
-from weft.runs.records import failure_of, name_of
+from weft.runs.forks import Fork
+from weft.runs.halting import Halting
+from weft.runs.journal import Journal
+from weft.runs.open_step import OpenStep
+from weft.runs.past import Fate, going_on, is_halted
+from weft.runs.records import failure_of, halted_failure, name_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
-from weft.tasks.record import JsonObject, Origin, Status, Task
+from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
 from weft.tasks.steps import mark_of
 
 T = TypeVar("T")
@@ -56,6 +62,7 @@ class DurableEffects:
         is_reusing: bool = True,
         slots: asyncio.Semaphore,
         schema_text: Callable[[str, str], str] | None = None,
+        fork: Fork | None = None,
     ) -> None:
         self._inner = inner
         self._keeping = inner if isinstance(inner, KeepsTurns) else None
@@ -64,6 +71,12 @@ class DurableEffects:
         self._is_reusing = is_reusing
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
+        self._fork = fork
+        self._halting = Halting(store)
+
+    def stop(self) -> None:
+        """Nothing of this evaluation is performed any more."""
+        self._halting.stop()
 
     async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         """The model's answer: the one that is known, one to the same question, or a new one."""
@@ -72,7 +85,8 @@ class DurableEffects:
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            turns = Turns(self._journal, self._store, call, self._slots, is_reusing=self._may_reuse(call))
+            find = self._find_reusable if self._may_reuse(call) else None
+            turns = Turns(self._journal, call, self._slots, find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
@@ -86,7 +100,7 @@ class DurableEffects:
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             if reuse_hash is not None:
-                source = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
+                source = await self._find_reusable(reuse_hash)
                 if source is not None:
                     return source.result or {}, {"source": source}
             async with self._slots:
@@ -101,7 +115,8 @@ class DurableEffects:
         """What the tool returned."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            async with self._slots:
+            # A person may take days, and must hold nobody up.
+            async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 return {"value": await self._inner.call_tool(step, call, purse)}, {}
 
         return (await self._step(step, perform)).result.get("value")
@@ -122,15 +137,21 @@ class DurableEffects:
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
         if found is not None and found.task.status is Status.COMPLETED:
             return await self._inner.around(step, body)
-        opened = journal.begin(step, input_hash, _going_on(found))
+        if found is not None and is_halted(found.task):
+            journal.past.pass_over(step.key)
+            self._given(step, found)
+        opened = journal.begin(step, input_hash, going_on(found))
+        self._halting.began(opened)
         try:
             result = await self._inner.around(step, body)
         except TaskFailed as error:
             journal.fail_soon(opened, error)
             raise
         except asyncio.CancelledError:
-            journal.call_off(opened)
+            self._end_cancelled(opened)
             raise
+        finally:
+            self._halting.ended(opened)
         journal.complete_soon(opened, _composite_json(result))
         return result
 
@@ -145,6 +166,12 @@ class DurableEffects:
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
+
+    async def _find_reusable(self, reuse_hash: str) -> Task | None:
+        """A step of any run that has answered the same; not one that this run was forked to do anew."""
+        found = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
+        is_behind = found is not None and self._fork is not None and self._fork.is_behind(found)
+        return None if is_behind else found
 
     def _may_reuse(self, call: ModelCall) -> bool:
         """Whether an answer to the same question will do. What tools give may have changed since."""
@@ -165,7 +192,11 @@ class DurableEffects:
                     return self._given(step, found)
                 case Fate.CALLED_OFF:
                     await asyncio.Event().wait()  # until what ended it then ends it again
-        opened = journal.begin(step, input_hash, _going_on(found))
+        opened = journal.begin(step, input_hash, going_on(found))
+        before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
+        if before is not None:
+            return await self._taken_over(opened, before)
+        self._halting.began(opened)
         try:
             result, facts = await perform(opened)
         except TaskFailed as failure:
@@ -173,11 +204,31 @@ class DurableEffects:
             await journal.fail(opened, error)
             raise error from failure
         except asyncio.CancelledError:
-            journal.call_off(opened)
+            self._end_cancelled(opened)
             raise
+        finally:
+            self._halting.ended(opened)
         result = await journal.complete(opened, result, **facts)
         source = facts.get("source")
-        return _Outcome(result, None if source is None else source.id)
+        return _Outcome(result, None if source is None else first_source(source))
+
+    async def _taken_over(self, opened: OpenStep, before: Task) -> "_Outcome":
+        """The outcome that the step had in the run that this one was forked from."""
+        if before.status is Status.FAILED:
+            error = failure_of(mark_of(before).get("failure"), before.error)
+            await self._journal.fail(opened, error)
+            raise error
+        result = await self._journal.complete(opened, before.result or {}, source=before)
+        return _Outcome(result, first_source(before))
+
+    def _end_cancelled(self, opened: OpenStep) -> None:
+        """Note the end of a step that is being cancelled; raises TaskFailed when it is only this step."""
+        halted = self._halting.halted(opened)
+        if halted is None:
+            self._journal.call_off(opened)
+            return
+        self._journal.halt(opened, halted)
+        raise halted
 
     def _given(self, step: Step, found: StoredStep) -> "_Outcome":
         task = found.task
@@ -186,7 +237,7 @@ class DurableEffects:
                 task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None
             )
         if task.status is Status.CANCELLED:
-            error = TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
+            error = halted_failure(task)
         else:
             error = failure_of(mark_of(task).get("failure"), task.error)
         self._journal.failed_before(step, found, error)
@@ -197,11 +248,6 @@ class _Outcome(msgspec.Struct, frozen=True):
     result: JsonObject
     source_id: str | None = None
     """The step of another run whose result it is."""
-
-
-def _going_on(found: StoredStep | None) -> Task | None:
-    """The record that may go on; one that was cancelled stays so, and another takes its place."""
-    return None if found is None or found.task.status is Status.CANCELLED else found.task
 
 
 def _answer(outcome: _Outcome) -> TaskResult:

@@ -42,3 +42,8 @@ class StepsLeft(RequestError):
             f"depends on something else than its inputs and the results of its steps"
         )
         self.key = key
+
+
+def differs(text: str | None) -> bool:
+    """Whether a run has failed because it did not ask for what it had asked for before, from its error."""
+    return text is not None and text.startswith((f"{ReplayDiffers.code}: ", f"{StepsLeft.code}: "))

@@ -14,13 +14,19 @@ from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
+from weft.language.tree import FunctionCall, Program, Variable
 from weft.runs.effects import DurableEffects
+from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
+from weft.runs.forks import Fork
 from weft.runs.journal import Journal
-from weft.runs.program import StoredProgram, program_of
+from weft.runs.program import StoredProgram, as_params, program_of
+from weft.runs.questions import AsksPeople, Questions
+from weft.runs.template_tasks import TEMPLATE, argument_problems, template_of
+from weft.runs.templates import call_program, find_template
 from weft.store.protocol import TaskStore
+from weft.store.steps import Run
+from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import ExecutorType, JsonObject
-
-TEMPLATE = "template"
 
 MAX_CALLS = 1_000_000
 """Requests of a run: its steps are stored, so it may be long."""
@@ -34,7 +40,10 @@ class TemplateExecutor:
 
     id = TEMPLATE
     type = ExecutorType.LOCAL
-    summary = "Evaluates a program (params.program) with the task's inputs; every step is a task below it."
+    summary = (
+        "Evaluates a program (params.program) or a registered template (params.template) with the task's "
+        "inputs; every step is a task below it."
+    )
     input_schema: JsonObject | None = None
     uses_dependencies = False
     let_go_seconds = 15.0
@@ -58,23 +67,30 @@ class TemplateExecutor:
 
     async def execute(self, work: Work) -> Any:
         """The program's value as a task result."""
-        program = program_of(work.task)
+        program = await self._program(work)
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
+        fork = await Fork.open(self._store, work.task)
+        questions = Questions(journal, self._store)
+        inner = self._new_effects(program)
+        if isinstance(inner, AsksPeople):
+            inner.ask_through(questions.ask)
         effects = DurableEffects(
-            self._new_effects(program),
+            inner,
             journal,
             self._store,
             slots=self._slots,
-            is_reusing=program.is_reusing,
+            is_reusing=program.is_reusing and (fork is None or fork.is_reusing),
             schema_text=program.schema_text,
+            fork=fork,
         )
         evaluator = Evaluator(effects, limits=_limits(program))
         try:
             for library in program.libraries:
                 await evaluator.evaluate(library.read())
-            value = await evaluator.evaluate(program.main.read(), work.inputs)
+            value = await evaluator.evaluate(*_main(program, work.inputs))
+            await journal.end()
         except TaskFailed as error:
             await journal.end(error)
             raise ExecutionFailed(
@@ -82,11 +98,66 @@ class TemplateExecutor:
                 is_permanent=isinstance(error, ProgramError),
                 details={"task_error": failure_details(error)},
             ) from error
-        except BaseException:
+        except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
+            raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
+        except BaseException as error:
+            journal.stop()
+            if isinstance(error, asyncio.CancelledError):
+                questions.raise_rest()
             raise
-        await journal.end()
+        finally:
+            effects.stop()
+            questions.close()
         return result_json(as_result(value))
+
+    async def _program(self, work: Work) -> StoredProgram:
+        """The program of the task; of one that names a template, the one that its first attempt kept."""
+        task = work.task
+        name = template_of(task)
+        if name is None:
+            return program_of(task)
+        template = await find_template(self._store, name, user_id=task.user_id)
+        problems = argument_problems(template, work.inputs)
+        if problems:
+            raise InvalidTasks(problems)
+        program = await call_program(self._store, template, work.inputs)
+        program = structs.replace(
+            program,
+            model=(task.schemas or {}).get("model"),
+            is_reusing=(task.params or {}).get("reuse") is not False,
+        )
+        # Before the first step: whoever goes on with it must evaluate the same, whatever is registered then.
+        run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
+        params = {**(task.params or {}), **as_params(program)}
+        if not await self._store.keep_params(run, params, now=self._clock.now()):
+            raise RunLost(task_id=task.id)
+        return program
+
+
+class RegisteredExecutor:
+    """The executor of tasks whose method is a registered template, or a version of one."""
+
+    type = ExecutorType.LOCAL
+    input_schema: JsonObject | None = None
+    """Each owner may have another template of that name; `execute` checks the inputs."""
+    uses_dependencies = False
+    let_go_seconds = TemplateExecutor.let_go_seconds
+
+    def __init__(self, name: str, programs: TemplateExecutor) -> None:
+        self.id = name
+        self.summary = f"Evaluates the registered template '{name}'."
+        self.execute = programs.execute
+
+
+def _main(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:
+    """What is evaluated, and the names that are bound for it."""
+    if program.entry is None:
+        return program.main.read(), inputs
+    # Names that nobody can write: an input must not hide a template or a built-in from the templates.
+    keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
+    call = FunctionCall(func_name=program.entry, keywords=keywords)
+    return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
 
 
 def failure_details(error: TaskFailed) -> JsonObject:

@@ -1,24 +1,25 @@
 """The journal of a run: its steps as task records, each stored before anything that depends on it begins."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 
 from weft.clock import Clock
-from weft.evaluator.effects import Step
+from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.results import TaskFailure
 from weft.ids import NewTaskId, TaskId
+from weft.runs.causes import cause_of
 from weft.runs.errors import RunLost
+from weft.runs.open_step import OpenStep
 from weft.runs.past import Past
-from weft.runs.records import asked_of, failure_json, inputs_of, kind_of, name_of
+from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
 from weft.secrets.registry import is_any, redact_json
-from weft.store.protocol import TaskStore
+from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
-from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
+from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
 from weft.tasks.steps import mark_of
 
@@ -26,19 +27,6 @@ SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
 
 CALLED_OFF = "called off: a time limit was reached, or another step failed"
-
-
-class OpenStep:
-    """A step under way."""
-
-    __slots__ = ("input_hash", "is_stored", "key", "parent", "task")
-
-    def __init__(self, key: str, input_hash: str, task: Task, parent: "OpenStep | None") -> None:
-        self.key = key
-        self.input_hash = input_hash
-        self.task = task
-        self.parent = parent
-        self.is_stored = False
 
 
 class Journal:
@@ -73,6 +61,9 @@ class Journal:
         self._alarm: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._lost: BaseException | None = None
+        self._is_resting = False
+        self.on_change: Callable[[], None] | None = None
+        """Called when a step begins or ends, if somebody wants to know."""
 
     @classmethod
     async def open(
@@ -88,14 +79,41 @@ class Journal:
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
-        return self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
+        opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
+        opened.is_composite = isinstance(step.request, Composite)
+        return opened
 
-    def begin_part(self, key: str, input_hash: str, name: str, kind: str) -> OpenStep:
-        """Open a part of a step that is a record of its own: a turn of a session, the call of a tool."""
-        now = self._clock.now()
+    def begin_part(
+        self,
+        key: str,
+        input_hash: str,
+        name: str,
+        kind: str,
+        *,
+        inputs: JsonObject | None = None,
+        before: Task | None = None,
+    ) -> OpenStep:
+        """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
+        if before is not None:
+            return self._opened(key, input_hash, before, before)
+        mark = {"key": key, "kind": kind}
         return self._opened(
-            key, input_hash, self._new(key, name, {}, {"key": key, "kind": kind}, {}, now), None
+            key, input_hash, self._new(key, name, inputs or {}, mark, {}, self._clock.now()), None
         )
+
+    async def show(self) -> None:
+        """Store now what is under way, and not in a moment."""
+        await self._flush()
+
+    def under_way(self) -> Collection[OpenStep]:
+        """The steps that have begun and not ended."""
+        return self._open.values()
+
+    def rest(self) -> tuple[Dependency, ...]:
+        """Let what is under way stay so when it is cancelled now; what the task itself depends on."""
+        self._is_resting = True
+        steps = frozenset(self._ids.values())
+        return tuple(one for one in self._task.dependencies if one.id not in steps)
 
     async def complete(
         self,
@@ -106,35 +124,28 @@ class Journal:
         source: Task | None = None,
     ) -> JsonObject:
         """Store the result, which is the source's if there is one; what was stored: it holds no secrets."""
-        result = redact_json(result) if is_any() else result
-        now = self._clock.now()
         task = evolve(
-            opened.task,
-            status=Status.COMPLETED,
-            result=result,
-            progress=1.0,
-            completed_at=now,
-            updated_at=now,
-            error=None,
+            self._completed(opened, result),
             origin_type=Origin.CREATE if source is None else Origin.LINK,
-            original_task_id=None if source is None else source.id,
+            original_task_id=None if source is None else first_source(source),
         )
         await self._end(opened, task, reuse_hash)
-        return result
+        return task.result or {}
 
     def complete_soon(self, opened: OpenStep, result: JsonObject) -> None:
         """Store the result with whatever is stored next: nothing but what is shown depends on it."""
-        now = self._clock.now()
-        opened.task = evolve(
-            opened.task,
-            status=Status.COMPLETED,
-            result=redact_json(result) if is_any() else result,
-            progress=1.0,
-            completed_at=now,
-            updated_at=now,
-            error=None,
-        )
+        opened.task = self._completed(opened, result)
         self._end_soon(opened)
+
+    async def answer(self, opened: OpenStep, result: JsonObject) -> bool:
+        """Store the answer to a question; False: somebody else was quicker, or it was cancelled."""
+        return await self._ended_now(opened, self._completed(opened, result))
+
+    def ended_elsewhere(self, opened: OpenStep) -> None:
+        """Note that the end of a question was stored by somebody else."""
+        self._open.pop(opened.key, None)
+        self._hidden.pop(opened.key, None)
+        self._changed()
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store a failure; on replay it is raised again, unless a budget was used up: it is counted anew."""
@@ -149,6 +160,8 @@ class Journal:
 
     def call_off(self, opened: OpenStep) -> None:
         """Note that a step was cancelled; that is stored unless the whole evaluation is."""
+        if self._is_resting:
+            return
         now = self._clock.now()
         opened.task = evolve(
             opened.task,
@@ -159,6 +172,12 @@ class Journal:
             updated_at=now,
         )
         self._end_soon(opened)
+
+    def halt(self, opened: OpenStep, error: TaskFailed) -> None:
+        """Note the failure of a step that somebody has cancelled, as the store says already."""
+        self._open.pop(opened.key, None)
+        self._hidden.pop(opened.key, None)
+        self._failures.append((opened, error))
 
     async def end(self, failure: TaskFailed | None = None) -> None:
         """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
@@ -182,7 +201,7 @@ class Journal:
 
     async def _mark_what_failed(self, failure: TaskFailed) -> None:
         """Mark the step whose failure has ended the run: it is performed again when the run goes on."""
-        key, message = _cause(failure)
+        key, message = cause_of(failure)
         ended = [
             opened
             for opened, error in self._failures
@@ -240,10 +259,17 @@ class Journal:
         self._ids[key] = opened.task.id
         self._open[key] = self._hidden[key] = opened
         self._show_soon()
+        self._changed()
         return opened
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def _parent_key(self, key: str) -> str:
         """The key of the record that the one with this key is below; empty: the task itself."""
+        if "?" in key:
+            return key.rpartition("?")[0]
         if "#" in key:
             return key.rpartition("#")[0]
         while key:
@@ -270,17 +296,33 @@ class Journal:
             updated_at=now,
         )
 
+    def _completed(self, opened: OpenStep, result: JsonObject) -> Task:
+        now = self._clock.now()
+        return evolve(
+            opened.task,
+            status=Status.COMPLETED,
+            result=redact_json(result) if is_any() else result,
+            progress=1.0,
+            completed_at=now,
+            updated_at=now,
+            error=None,
+        )
+
     async def _end(self, opened: OpenStep, task: Task, reuse_hash: str | None = None) -> None:
-        """Store the end of a step, and those around it that are not stored yet."""
+        """Store the end of a step; raises TaskFailed when somebody has cancelled it."""
+        if not await self._ended_now(opened, task, reuse_hash):
+            raise halted_failure(await self._store.get(opened.task.id, owner=EVERYONE))
+
+    async def _ended_now(self, opened: OpenStep, task: Task, reuse_hash: str | None = None) -> bool:
+        """Store the end of a step, and those around it that are not stored yet; whether it counts."""
         changes = [self._shown(one) for one in (*self._hidden_around(opened), *self._ended.values())]
         self._ended.clear()
         self._hidden.pop(opened.key, None)
         self._open.pop(opened.key, None)
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
-        if opened.task.id in await self._write(changes):
-            failure = TaskFailure("execution_halted", "the step was cancelled")
-            raise TaskFailed(failure)
+        self._changed()
+        return opened.task.id not in await self._write(changes)
 
     def _end_soon(self, opened: OpenStep) -> None:
         """Store the end of a step with whatever is stored next, for that may depend on it."""
@@ -288,6 +330,7 @@ class Journal:
         self._hidden.pop(opened.key, None)
         self._ended[opened.key] = opened
         self._show_soon()
+        self._changed()
 
     def _hidden_around(self, opened: OpenStep) -> list[OpenStep]:
         found = []
@@ -345,26 +388,6 @@ class Journal:
             self._lost = RunLost(task_id=self._task.id)
             raise self._lost
         return refused
-
-
-def with_key(error: TaskFailed, key: str) -> TaskFailed:
-    """The failure with the key of the step that failed: a composite tells its part's failure in its own."""
-    if not isinstance(error.error, TaskFailure) or isinstance(error, BudgetExceeded):
-        return error
-    details = {"step": key, **(error.error.details or {})}
-    failure = msgspec.structs.replace(error.error, details=details)
-    return type(error)(failure, span=error.span, code=error.problem.code)
-
-
-def _cause(failure: TaskFailed) -> tuple[str | None, str]:
-    """The key of the step that failed first, if it is told, and what it said."""
-    error = msgspec.to_builtins(failure.error)
-    while True:
-        details = error.get("details") or {}
-        inner = details.get("subtaskError")
-        if not isinstance(inner, dict) or "message" not in inner:
-            return details.get("step"), str(error.get("message"))
-        error = inner
 
 
 def _with_mark(task: Task, **facts: Any) -> Task:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
+from weft.runs.errors import differs
 from weft.runs.records import failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
@@ -53,6 +54,8 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
 
 async def _failure(store: TaskStore, task: Task) -> TaskFailed:
     """What the step said whose failure ended the run, in the words of the run."""
+    if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
+        return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
     for step in reversed(await store.steps_of(task.id)):
         mark = mark_of(step.task)
         if mark.get("ended_run"):

@@ -55,10 +55,14 @@ class Past:
         return found
 
     def kept(self, key: str) -> StoredStep | None:
-        """The record of a turn of a session, or of what a tool gave there."""
+        """The record of a part of a step: a turn of a session, what a tool gave there, a question."""
         found = self._by_key.get(key)
         self._left.discard(key)
         return found
+
+    def pass_over(self, key: str) -> None:
+        """The steps below that key are not asked for again: what is around them ends without."""
+        self._left = {one for one in self._left if not one.startswith((f"{key}/", f"{key}#"))}
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
@@ -70,7 +74,7 @@ class Past:
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
-        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key:
+        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
@@ -87,8 +91,8 @@ class Past:
         if task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run"):
             return Fate.GIVEN
         if task.status is Status.CANCELLED:
-            if not mark.get("called_off"):
-                return Fate.GIVEN  # by a person: it failed for the program
+            if is_halted(task):
+                return Fate.GIVEN  # it failed for the program
             return Fate.CALLED_OFF if self._went_on_after(task.completed_at) else Fate.PERFORMED
         return Fate.PERFORMED
 
@@ -97,3 +101,13 @@ class Past:
         if at is None or self._last_begun is None or self._last_begun <= at:
             return False
         return self._failed_at is None or at < self._failed_at
+
+
+def is_halted(task: Task) -> bool:
+    """Whether somebody has cancelled a step; not: the program called it off."""
+    return task.status is Status.CANCELLED and not mark_of(task).get("called_off")
+
+
+def going_on(found: StoredStep | None) -> Task | None:
+    """The record that may go on; one that was cancelled stays so, and another takes its place."""
+    return None if found is None or found.task.status is Status.CANCELLED else found.task

@@ -13,7 +13,7 @@ from weft.language.problems import refuse
 from weft.language.reading import Surface, read_text
 from weft.language.sexp.printer import print_program
 from weft.language.task_fields import OutputFormat
-from weft.language.tree import Node, Program, TaskNode
+from weft.language.tree import Node, Program, TaskNode, Template
 from weft.tasks.record import JsonObject, Task
 
 PROGRAM = "program"
@@ -54,6 +54,10 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     is_reusing: bool = True
     limits: dict[str, float] = {}
     """What the evaluation may use; what is not named is as usual."""
+    templates: dict[str, int] = {}
+    """The registered templates among the libraries, and their versions."""
+    entry: str | None = None
+    """The template that is called with the inputs as arguments; `main` then only shows the call."""
 
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run was made; raises FileNotFoundError."""
@@ -87,7 +91,7 @@ def printed_library(library: TaskLibrary) -> StoredText:
 
 def as_params(program: StoredProgram) -> JsonObject:
     """The entry of a record's `params`."""
-    return {PROGRAM: msgspec.to_builtins(program)}
+    return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
 
 def program_of(task: Task) -> StoredProgram:
@@ -106,11 +110,14 @@ def _schema_key(source: str, path: str) -> str:
 
 
 def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
-    """The tasks whose output format names a file, and the file; the tree may be deep."""
+    """The tasks and templates that name a schema file, and the file; the tree may be deep."""
     stack: list[Any] = list(program.forms)
     while stack:
         one = stack.pop()
-        if isinstance(one, TaskNode):
+        if isinstance(one, Template):
+            shapes = (one.returns, *(parameter.type for parameter in one.parameters))
+            yield from ((one, shape) for shape in shapes if shape is not None and is_path(shape))
+        elif isinstance(one, TaskNode):
             output: OutputFormat | None = one.output_format
             if output is not None and output.schema is not None and is_path(output.schema):
                 yield cast(Node, one), output.schema

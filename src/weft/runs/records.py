@@ -9,7 +9,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.operators.task import TITLE_CHARACTERS
 from weft.evaluator.results import TaskError, TaskFailure
 from weft.limits import MAX_NAME_CHARACTERS
-from weft.tasks.record import JsonObject
+from weft.tasks.record import JsonObject, Task
 
 KINDS: dict[type[Any], str] = {
     ModelCall: "atomic",
@@ -42,6 +42,12 @@ def name_of(step: Step) -> str:
         case _:
             name = request.name or request.kind
     return name.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
+
+
+def question_name(question: str) -> str:
+    """What a question to a person is called in the tree."""
+    name = _short(question).replace("\x00", "\N{SYMBOL FOR NULL}")
+    return name[:MAX_NAME_CHARACTERS].strip() or "question"
 
 
 def _short(text: str) -> str:
@@ -83,6 +89,11 @@ def asked_of(step: Step) -> JsonObject:
 def failure_json(error: TaskFailed) -> JsonObject:
     """A failure in a form that can be raised again."""
     return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
+
+
+def halted_failure(task: Task) -> TaskFailed:
+    """What the program is told of a step that somebody cancelled: the same whenever it is told."""
+    return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
 
 
 def failure_of(stored: Any, text: str | None) -> TaskFailed:

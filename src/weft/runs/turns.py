@@ -11,7 +11,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
 from weft.runs.digests import digest, payload_digest
 from weft.runs.journal import Journal
-from weft.store.protocol import TaskStore
+from weft.runs.past import going_on
 from weft.store.steps import StoredStep
 from weft.tasks.record import Status, Task
 
@@ -22,17 +22,15 @@ class Turns:
     def __init__(
         self,
         journal: Journal,
-        store: TaskStore,
         call: ModelCall,
         slots: asyncio.Semaphore,
-        *,
-        is_reusing: bool,
+        find: Callable[[str], Awaitable[Task | None]] | None,
     ) -> None:
+        """`find` finds the step that has answered the same; without it none will do."""
         self._journal = journal
-        self._store = store
         self._call = call
         self._slots = slots
-        self._is_reusing = is_reusing
+        self._find = find
         self.source: Task | None = None
         """The step of another run that has answered the same question."""
         self.reuse_hash: str | None = None
@@ -44,9 +42,9 @@ class Turns:
         reuse_hash = payload_digest(payload())
         if not self._call.tools or self._call.reuse:
             self.reuse_hash = reuse_hash
-        if not self._is_reusing:
+        if self._find is None:
             return None
-        self.source = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
+        self.source = await self._find(reuse_hash)
         return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
 
     async def reply(
@@ -73,7 +71,8 @@ class Turns:
         found = self._kept(key)
         if found is not None:
             return msgspec.convert(found.task.result, ToolMessage)
-        opened = self._journal.begin_part(key, digest(use), use.name, "tool")
+        past = self._journal.past.kept(key) if self._journal.past else None
+        opened = self._journal.begin_part(key, digest(use), use.name, "tool", before=going_on(past))
         try:
             message = await call()
         except asyncio.CancelledError:

@@ -4,11 +4,11 @@ from typing import Any
 
 from weft.errors import InternalError, WeftError
 from weft.store.columns import json_text
-from weft.store.protocol import Claim, Ending
+from weft.store.protocol import Claim, Ending, Rest
 from weft.store.requests import Start
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
-from weft.tasks.record import JsonObject, Task
+from weft.tasks.record import Dependency, JsonObject, Task
 from weft.tasks.states import Completed, Started, error_text, require_object, transition
 
 
@@ -34,6 +34,13 @@ def ending(request: Ending) -> tuple[tuple[Any, ...], list[tuple[EventType, Json
     if request.retry_at is not None:
         events.append((EventType.TASK_RETRIED, {"at": request.retry_at.isoformat()}))
     return columns, events
+
+
+def dependencies_at_rest(request: Rest, *, has_ended: bool) -> tuple[Dependency, ...]:
+    """What a task at rest depends on; nothing more than before when something it rests for has ended."""
+    if has_ended:
+        return request.dependencies
+    return (*request.dependencies, *(Dependency(task_id, required=False) for task_id in request.until))
 
 
 def refusal(request: Start, task: Task | None) -> WeftError:

@@ -10,6 +10,7 @@ from weft.ids import TaskId
 from weft.store.errors import NotJson
 from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
 from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
+from weft.tasks.steps import is_step
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
 _MEMBERS_OF_FIELD = tuple(
@@ -67,6 +68,11 @@ def task_of_columns(values: list[Any]) -> Task:
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
     """How many dependencies do not let the task start yet, among tasks of these statuses."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
+
+
+def step_of(task: Task) -> TaskId | None:
+    """Of a step that comes with a flow, the flow's root: no engine performs it, no run goes on with it."""
+    return task.task_tree_id if task.parent_id is not None and is_step(task) else None
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:

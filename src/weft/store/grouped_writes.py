@@ -9,7 +9,7 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError
 from weft.store.group_commit import Done, GroupCommit
-from weft.store.protocol import Claim, Ending, Outlook, Owner, Wanted
+from weft.store.protocol import Claim, Ending, Outlook, Owner, Rest, Wanted
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -24,7 +24,16 @@ from weft.store.requests import (
     Start,
 )
 from weft.store.steps import Run, StepChange, WriteSteps
+from weft.store.templates import (
+    AddedTemplate,
+    AddTemplates,
+    KeepParams,
+    NewTemplate,
+    RegisteredTemplate,
+    RemoveTemplate,
+)
 from weft.tasks.changes import Operation
+from weft.tasks.record import JsonObject
 from weft.tasks.states import Outcome
 
 T = TypeVar("T")
@@ -58,7 +67,7 @@ class GroupedWrites:
         return claim
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Wanted
+        self, endings: Sequence[Ending | Rest], wanted: Wanted
     ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         *held, outlook = await self._group.write_together([*endings, wanted])
         return held, outlook
@@ -100,6 +109,21 @@ class GroupedWrites:
 
     async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
         return int(await self._group.write(Recover(now, dead)))
+
+    async def add_templates(
+        self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
+    ) -> Sequence[AddedTemplate]:
+        added: Sequence[AddedTemplate] = await self._group.write(AddTemplates(tuple(templates), user_id, now))
+        return added
+
+    async def remove_template(
+        self, name: str, *, user_id: str | None, now: datetime
+    ) -> RegisteredTemplate | None:
+        removed: RegisteredTemplate | None = await self._group.write(RemoveTemplate(name, user_id, now))
+        return removed
+
+    async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
+        return bool(await self._group.write(KeepParams(run, params, now)))
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests together, and call `done` with what became of each."""

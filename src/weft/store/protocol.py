@@ -9,10 +9,11 @@ from msgspec import Struct
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.steps import Run, StepChange, StoredStep
+from weft.store.templates import AddedTemplate, NewTemplate, RegisteredTemplate
 from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
-from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.record import Dependency, JsonObject, Status, Task
 from weft.tasks.states import Outcome
 from weft.tasks.summary import FlowSummary
 
@@ -61,6 +62,19 @@ class Ending(Struct, frozen=True):
     retry_at: datetime | None = None
 
 
+class Rest(Struct, frozen=True):
+    """An attempt that ends without an outcome: the task is pending until one of others has ended.
+
+    So it holds nothing while a person is asked. When one of them has ended already it may go on at once.
+    """
+
+    claim: Claim
+    at: datetime
+    until: tuple[TaskId, ...]
+    dependencies: tuple[Dependency, ...] = ()
+    """What the task depended on before: it has no others but these and what it rests for."""
+
+
 class Wanted(Struct, frozen=True, kw_only=True):
     """How many tasks of some flows a worker can take on now."""
 
@@ -105,6 +119,8 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     tree: TaskId | None = None
     only_roots: bool = False
     only_scheduled: bool = False
+    with_steps: bool = True
+    """Whether those that the evaluation of a program made are listed too; open questions always are."""
     limit: int = 50
     offset: int = 0
 
@@ -149,7 +165,7 @@ class TaskStore(Protocol):
         ...
 
     async def advance(
-        self, endings: Sequence[Ending], wanted: Wanted
+        self, endings: Sequence[Ending | Rest], wanted: Wanted
     ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
         """End attempts and claim what may start, in one transaction.
 
@@ -187,6 +203,39 @@ class TaskStore(Protocol):
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
         """A completed step of the same owner that gave the answer to the same request, if there is one."""
+        ...
+
+    async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
+        """Change the params of a task that is evaluated; False when the attempt at it no longer holds."""
+        ...
+
+    async def add_templates(
+        self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
+    ) -> Sequence[AddedTemplate]:
+        """Register templates of an owner, all or none; one whose text is the newest version's stays."""
+        ...
+
+    async def remove_template(
+        self, name: str, *, user_id: str | None, now: datetime
+    ) -> RegisteredTemplate | None:
+        """Let an owner's template be found no more; its newest version, or None when there is none.
+
+        `template_versions` gives it still: runs name versions.
+        """
+        ...
+
+    async def templates(
+        self, *, owner: Owner, names: Collection[str] | None = None
+    ) -> Sequence[RegisteredTemplate]:
+        """The newest versions of all templates, or of those of the names that there are; by name."""
+        ...
+
+    async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
+        """All versions of a template, oldest first, also of one that was removed."""
+        ...
+
+    async def known_templates(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the names under which anybody ever registered a template."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:

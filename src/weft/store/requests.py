@@ -7,8 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.store.protocol import Claim, Ending, Owner, Wanted
+from weft.store.protocol import Claim, Ending, Owner, Rest, Wanted
 from weft.store.steps import WriteSteps
+from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 from weft.tasks.changes import Operation
 
 
@@ -90,6 +91,7 @@ Request = (
     | WriteSteps
     | Report
     | Ending
+    | Rest
     | GiveBack
     | Wanted
     | RunFlow
@@ -99,4 +101,7 @@ Request = (
     | RemoveWorker
     | Recover
     | Operate
+    | AddTemplates
+    | RemoveTemplate
+    | KeepParams
 )

@@ -57,7 +57,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     recounted: frozenset[TaskId] = frozenset()
     """Sources whose `has_references` the store must work out anew after the other writes."""
     run: tuple[TaskId, ...] = ()
-    """Roots of added flows that are to be run, by whichever engine comes first."""
+    """Roots of flows that are to be run, by whichever engine comes first."""
     events: tuple[NewEvent, ...] = ()
 
 

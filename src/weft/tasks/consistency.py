@@ -10,6 +10,7 @@ from weft.tasks.schedule_errors import ScheduleError
 from weft.tasks.schedule_expressions import parse_expression
 from weft.tasks.schedule_policies import catch_up, overlap, time_zone
 from weft.tasks.schedules import check, schedule_of
+from weft.tasks.steps import is_step
 from weft.tasks.time_limits import timeout_problems
 from weft.tasks.time_zones import zone_named
 
@@ -65,7 +66,8 @@ def _origin_problems(task: Task) -> Iterator[_Finding]:
                 "the id of a task",
                 None,
             )
-        if task.status is not Status.COMPLETED:
+        is_archived_step = task.is_frozen and task.status.is_terminal and is_step(task)
+        if task.status is not Status.COMPLETED and not is_archived_step:
             yield (
                 "status",
                 f"must be completed when origin_type is {task.origin_type}",

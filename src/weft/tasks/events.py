@@ -19,6 +19,7 @@ class EventType(StrEnum):
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
     TASK_RETRIED = "task.retried"
+    TASK_RESTED = "task.rested"
     TASK_GIVEN_BACK = "task.given_back"
     SCHEDULE_FIRED = "schedule.fired"
     SCHEDULE_SKIPPED = "schedule.skipped"

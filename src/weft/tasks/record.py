@@ -157,6 +157,12 @@ def evolve(task: Task, **changes: Any) -> Task:
     return msgspec.structs.replace(task, **changes)
 
 
+def first_source(task: Task) -> TaskId:
+    """What a link to the task names: a link to a link points to the first source."""
+    is_link = task.origin_type is Origin.LINK
+    return (task.original_task_id if is_link else None) or task.id
+
+
 MAX_METHOD_CHARACTERS = 255
 """As much of a method's name as every store can keep in an index; no executor has a longer one."""
 

@@ -1,8 +1,13 @@
 """Steps: records that the evaluation of another task made. What they are is said in `params.step`."""
 
 import re
+from typing import TYPE_CHECKING
 
+from weft.ids import TaskId
 from weft.tasks.record import JsonObject, Task
+
+if TYPE_CHECKING:
+    from weft.tasks.flow import Flow
 
 STEP = "step"
 
@@ -17,13 +22,33 @@ def mark_of(task: Task) -> JsonObject:
 
 def is_step(task: Task) -> bool:
     """Whether the evaluation of another task made the record; no engine performs it by itself."""
-    return bool(mark_of(task).get("key"))
+    return task.schemas is None and bool(mark_of(task).get("key"))
 
 
-def place_of(task: Task) -> tuple[tuple[int, str], ...]:
+Place = tuple[tuple[int, str], ...]
+
+
+def place_of(task: Task) -> Place:
     """Where in its program a step stands, in a form that can be compared; empty for others."""
-    key = str(mark_of(task).get("key") or "")
+    return place_of_key(str(mark_of(task).get("key") or ""))
+
+
+def place_of_key(key: str) -> Place:
+    """Where in its program a step with this key stands."""
     return tuple(
         (int(number), "") if number else (-1 if mark else 0, word)
         for number, word, mark in _PART.findall(key)
     )
+
+
+def makers(flow: "Flow") -> dict[TaskId, TaskId | None]:
+    """For every step, and what is below one, the task whose evaluation made it; None: that is not here."""
+    found: dict[TaskId, TaskId | None] = {}
+    if not any(map(is_step, flow)):
+        return found
+    for task, _ in flow.walk():
+        if task.parent_id in found:
+            found[task.id] = found[task.parent_id]
+        elif is_step(task):
+            found[task.id] = task.parent_id
+    return found

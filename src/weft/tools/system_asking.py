@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
+from weft.evaluator.tools import ASKS_PEOPLE, ToolContext, ToolDefinition, ToolFailed
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 
 
@@ -44,7 +44,7 @@ class RequestUserInput:
 
     has_effects = True
     definition = ToolDefinition(
-        name="system:request_user_input",
+        name=ASKS_PEOPLE,
         description="Ask the person who runs this task a question and wait for the answer. Only for what "
         "cannot be found out otherwise.",
         input_schema=schema_of(RequestUserInputArguments),
@@ -56,6 +56,6 @@ class RequestUserInput:
         if context.ask_person is None:
             raise ToolFailed("there is no person to ask: nobody runs this task at a terminal")
         try:
-            return {"answer": await context.ask_person(question)}
+            return {"answer": await context.ask_person(question, context.step_key)}
         except TaskFailed as error:
             raise ToolFailed(error.message) from None

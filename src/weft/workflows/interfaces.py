@@ -1,11 +1,13 @@
 """What a workflow must know of the tasks that its steps name: the one way from a name to a task."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec import Struct
 
 from weft.executors.outputs import output_schema_of
 from weft.executors.registry import ExecutorRegistry
+from weft.store.templates import RegisteredTemplate
 from weft.tasks.record import JsonObject
 
 
@@ -29,13 +31,17 @@ class TaskInterfaces(Protocol):
 
 
 class ExecutorTasks:
-    """The executors of a registry as tasks, by their ids."""
+    """The executors of a registry as tasks, by their ids, and templates by their names."""
 
-    def __init__(self, executors: ExecutorRegistry) -> None:
+    def __init__(self, executors: ExecutorRegistry, templates: Iterable[RegisteredTemplate] = ()) -> None:
         self._executors = executors
+        self._templates = {one.name: one for one in templates}
 
     def interface_of(self, name: str) -> TaskInterface:
-        """How the executor of that id is called; raises UnknownExecutor."""
+        """How the executor or template of that name is called; raises UnknownExecutor."""
+        template = self._templates.get(name)
+        if template is not None and self._executors.find(name) is None:
+            return TaskInterface(method=name, input_schema=template.facts.input_schema)
         executor = self._executors.get(name)
         return TaskInterface(
             method=executor.id,

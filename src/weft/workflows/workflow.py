@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from weft.app import App
-from weft.executors.registry import ExecutorRegistry
 from weft.project_executors import project_registry
 from weft.settings import load_settings
+from weft.submission import task_templates
 from weft.sync import SyncApp
 from weft.tasks.record import JsonObject
 from weft.workflows.compiling import compiled
@@ -46,11 +46,12 @@ class Workflow(Struct, frozen=True):
     def compile(self, tasks: TaskInterfaces | None = None, /, **initial_context: Any) -> list[JsonObject]:
         """The flow of the workflow, as `weft flow submit` and `App.submit` take it; runs nothing.
 
-        Steps name executors of the project unless `tasks` says otherwise. Raises InvalidWorkflow with
+        Steps name executors of the project unless `tasks` says otherwise (`run` knows the templates of the
+        store, too). Raises InvalidWorkflow with
         everything that is wrong.
         """
         if tasks is None:
-            tasks = _tasks_of(project_registry(load_settings()))
+            tasks = ExecutorTasks(project_registry(load_settings()))
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
@@ -62,7 +63,8 @@ class Workflow(Struct, frozen=True):
         if app is None:
             with SyncApp() as own:
                 return self.run(own, **initial_context)
-        flow = app.run(self.compile(_tasks_of(app.executors), **initial_context))
+        tasks = ExecutorTasks(app.executors, app.templates(self._task_names()))
+        flow = app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(flow)
 
     async def arun(self, app: App | None = None, /, **initial_context: Any) -> WorkflowResult:
@@ -70,10 +72,10 @@ class Workflow(Struct, frozen=True):
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)
-        summary = await app.run(self.compile(_tasks_of(app.executors), **initial_context))
+        templates = await task_templates(app.store, app.owner, self._task_names())
+        tasks = ExecutorTasks(app.executors, templates)
+        summary = await app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(await app.flow_of(summary.root_id))
 
-
-def _tasks_of(executors: ExecutorRegistry) -> TaskInterfaces:
-    """The tasks that steps may name where these executors perform them."""
-    return ExecutorTasks(executors)
+    def _task_names(self) -> list[str]:
+        return [step.task_name for step in self.steps]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.builders import NOON
-from weft.app import open_store
 from weft.clock import SystemClock
 from weft.engine.attempt import Attempts
 from weft.engine.limits import EngineLimits
@@ -15,7 +14,8 @@ from weft.executors.built_in import built_in_registry
 from weft.executors.protocol import ExecutionFailed
 from weft.ids import TaskId
 from weft.settings import Settings
-from weft.store.protocol import Claim, Claimed, Ending
+from weft.store.protocol import Claim, Claimed, Ending, Rest
+from weft.store_opening import open_store
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed, Failed
 
@@ -33,9 +33,9 @@ CLAIMED = Claimed(
 )
 
 
-async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[Ending | None]:
+async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[Ending | Rest | None]:
     """How an attempt ended that was called off for these reasons, before its first step."""
-    endings: list[Ending | None] = []
+    endings: list[Ending | Rest | None] = []
     store = await open_store(Settings(db=str(tmp_path / "weft.db")))
     attempts = Attempts(
         store, built_in_registry(), clock=SystemClock(), chance=lambda: 0.5, limits=EngineLimits()
@@ -59,7 +59,7 @@ async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[En
 async def test_an_attempt_that_is_left_alone_completes(tmp_path: Path) -> None:
     (ending,) = await endings_of(tmp_path, [])
 
-    assert ending is not None
+    assert isinstance(ending, Ending)
     assert isinstance(ending.outcome, Completed)
 
 
@@ -73,6 +73,6 @@ async def test_the_first_reason_to_call_it_off_counts(
 ) -> None:
     (ending,) = await endings_of(tmp_path, [ExecutionFailed("too late"), *further])
 
-    assert ending is not None
+    assert isinstance(ending, Ending)
     assert isinstance(ending.outcome, Failed)
     assert ending.outcome.error == "too late"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.memory import updating
+from weft.memory.chunks import PART_CHARACTERS
 from weft.memory.database import MERGE_SEGMENTS, SCHEMA_VERSION, connect
 from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed, RootUnavailable
 from weft.memory.index import IndexSettings, SqliteIndex
@@ -177,6 +178,38 @@ def test_every_line_is_in_one_chunk(index: SqliteIndex, root: Path) -> None:
     assert (
         "\n".join(chunk.text for chunk in index.chunks([row[0] for row in rows])) == text.rstrip("\n") + "\n"
     )
+
+
+def test_a_very_long_line_is_cut_into_parts(index: SqliteIndex, root: Path) -> None:
+    line = "".join(f"var name{number}={number};" for number in range(5000))
+    (root / "a.js").write_text(f"first\n{line}\nlast\n")
+    index.update([root])
+
+    rows = index.reader.execute("SELECT id FROM memory_chunks ORDER BY first_line, start_character")
+    chunks = index.chunks([row[0] for row in rows])
+    parts = [chunk for chunk in chunks if chunk.part is not None]
+    assert [(chunk.first_line, chunk.last_line) for chunk in chunks] == [
+        (1, 1),
+        *[(2, 2)] * len(parts),
+        (3, 3),
+    ]
+    assert all(len(chunk.text) <= PART_CHARACTERS and chunk.text.endswith((" ", ";")) for chunk in parts)
+    assert "".join(chunk.text for chunk in parts) == line
+    assert parts[1].part == (len(parts[0].text), len(parts[0].text + parts[1].text), len(line))
+    assert is_sound(index)
+
+
+def test_no_word_of_a_long_line_stays_behind(index: SqliteIndex, root: Path) -> None:
+    (root / "a.js").write_text("".join(f"var nameOf{number}={number};" for number in range(5000)))
+    index.update([root])
+    (root / "a.js").write_text("other\n")
+    index.update([root])
+
+    connection = sqlite3.connect(index.path)
+    connection.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, memory_words, row)")
+    assert [row[0] for row in connection.execute("SELECT term FROM temp.terms")] == ["a", "js", "other"]
+    connection.close()
+    assert is_sound(index)
 
 
 def test_an_index_of_another_shape_is_made_anew(tmp_path: Path, root: Path) -> None:

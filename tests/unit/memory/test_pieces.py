@@ -36,6 +36,33 @@ def test_empty_lines_at_the_end_of_a_piece_are_lines_of_it() -> None:
     assert joined([piece(1, 2, "a\n"), piece(3, 4, "b\n\n")]) == [(1, 4, ["a", "", "b", ""])]
 
 
+def a_part(start: int, end: int, line: str = "abcdefghij") -> Match:
+    chunk = Chunk(
+        root="/r", path="a.js", first_line=1, last_line=1, text=line[start:end], part=(start, end, len(line))
+    )
+    return Match(chunk=chunk, score=0.5)
+
+
+def one_line(root: str, path: str) -> FileFacts:
+    return FileFacts(root=root, path=path, size=10, lines=1, changed_at=5.0)
+
+
+def test_parts_of_a_line_are_one_line_that_says_what_is_left_out() -> None:
+    (item,) = items_of([a_part(6, 8), a_part(2, 4)], one_line, "/r")
+
+    assert item.content == (
+        " [2 characters of this line are left out] cd"
+        " [2 characters of this line are left out] gh [2 characters of this line are left out] \n"
+    )
+    assert (item.id, item.content_type) == ("a.js:1-1", "code_chunk")
+
+
+def test_all_parts_of_a_line_are_the_line() -> None:
+    (item,) = items_of([a_part(5, 10), a_part(0, 5)], one_line, "/r")
+
+    assert (item.content, item.content_type) == ("abcdefghij\n", "file_content")
+
+
 def test_a_file_is_one_item_in_the_order_of_its_lines() -> None:
     matches = [a_match(61, 70, score=0.9), a_match(1, 10, path="b.py", score=0.8), a_match(1, 10, score=0.1)]
 

@@ -1,13 +1,17 @@
 """Watching: what changes is in the index soon, whatever the change."""
 
 import queue
+import shutil
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.unit.memory.test_index import found
+from weft.memory import watching
 from weft.memory.index import SqliteIndex
 from weft.memory.protocol import IndexReport
 from weft.memory.watching import place_of, watch_roots
@@ -45,9 +49,9 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     (root / "sub").mkdir(parents=True)
     (root / "sub" / "a.txt").write_text("first\n")
     index = SqliteIndex(tmp_path / "index.db")
-    watching = Watched(index, root)
-    yield watching
-    watching.stop()
+    started = Watched(index, root)
+    yield started
+    started.stop()
     index.close()
 
 
@@ -84,6 +88,44 @@ def test_a_change_of_the_rules_counts_for_every_file(watched: Watched) -> None:
     watched.until(lambda: found(watched.index, "first") == [])
     (watched.root / ".gitignore").unlink()
     watched.until(lambda: found(watched.index, "first") == ["sub/a.txt"])
+
+
+def test_what_changed_while_the_file_was_taken_is_tried_again(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.0)
+    failed = threading.Event()
+    monkeypatch.setattr(watching.log, "warning", lambda *_, **__: failed.set())
+    watched.index._writer.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(watched.index.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        (watched.root / "b.txt").write_text("second\n")
+        assert failed.wait(WAIT_SECONDS)
+        other.execute("ROLLBACK")
+
+    watched.until(lambda: found(watched.index, "second") == ["b.txt"])
+
+
+def test_a_root_that_is_replaced_is_watched_again(watched: Watched) -> None:
+    watched.root.rename(watched.root.with_name("old"))
+    watched.root.mkdir()
+    (watched.root / "b.txt").write_text("second\n")
+    watched.until(lambda: found(watched.index, "first OR second") == ["b.txt"])
+    (watched.root / "c.txt").write_text("third\n")
+
+    watched.until(lambda: found(watched.index, "third") == ["c.txt"])
+
+
+def test_a_root_that_comes_back_is_watched_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = threading.Event()
+    monkeypatch.setattr(watching.log, "warning", lambda *_, **__: gone.set())
+    shutil.rmtree(watched.root)
+    assert gone.wait(WAIT_SECONDS)
+    watched.root.mkdir()
+    watched.until(lambda: found(watched.index, "first") == [])
+    (watched.root / "c.txt").write_text("third\n")
+
+    watched.until(lambda: found(watched.index, "third") == ["c.txt"])
 
 
 def test_a_path_belongs_to_the_innermost_root() -> None:

@@ -171,12 +171,13 @@ async def test_memory_is_asked(tmp_path: Path) -> None:
 
 
 async def test_a_person_is_asked(tmp_path: Path) -> None:
-    async def ask(question: str) -> str:
-        return f"{question} Yes."
+    async def ask(question: str, step_key: str) -> str:
+        return f"{question} Yes, {step_key}."
 
-    given = await call(tmp_path, "request_user_input", ToolContext(ask_person=ask), question="Now?")
+    context = ToolContext(ask_person=ask, step_key="3/1")
+    given = await call(tmp_path, "request_user_input", context, question="Now?")
 
-    assert given == {"answer": "Now? Yes."}
+    assert given == {"answer": "Now? Yes, 3/1."}
     with pytest.raises(ToolFailed, match="no person to ask"):
         await call(tmp_path, "request_user_input", question="Now?")
 

@@ -11,6 +11,12 @@ from weft.language.task_fields import ContextManagement
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
 
+BOOKKEEPING = frozenset(
+    {"model", "usage", "resourceUsage", "answered_at", "context", "history_turns_left_out", "reused"}
+)
+"""Notes on how an answer came about. Later steps are not told of them: they say nothing about the work, and
+differ each time, so that a step after one that was asked again would be another request than before."""
+
 
 class StepOutput(Struct, frozen=True):
     """One step that is done."""
@@ -67,8 +73,9 @@ def _whole(number: int, output: StepOutput) -> str:
 def _line(number: int, output: StepOutput) -> str:
     """A step in one line: its title, its status, and its notes as far as they are short."""
     line = f"{number}. {output.title}: {output.result.status}"
-    if not output.result.notes:
+    told = {name: note for name, note in output.result.notes.items() if name not in BOOKKEEPING}
+    if not told:
         return line
-    notes = json.dumps(output.result.notes, ensure_ascii=False)
+    notes = json.dumps(told, ensure_ascii=False)
     # What is not cut is a value of the program, and stays as it is.
     return f"{line} {notes if len(notes) <= MAX_SHOWN_CHARACTERS else cut(notes, MAX_SHOWN_CHARACTERS)}"

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import asyncpg
 
 from weft.ids import TaskId
-from weft.store.columns import dependent_rows, waiting_for
+from weft.store.columns import dependent_rows, step_of, waiting_for
 from weft.store.postgresql.rows import task_row
 from weft.store.queries import load_queries
 from weft.tasks.changes import Changes
 from weft.tasks.record import FIELD_NAMES, Task, method_of
 
 _SQL = load_queries("postgresql")
-_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for")
+_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", "step_of")
 _DEPENDENT_COLUMNS = ("dependency_id", "task_id", "is_required")
 
 
@@ -31,10 +31,12 @@ async def write_changes(connection: asyncpg.Connection, changes: Sequence[Change
 async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
     if tasks:
         statuses = {task.id: task.status for task in tasks}
-        rows = ([*task_row(task), method_of(task), waiting_for(task, statuses)] for task in tasks)
+        rows = (
+            [*task_row(task), method_of(task), waiting_for(task, statuses), step_of(task)] for task in tasks
+        )
         await connection.copy_records_to_table("tasks", columns=_ADDED_COLUMNS, records=rows)
         await connection.execute(_SQL["mark_referenced"], list({task.task_tree_id for task in tasks}))
-        await _add_dependents(connection, tasks)
+        await add_dependents(connection, list(dependent_rows(tasks)))
 
 
 async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
@@ -45,7 +47,7 @@ async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None
         await connection.executemany(
             _SQL["update_task"], ([*task_row(task), method_of(task)] for task in tasks)
         )
-        await _add_dependents(connection, tasks)
+        await add_dependents(connection, list(dependent_rows(tasks)))
         await connection.execute(_SQL["recount_waiting"], ids)
 
 
@@ -55,8 +57,7 @@ async def _delete(connection: asyncpg.Connection, task_ids: Sequence[TaskId]) ->
         await connection.execute(_SQL["delete_tasks"], task_ids)
 
 
-async def _add_dependents(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
-    if any(task.dependencies for task in tasks):
-        await connection.copy_records_to_table(
-            "dependents", columns=_DEPENDENT_COLUMNS, records=dependent_rows(tasks)
-        )
+async def add_dependents(connection: asyncpg.Connection, rows: Sequence[tuple[TaskId, TaskId, bool]]) -> None:
+    """Note who waits for whom: dependency, dependent, whether it is required."""
+    if rows:
+        await connection.copy_records_to_table("dependents", columns=_DEPENDENT_COLUMNS, records=rows)

@@ -88,7 +88,7 @@ def _prepare(entries: Iterable[Entry], prepare: Callable[[Any], Write]) -> Itera
     """The entries with what they write; one that cannot be written gets its error instead."""
     for entry in entries:
         entry.outcome = False
-        if _may_hold(entry.request.claim):
+        if may_hold(entry.request.claim):
             try:
                 row, events = prepare(entry.request)
             except WeftError as error:
@@ -97,7 +97,8 @@ def _prepare(entries: Iterable[Entry], prepare: Callable[[Any], Write]) -> Itera
                 yield entry, row, events
 
 
-def _may_hold(claim: Claim) -> bool:
+def may_hold(claim: Claim) -> bool:
+    """Whether PostgreSQL could hold such a claim at all."""
     return is_stored_form(claim.task_id) and is_storable(claim.worker) and is_storable(claim.user_id)
 
 

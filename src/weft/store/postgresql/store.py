@@ -1,7 +1,7 @@
 """The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Self
@@ -17,11 +17,13 @@ from weft.store.postgresql.connection import connect_writer, pool_of_readers, tr
 from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
 from weft.store.postgresql.rows import due_schedule_of, event_of, is_storable, is_stored_form, may_exist
 from weft.store.postgresql.schema import prepare
+from weft.store.postgresql.templates import template_of
 from weft.store.postgresql.writer import Writer
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.steps import StoredStep
+from weft.store.templates import RegisteredTemplate
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -120,6 +122,7 @@ class PostgresqlStore(GroupedWrites):
             wanted.tree,
             wanted.only_roots,
             wanted.only_scheduled,
+            wanted.with_steps,
         )
         # One snapshot for both statements: a page and its total agree.
         with self._errors():
@@ -160,6 +163,31 @@ class PostgresqlStore(GroupedWrites):
         with self._errors():
             rows = await self._readers.fetch(_SQL["find_reusable"], reuse_hash, user_id)
         return (await tasks_of(rows))[0] if rows else None
+
+    async def templates(
+        self, *, owner: Owner, names: Collection[str] | None = None
+    ) -> Sequence[RegisteredTemplate]:
+        if not _can_be_asked(owner):
+            return []
+        wanted = None if names is None else [name for name in names if is_storable(name)]
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["list_templates"], owner.is_everyone, owner.user_id, wanted)
+        return list(map(template_of, rows))
+
+    async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
+        if not _can_be_asked(owner, text=name):
+            return []
+        with self._errors():
+            rows = await self._readers.fetch(
+                _SQL["template_versions"], owner.is_everyone, owner.user_id, name
+            )
+        return list(map(template_of, rows))
+
+    async def known_templates(self, names: Collection[str]) -> frozenset[str]:
+        wanted = [name for name in names if is_storable(name)]
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["template_names"], wanted)
+        return frozenset(row["name"] for row in rows)
 
     async def describe(self) -> StoreDescription:
         with self._errors():

@@ -1,7 +1,8 @@
-"""Starting, reporting, ending and giving back attempts: statements guarded by state, attempt and worker."""
+"""Starting, reporting, ending, resting and giving back attempts: statements guarded by state and attempt."""
 
-from weft.store.attempts import claim_facts, ending, refusal
-from weft.store.protocol import Claim, Ending
+from weft.store.attempts import claim_facts, dependencies_at_rest, ending, refusal
+from weft.store.columns import json_text
+from weft.store.protocol import Claim, Ending, Rest
 from weft.store.requests import GiveBack, Report, Start
 from weft.store.sqlite.operations import read_task
 from weft.store.sqlite.rows import micros
@@ -52,6 +53,21 @@ def end(writing: Writing, request: Ending) -> bool:
         for kind, facts in events:
             writing.tell(claim, kind, at, facts)
     return is_held
+
+
+def rest(writing: Writing, request: Rest) -> bool:
+    """End an attempt without an outcome: its task waits until one of others has ended."""
+    claim, at, task_id = request.claim, micros(request.at), request.claim.task_id
+    if writing.execute(SQL["rest_task"], (at, *_guard(claim))).rowcount != 1:
+        return False
+    row = writing.execute(SQL["has_ended"], (json_text(request.until),)).fetchone()
+    dependencies = dependencies_at_rest(request, has_ended=bool(row[0]))
+    writing.execute(SQL["delete_dependents_of"], (task_id,))
+    writing.execute(SQL["set_dependencies"], (json_text(dependencies), task_id))
+    writing.executemany(SQL["insert_dependent"], [(one.id, task_id, one.required) for one in dependencies])
+    writing.execute(SQL["recount_waiting"], (task_id,))
+    writing.tell(claim, EventType.TASK_RESTED, at, {**claim_facts(claim), "until": request.until})
+    return True
 
 
 def give_back(writing: Writing, request: GiveBack) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 from weft.collector import paused_collector
 from weft.ids import TaskId
+from weft.store.columns import json_text
 from weft.store.errors import StoreError, StoreNotFound, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
@@ -20,8 +21,10 @@ from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
+from weft.store.sqlite.templates import template_of
 from weft.store.sqlite.writer import Writer
 from weft.store.steps import StoredStep
+from weft.store.templates import RegisteredTemplate
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -131,6 +134,7 @@ class SqliteStore(GroupedWrites):
             "tree": wanted.tree,
             "only_roots": wanted.only_roots,
             "only_scheduled": wanted.only_scheduled,
+            "with_steps": wanted.with_steps,
             **owner_parameters(owner),
         }
 
@@ -170,6 +174,31 @@ class SqliteStore(GroupedWrites):
         with translated_errors(self._path):
             row = self._reader().execute(_SQL["find_reusable"], (reuse_hash, user_id)).fetchone()
         return None if row is None else task_of(row)
+
+    async def templates(
+        self, *, owner: Owner, names: Collection[str] | None = None
+    ) -> Sequence[RegisteredTemplate]:
+        wanted = None if names is None else json_text(list(names))
+
+        def read(connection: sqlite3.Connection) -> Sequence[RegisteredTemplate]:
+            rows = connection.execute(_SQL["list_templates"], (owner.is_everyone, owner.user_id, wanted))
+            return list(map(template_of, rows))
+
+        return await self._read(read)
+
+    async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
+        def read(connection: sqlite3.Connection) -> Sequence[RegisteredTemplate]:
+            rows = connection.execute(_SQL["template_versions"], (owner.is_everyone, owner.user_id, name))
+            return list(map(template_of, rows))
+
+        return await self._read(read)
+
+    async def known_templates(self, names: Collection[str]) -> frozenset[str]:
+        def read(connection: sqlite3.Connection) -> frozenset[str]:
+            rows = connection.execute(_SQL["template_names"], (json_text(list(names)),))
+            return frozenset(row[0] for row in rows)
+
+        return await self._read(read)
 
     async def describe(self) -> StoreDescription:
         def read(connection: sqlite3.Connection) -> StoreDescription:

@@ -7,7 +7,7 @@ from typing import Any
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.store.errors import refusal_of
-from weft.store.protocol import Ending, Wanted
+from weft.store.protocol import Ending, Rest, Wanted
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -21,18 +21,21 @@ from weft.store.requests import (
     RunFlow,
     Start,
 )
-from weft.store.sqlite.attempts import end, give_back, report, start
+from weft.store.sqlite.attempts import end, give_back, report, rest, start
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
+from weft.store.sqlite.templates import add_templates, keep_params, remove_template
 from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.sqlite.writing import Writing
 from weft.store.steps import WriteSteps
+from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
 
 _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Start: start,
     Report: report,
     Ending: end,
+    Rest: rest,
     GiveBack: give_back,
     Wanted: claim_ready,
     RunFlow: run_flow,
@@ -43,6 +46,9 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Recover: recover,
     Operate: operate,
     WriteSteps: write_steps,
+    AddTemplates: add_templates,
+    RemoveTemplate: remove_template,
+    KeepParams: keep_params,
 }
 
 

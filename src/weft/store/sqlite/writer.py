@@ -15,6 +15,7 @@ from weft.store.protocol import Outlook
 from weft.store.requests import Operate, Request
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
 from weft.store.sqlite.transaction import commit_group
+from weft.store.templates import AddTemplates
 
 SMALL_GROUP = 8
 """Requests, and claimed tasks, that take a fraction of a millisecond to write. Handing so little to a thread
@@ -59,7 +60,7 @@ class Writer:
             len(requests) <= SMALL_GROUP
             and self._last_claimed <= SMALL_GROUP
             and not self._waits_for_disk
-            and not any(isinstance(request, Operate) for request in requests)
+            and not any(isinstance(request, Operate | AddTemplates) for request in requests)
         )
 
     def _work(self) -> None:

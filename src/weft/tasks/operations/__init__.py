@@ -1,10 +1,12 @@
 """The operations on stored tasks. Each is pure: it decides, a store writes."""
 
+from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
 from weft.tasks.operations.fire import FireSchedule, Firing
+from weft.tasks.operations.fork import ForkRun
 from weft.tasks.operations.link import LinkTasks
 from weft.tasks.operations.move import MoveTask
 from weft.tasks.operations.retry import RetryTasks
@@ -12,17 +14,22 @@ from weft.tasks.operations.submit import SubmitFlow
 from weft.tasks.operations.update import UpdateTask
 
 __all__ = [
+    "AnswerQuestion",
+    "AnswerTooLong",
     "ArchiveTasks",
     "CancelTasks",
     "CopyTasks",
     "DeleteTasks",
     "FireSchedule",
     "Firing",
+    "ForkRun",
     "LinkTasks",
     "MixedCopy",
     "MoveTask",
+    "NoOpenQuestion",
     "OutsideDependencies",
     "RetryTasks",
     "SubmitFlow",
     "UpdateTask",
+    "WakeTasks",
 ]

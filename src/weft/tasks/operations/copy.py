@@ -10,9 +10,10 @@ from weft.ids import NewTaskId, TaskId
 from weft.tasks import graph
 from weft.tasks.changes import Decision, Found, Needs
 from weft.tasks.flow import Flow
-from weft.tasks.operations.derive import NewIds, as_copy, as_link, derive, require_completed
+from weft.tasks.operations.derive import IsStep, NewIds, as_copy, as_link, derive, require_completed
 from weft.tasks.problems import shown
 from weft.tasks.record import Task
+from weft.tasks.steps import makers
 
 
 class OutsideDependencies(RequestError):
@@ -86,10 +87,17 @@ def select(
 ) -> list[TaskId]:
     """The task, its descendants and, on request, all they depend on, each once; the task first.
 
-    A linked task brings its result, so what it depended on need not come along.
+    A linked task brings its result, so what it depended on need not come along. Steps never do: the copy of a
+    run makes its own when it is evaluated.
     """
-    below = flow.subtree(task_id)
-    edges = {node: () if node in linked else targets for node, targets in flow.dependencies.items()}
+    made = makers(flow)
+    if task_id in made:
+        raise IsStep(task=flow[task_id], run_id=made[task_id])
+    below = [node for node in flow.subtree(task_id) if node not in made]
+    edges = {
+        node: [target for target in targets if target not in made] if node not in linked else []
+        for node, targets in flow.dependencies.items()
+    }
     selected = graph.reachable(below, edges)
     outside = selected[len(below) :]
     if outside and not with_dependencies:

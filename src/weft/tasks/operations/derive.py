@@ -11,7 +11,8 @@ from weft.tasks.flow import Flow
 from weft.tasks.input_mappings import mapping_problems
 from weft.tasks.operations.submit import created_event
 from weft.tasks.problems import InvalidTasks, shown
-from weft.tasks.record import Dependency, Origin, Status, Task, evolve
+from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_source
+from weft.tasks.steps import STEP, is_step, mark_of
 
 NewIds = Mapping[TaskId, TaskId]
 Make = Callable[[Task, NewIds], Task]
@@ -27,6 +28,18 @@ class SourceNotCompleted(RequestError):
         more = f" and {len(tasks) - 5} more" if len(tasks) > 5 else ""
         super().__init__(f"only completed tasks can be {what}: {first}{more}")
         self.tasks = tuple(tasks)
+
+
+class IsStep(RequestError):
+    """A step is performed by the run that made it, and by itself by nobody."""
+
+    code = "is-step"
+
+    def __init__(self, *, task: Task, run_id: TaskId | None) -> None:
+        advice = "" if run_id is None else f" {run_id}; copy that, or fork it: --from {task.id}"
+        super().__init__(f"{shown(task.name)} ({task.id}) is a step of a run{advice}")
+        self.task_id = task.id
+        self.run_id = run_id
 
 
 def require_completed(tasks: Iterable[Task], *, what: str) -> None:
@@ -122,13 +135,21 @@ def as_copy(task: Task, new_ids: NewIds) -> Task:
 
 def as_link(task: Task, new_ids: NewIds) -> Task:
     """A completed record with the source's result. A link to a link points to the first source."""
-    first_source = task.original_task_id if task.origin_type is Origin.LINK else task.id
-    return _finished(task, new_ids, Origin.LINK, first_source)
+    linked = _finished(task, new_ids, Origin.LINK, first_source(task))
+    if not is_step(task):
+        return linked
+    # By itself it is no step of anything.
+    params = {name: value for name, value in (linked.params or {}).items() if name != STEP}
+    return evolve(linked, params=params or None)
 
 
 def as_archive(task: Task, new_ids: NewIds) -> Task:
-    """A frozen record with everything the source holds."""
-    return _finished(task, new_ids, Origin.ARCHIVE, task.id)
+    """A frozen record with everything the source holds. A step that is a link keeps what it is a link to."""
+    archived = _finished(task, new_ids, Origin.ARCHIVE, task.id)
+    if not is_step(task) or task.origin_type is not Origin.LINK:
+        return archived
+    mark = {**mark_of(task), "link_of": first_source(task)}
+    return evolve(archived, params={**(archived.params or {}), STEP: mark})
 
 
 def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None) -> Task:

@@ -8,7 +8,8 @@ from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.problems import InvalidTasks, Problem
-from weft.tasks.record import JsonObject, Origin, Status, Task
+from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
+from weft.tasks.steps import is_step, makers
 
 _NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
 
@@ -27,24 +28,25 @@ class SubmitFlow(Struct, frozen=True):
         )
 
     def decide(self, found: Found) -> Decision[Flow]:
-        problems = [problem for task in self.flow for problem in self._source_problems(task, found)]
+        flow = without_open_runs(self.flow)
+        problems = [problem for task in flow for problem in self._source_problems(task, found)]
         problems += self._mixture_problems()
         if problems:
             raise InvalidTasks(problems)
         # What another owner has, or nobody, is no source here: counting it would keep them from deleting it.
         sources = frozenset(
             task.original_task_id
-            for task in self.flow
+            for task in flow
             if task.original_task_id is not None
-            and (task.original_task_id in found.tasks or task.original_task_id in self.flow)
+            and (task.original_task_id in found.tasks or task.original_task_id in flow)
         )
         changes = Changes(
-            added=tuple(self.flow),
+            added=tuple(flow),
             recounted=sources,
-            run=(self.flow.root.id,) if self.is_run else (),
-            events=(created_event(self.flow, self.now),),
+            run=(flow.root.id,) if self.is_run else (),
+            events=(created_event(flow, self.now),),
         )
-        return Decision(changes, self.flow)
+        return Decision(changes, flow)
 
     def _source_problems(self, task: Task, found: Found) -> list[Problem]:
         """A link or an archive needs a source that is there and completed."""
@@ -53,11 +55,17 @@ class SubmitFlow(Struct, frozen=True):
         source = found.tasks.get(task.original_task_id) or self.flow.by_id.get(task.original_task_id)
         if source is not None and source.status is Status.COMPLETED:
             return []
+        if self._is_of_run(task) and (source is None or source.status.is_terminal):
+            return []  # it holds everything itself: a run can be read also where it was not made
         state = "does not exist" if source is None else f"is {source.status}"
         reason = f"the source to {task.origin_type} must be completed, but {task.original_task_id} {state}"
         return [
             Problem("original_task_id", reason, "the id of a completed task", task.original_task_id, task.id)
         ]
+
+    def _is_of_run(self, task: Task) -> bool:
+        """Whether it is a step, or archived with the steps of a run."""
+        return is_step(task) or (task.is_frozen and any(map(is_step, self.flow)))
 
     def _mixture_problems(self) -> list[Problem]:
         """An archive is frozen as a whole: no task of it may be of another kind."""
@@ -74,6 +82,27 @@ class SubmitFlow(Struct, frozen=True):
             for task in self.flow
             if not task.is_frozen
         ]
+
+
+def without_open_runs(flow: Flow) -> Flow:
+    """The flow without the steps of runs that have not ended: evaluated here, they make theirs anew."""
+    dropped = {
+        task_id
+        for task_id, maker in makers(flow).items()
+        if maker is not None and not flow[maker].status.is_terminal
+    }
+    if not dropped:
+        return flow
+    kept = [task for task in flow if task.id not in dropped]
+    parents = {task.parent_id for task in kept}
+    return Flow(
+        evolve(
+            task,
+            has_children=task.id in parents,
+            dependencies=tuple(one for one in task.dependencies if one.id not in dropped),
+        )
+        for task in kept
+    )
 
 
 def created_event(flow: Flow, now: datetime) -> NewEvent:

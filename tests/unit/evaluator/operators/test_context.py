@@ -212,6 +212,22 @@ async def test_notes_only_tells_one_line_per_step() -> None:
     ]
 
 
+async def test_later_steps_are_not_told_how_an_answer_came_about() -> None:
+    counted = {
+        "model": "m",
+        "usage": {"tokens": 3},
+        "answered_at": "2025-03-01T00:00:00+00:00",
+        "reused": "id",
+    }
+    found = await payloads(
+        '(sequential (task :description "first") (task :description "second"))',
+        TaskResult("one", "COMPLETE", notes={**counted, "successScore": 0.5}),
+        "two",
+    )
+
+    assert found[1].previous_outputs == '1. first: COMPLETE {"successScore": 0.5}'
+
+
 async def test_full_output_tells_everything() -> None:
     found = await payloads(
         """(sequential :context (:format "full_output")

@@ -10,7 +10,7 @@ from weft.language.sexp import print_program, read_program
 from weft.language.spans import Source
 from weft.language.xml import read_xml
 
-EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.xml"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").rglob("*.xml"))
 
 EVERYTHING = """<program>
   <template name="t" returns="string[]"><params>a,b</params>

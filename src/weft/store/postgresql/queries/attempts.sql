@@ -50,6 +50,20 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
+-- name: rest_task
+-- An attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now
+UPDATE tasks
+SET status = 'pending', started_at = NULL, progress = 0, updated_at = $5, worker = NULL, ready_at = NULL, losses = 0
+WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker = $3 AND user_id IS NOT DISTINCT FROM $4
+RETURNING id;
+
+-- name: has_ended
+-- Whether one of them has. $1 ids
+SELECT EXISTS (SELECT FROM tasks WHERE id = ANY ($1::uuid[]) AND status NOT IN ('pending', 'in_progress'));
+
+-- name: set_dependencies
+UPDATE tasks SET dependencies = $2 WHERE id = $1;
+
 -- name: release_dependents
 -- Ended tasks let their dependents go on: optional ones in any case, required ones when they completed.
 -- Several of them may have one dependent: a row is written once in a statement, so they are counted first.

@@ -11,7 +11,7 @@ SELECT pg_advisory_xact_lock(2003134068, quote_ident(current_schema())::regnames
 -- name: our_tables
 SELECT relname FROM pg_class
 WHERE relnamespace = quote_ident(current_schema())::regnamespace
-  AND relname IN ('weft_schema', 'tasks', 'dependents', 'workers', 'events') AND relkind IN ('r', 'p', 'v', 'm', 'f');
+  AND relname IN ('weft_schema', 'tasks', 'dependents', 'workers', 'events', 'templates') AND relkind IN ('r', 'p', 'v', 'm', 'f');
 
 -- name: schema_version
 SELECT version FROM weft_schema;

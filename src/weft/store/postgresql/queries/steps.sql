@@ -19,7 +19,8 @@ UPDATE tasks SET has_children = true WHERE id = ANY ($1::uuid[]) AND NOT has_chi
 UPDATE tasks SET has_references = true WHERE id = ANY ($1::uuid[]) AND NOT has_references;
 
 -- name: steps_of
-SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 ORDER BY seq;
+-- Not those that came with a flow as a copy of what another run has done.
+SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: find_reusable
 -- The oldest: those that came after are links to it. $1 hash, $2 user_id

@@ -44,7 +44,7 @@ WHERE task_tree_id = (SELECT task_tree_id FROM tasks WHERE id = $1)
 ORDER BY seq LIMIT $4;
 
 -- name: list_tasks
--- $1 everyone, $2 user_id, $3 status, $4 name, $5 tree, $6 only_roots, $7 only_scheduled, $8 limit, $9 offset
+-- $1 everyone, $2 user_id, $3 status, $4 name, $5 tree, $6 only_roots, $7 only_scheduled, $8 with_steps, $9 limit, $10 offset
 SELECT {columns} FROM tasks
 WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($3::text IS NULL OR status = $3)
@@ -52,7 +52,8 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($5::uuid IS NULL OR task_tree_id = $5)
   AND (NOT $6::boolean OR parent_id IS NULL)
   AND (NOT $7::boolean OR schedule_enabled)
-ORDER BY seq DESC LIMIT $8 OFFSET $9;
+  AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0))
+ORDER BY seq DESC LIMIT $9 OFFSET $10;
 
 -- name: count_tasks
 -- The same parameters without limit and offset.
@@ -62,7 +63,8 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($4::text IS NULL OR strpos(lower(name), lower($4)) > 0)
   AND ($5::uuid IS NULL OR task_tree_id = $5)
   AND (NOT $6::boolean OR parent_id IS NULL)
-  AND (NOT $7::boolean OR schedule_enabled);
+  AND (NOT $7::boolean OR schedule_enabled)
+  AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0));
 
 -- name: taken_ids
 -- Those of the ids that are stored, whoever owns them: ids are unique across owners.

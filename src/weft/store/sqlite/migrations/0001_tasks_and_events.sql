@@ -42,7 +42,8 @@ CREATE TABLE tasks (
     worker TEXT, -- who has the attempt that is in progress; null: it was given back or its worker died
     ready_at INTEGER, -- not before this time: a retry that waits
     is_running INTEGER NOT NULL DEFAULT 0, -- of a root: somebody asked for the flow to be run
-    CHECK (origin_type IS NOT 'archive' OR (status = 'completed' AND worker IS NULL))
+    -- The archive of a run has also those of its steps that failed or were called off.
+    CHECK (origin_type IS NOT 'archive' OR (status IN ('completed', 'failed', 'cancelled') AND worker IS NULL))
 ) STRICT;
 
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id);
@@ -88,7 +89,7 @@ CREATE INDEX events_by_tree ON events (task_tree_id);
 -- The last line of defence of two promises: archives never change, and the log only grows.
 -- `has_references` may change: an archive may be copied.
 -- What an engine writes many times a second (status, worker, counts, times) is not in the trigger's list, for
--- speed: the check of the table keeps an archived task completed, and the engine's statements ask for the status.
+-- speed: the check of the table keeps an archived task ended, and the engine's statements ask for the status.
 CREATE TRIGGER archived_tasks_never_change
 BEFORE UPDATE OF
     id, parent_id, user_id, name, priority, inputs, schemas, params, result, dependencies, created_at, origin_type,

@@ -32,6 +32,22 @@ SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, work
     failures = failures + 1, losses = 0, last_error = ?1
 WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
 
+-- name: rest_task
+-- An attempt without an outcome. ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
+UPDATE tasks
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?1, worker = NULL, ready_at = NULL, losses = 0
+WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
+
+-- name: has_ended
+-- Whether one of them has. ?1 JSON list of ids
+SELECT EXISTS (
+    SELECT 1 FROM json_each(?1) AS wanted JOIN tasks ON tasks.id = wanted.value
+    WHERE tasks.status NOT IN ('pending', 'in_progress')
+);
+
+-- name: set_dependencies
+UPDATE tasks SET dependencies = ?1 WHERE id = ?2;
+
 -- name: give_back
 -- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
 UPDATE tasks SET worker = NULL, updated_at = ?1

@@ -25,7 +25,8 @@ UPDATE tasks SET has_children = 1 WHERE id = ?1 AND NOT has_children;
 UPDATE tasks SET has_references = 1 WHERE id = ?1 AND NOT has_references;
 
 -- name: steps_of
-SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 ORDER BY seq;
+-- Not those that came with a flow as a copy of what another run has done.
+SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: find_reusable
 -- The oldest: those that came after are links to it. ?1 hash, ?2 user_id

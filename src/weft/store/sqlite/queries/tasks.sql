@@ -1,7 +1,7 @@
 -- name: insert_task
--- After the record: method, waiting_for
-INSERT INTO tasks ({columns}, method, waiting_for)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- After the record: method, waiting_for, step_of
+INSERT INTO tasks ({columns}, method, waiting_for, step_of)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_task
 -- The operation that decided on the new record read the old one in this same transaction.
@@ -50,6 +50,7 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
   AND (NOT :only_scheduled OR schedule_enabled = 1)
+  AND (:with_steps OR step_of IS NULL OR (status = 'in_progress' AND instr(step_key, '?') > 0))
 ORDER BY seq DESC LIMIT :limit OFFSET :offset;
 
 -- name: count_tasks
@@ -59,7 +60,8 @@ WHERE (:everyone OR user_id IS :user_id)
   AND (:name IS NULL OR instr(casefold(name), casefold(:name)) > 0)
   AND (:tree IS NULL OR task_tree_id = :tree)
   AND (NOT :only_roots OR parent_id IS NULL)
-  AND (NOT :only_scheduled OR schedule_enabled = 1);
+  AND (NOT :only_scheduled OR schedule_enabled = 1)
+  AND (:with_steps OR step_of IS NULL OR (status = 'in_progress' AND instr(step_key, '?') > 0));
 
 -- name: last_seq
 SELECT max(seq) FROM tasks;

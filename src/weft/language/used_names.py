@@ -1,0 +1,50 @@
+"""The names that a tree uses: which templates it may need."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from weft.language.tree import DirectorEvaluatorLoop, FunctionCall, Node, Reference, TaskNode, Variable
+
+SPAWN_TOOL = "system:spawn_subtask"
+"""A task with this tool names its templates while it runs."""
+
+
+class UsedNames(Struct, frozen=True):
+    """What a tree names, be it bound there or elsewhere."""
+
+    called: frozenset[str]
+    """In a call or a `ref`."""
+    mentioned: frozenset[str]
+    """As a variable: a template is a value, too."""
+    is_choosing: bool
+    """Whether it may choose a template while it runs: by criteria, or for a subtask."""
+
+
+def used_names(nodes: Iterable[Node]) -> UsedNames:
+    """The names that the nodes use; the trees may be deep."""
+    called: set[str] = set()
+    mentioned: set[str] = set()
+    is_choosing = False
+    stack: list[Any] = list(nodes)
+    while stack:
+        one = stack.pop()
+        if isinstance(one, FunctionCall):
+            called.add(one.func_name)
+        elif isinstance(one, Reference):
+            called.add(one.ref)
+        elif isinstance(one, Variable):
+            mentioned.add(one.name)
+        is_choosing = is_choosing or _chooses(one)
+        if isinstance(one, Struct):
+            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
+        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
+            stack.extend(one)
+    return UsedNames(frozenset(called), frozenset(mentioned), is_choosing)
+
+
+def _chooses(node: Any) -> bool:
+    if isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None:
+        return True
+    return isinstance(node, TaskNode) and SPAWN_TOOL in node.tools

@@ -1,0 +1,173 @@
+"""The library of a store: templates are read from files, checked, and registered."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft.app import App
+from weft.clock import SystemClock
+from weft.errors import RequestError
+from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
+from weft.language.argument_schemas import argument_schema
+from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.check import verdict_on
+from weft.language.inlined_schemas import with_inlined_schemas
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.problems import InvalidProgram, LanguageProblem, in_order
+from weft.language.sexp.printer import print_program
+from weft.language.tree import Program, Template
+from weft.language.used_names import used_names
+from weft.llm.model_names import model_name_problem
+from weft.local_effects import LocalEffects
+from weft.program_files import library_path, load_files, name_problems, templates_of
+from weft.project_tools import ToolNames
+from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
+from weft.settings import Settings
+from weft.store.protocol import Owner
+from weft.store.templates import AddedTemplate, NewTemplate, RegisteredTemplate, TemplateFacts
+from weft.tasks.record import MAX_METHOD_CHARACTERS
+
+
+class TemplateInUse(RequestError):
+    """Other registered templates use the one that is to be removed."""
+
+    code = "template-in-use"
+
+    def __init__(self, name: str, users: Sequence[str]) -> None:
+        super().__init__(f"'{name}' is used by {', '.join(users)}; remove those first, or remove it by force")
+        self.name = name
+        self.users = tuple(users)
+
+
+class ReadTemplates(Struct, frozen=True):
+    """The templates of files, ready to be registered."""
+
+    templates: tuple[Template, ...]
+    left_out: int
+    """Forms of the files that are no templates: a library has none."""
+
+
+def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
+    """The templates of files and folders; raises InvalidProgram with what is wrong with all of them."""
+    loaded, problems = load_files(map(library_path, paths))
+    templates = templates_of(loaded)
+    problems += name_problems(templates, TaskLibrary())
+    found = []
+    for template in templates:
+        try:
+            found.append(with_inlined_schemas(template, LocalEffects().schema_text))
+        except InvalidProgram as error:
+            problems += error.found
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    forms = sum(len(one.program.forms) for one in loaded)
+    return ReadTemplates(tuple(found), forms - len(found))
+
+
+async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
+    """Register templates for the app's owner, all or none; raises InvalidProgram with all problems."""
+    registered = await app.store.templates(owner=Owner(app.owner.user_id))
+    problems = [*_bad_names(templates, app.executors), *_problems(templates, registered, app.settings)]
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    new = [_new(template) for template in templates]
+    return await app.store.add_templates(new, user_id=app.owner.user_id, now=SystemClock().now())
+
+
+async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
+    """The newest version of every template; the operator of the store sees those of all owners."""
+    return await app.store.templates(owner=app.owner)
+
+
+async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
+    """A template of the app's owner, or the version of it that is named; and all its versions."""
+    user_id = app.owner.user_id
+    template = await find_template(app.store, name, user_id=user_id)
+    return template, await app.store.template_versions(template.name, owner=Owner(user_id))
+
+
+async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
+    """Let a template be found no more; what names a version of it finds that still.
+
+    Raises UnknownTemplate, or TemplateInUse unless it is forced.
+    """
+    user_id = app.owner.user_id
+    others = await app.store.templates(owner=Owner(user_id))
+    users = [one.name for one in others if name in one.facts.names]
+    if users and not is_forced:
+        raise TemplateInUse(name, users)
+    removed = await app.store.remove_template(name, user_id=user_id, now=SystemClock().now())
+    if removed is None:
+        await find_template(app.store, name, user_id=user_id)  # says what is wrong with the name
+        raise UnknownTemplate(name, hint=": a version cannot be removed by itself")
+    return removed
+
+
+def template_facts(template: Template) -> TemplateFacts:
+    """What a store keeps of a template besides its text."""
+    definition = definition_of(template)
+    used = used_names([template.body])
+    own = {template.name, *(parameter.name for parameter in template.parameters)}
+    return TemplateFacts(
+        type=definition.type,
+        summary=" ".join(str(definition.metadata["description"] or "").split()),
+        input_schema=argument_schema(template),
+        names=tuple(sorted((used.called | used.mentioned) - own - RESERVED_NAMES)),
+        is_choosing=used.is_choosing,
+    )
+
+
+def _new(template: Template) -> NewTemplate:
+    return NewTemplate(template.name, print_program(Program((template,))), template_facts(template))
+
+
+def _problems(
+    templates: Sequence[Template], registered: Sequence[RegisteredTemplate], settings: Settings
+) -> list[LanguageProblem]:
+    """What is wrong with the templates, and with registered ones that use them, beside all others."""
+    new = {template.name for template in templates}
+    library = TaskLibrary()
+    users: list[Template] = []
+    for one in registered:
+        if one.name in new:
+            continue
+        (template,) = (form for form in stored_text(one).read().forms if isinstance(form, Template))
+        if new.isdisjoint(one.facts.names):
+            library.register_task(definition_of(template))
+        else:
+            users.append(template)
+    verdict = verdict_on(
+        Program((*templates, *users)),
+        library,
+        tools=ToolNames(settings.tools),
+        models=lambda name: model_name_problem(name, settings.models),
+    )
+    return verdict.problems
+
+
+def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:
+    """Names under which a task could not ask for the template."""
+    problems = []
+    for template in templates:
+        name, reason = template.name, None
+        if name in BUILT_IN_IDS or executors.find(name) is not None:
+            reason = "is the name of an executor (schemas.method)"
+        elif read_name(name).version is not None:
+            reason = "ends as if it named a version"
+        elif len(name) > MAX_METHOD_CHARACTERS or not name.isprintable():
+            reason = f"is longer than {MAX_METHOD_CHARACTERS} characters, or has some that cannot be printed"
+        if reason is not None:
+            message = f"'{name}' cannot be the name of a registered template: it {reason}"
+            problems.append(LanguageProblem(template.span, "reserved-name", message))
+    return problems
+
+
+async def known_templates(app: App) -> TaskLibrary:
+    """The templates of the app's owner as a library that checks can use."""
+    library = TaskLibrary()
+    for one in await app.store.templates(owner=Owner(app.owner.user_id)):
+        for form in stored_text(one).read().forms:
+            if isinstance(form, Template):
+                library.register_task(definition_of(form))
+    return library

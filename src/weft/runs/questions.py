@@ -1,0 +1,201 @@
+"""Questions to people in a run: each a record, answered here or elsewhere, now or in days."""
+
+import asyncio
+from collections import Counter
+from typing import Any, Protocol, runtime_checkable
+
+from weft.errors import TransientError
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskFailure
+from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
+from weft.executors.protocol import Rests
+from weft.ids import TaskId
+from weft.runs.digests import digest
+from weft.runs.journal import Journal
+from weft.runs.open_step import OpenStep
+from weft.runs.past import going_on
+from weft.runs.records import question_name
+from weft.store.protocol import EVERYONE, TaskStore
+from weft.tasks.questions import ANSWER, QUESTION, answer_of
+from weft.tasks.record import Status, Task
+from weft.tasks.steps import mark_of
+
+QUIET_SECONDS = 0.1
+"""How long nothing begins and nothing ends before a run that waits for people only is put to rest."""
+
+LOOK_SECONDS = 0.5
+"""How often somebody who waits here looks whether the answer came from elsewhere."""
+
+
+@runtime_checkable
+class AsksPeople(Protocol):
+    """Effects whose questions to people can be kept."""
+
+    def ask_through(self, keep: KeepQuestion) -> None:
+        """Have questions asked through `keep` from now on."""
+        ...
+
+
+class Questions:
+    """Those of one evaluation. When everything that is under way waits for people, it is put to rest."""
+
+    def __init__(self, journal: Journal, store: TaskStore) -> None:
+        self._journal = journal
+        self._store = store
+        self._asked: Counter[str] = Counter()
+        """How many questions each step has asked."""
+        self._waiting: dict[TaskId, tuple[OpenStep, asyncio.Future[Task]]] = {}
+        self._asked_here = 0
+        """The questions somebody at this terminal is asked: the run does not rest while he thinks."""
+        self._evaluation = asyncio.current_task()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._resting: asyncio.Task[None] | None = None
+        self._rests: Rests | Exception | None = None
+
+    async def ask(self, question: str, step_key: str, here: AskHere | None) -> str:
+        """The answer of a person; raises TaskFailed when somebody has cancelled the question."""
+        self._asked[step_key] += 1
+        key = f"{step_key}?{self._asked[step_key]}"
+        found = self._journal.past.kept(key) if self._journal.past else None
+        if found is not None and _has_ended(found.task):
+            return _answer(found.task)
+        opened = self._journal.begin_part(
+            key,
+            digest(question),
+            question_name(question),
+            QUESTION,
+            inputs={QUESTION: question},
+            before=going_on(found),
+        )
+        try:
+            await self._journal.show()
+            return await self._answered(opened, question, here)
+        except asyncio.CancelledError:
+            self._journal.call_off(opened)
+            raise
+
+    async def _answered(self, opened: OpenStep, question: str, here: AskHere | None) -> str:
+        elsewhere: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        self._waiting[opened.task.id] = opened, elsewhere
+        self._watch()
+        try:
+            if here is None:
+                self._changed()
+                return self._taken(opened, await elsewhere)
+            return await self._asked_at_both(opened, question, here, elsewhere)
+        finally:
+            del self._waiting[opened.task.id]
+
+    async def _asked_at_both(
+        self, opened: OpenStep, question: str, here: AskHere, elsewhere: asyncio.Future[Task]
+    ) -> str:
+        """The answer of who is here, or of somebody elsewhere: the first one counts."""
+        asking: asyncio.Future[Any] = asyncio.ensure_future(here(question))
+        both: list[asyncio.Future[Any]] = [asking, elsewhere]
+        self._asked_here += 1
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not elsewhere.done() and await self._journal.answer(opened, {ANSWER: asking.result()}):
+                return answer_of(await self._store.get(opened.task.id, owner=EVERYONE))
+            if not elsewhere.done():
+                elsewhere.set_result(await self._store.get(opened.task.id, owner=EVERYONE))
+        finally:
+            self._asked_here -= 1
+            asking.cancel(ANSWERED_ELSEWHERE if elsewhere.done() else None)
+            await asyncio.wait([asking])
+        return self._taken(opened, elsewhere.result())
+
+    def _taken(self, opened: OpenStep, task: Task) -> str:
+        """The answer that somebody elsewhere has stored."""
+        self._journal.ended_elsewhere(opened)
+        return _answer(task)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._journal.on_change = None
+        for one in (self._alarm, self._looking, self._resting):
+            if one is not None:
+                one.cancel()
+
+    def raise_rest(self) -> None:
+        """Raise what ended the evaluation if it was cancelled from here, and by nobody else."""
+        if self._rests is None or self._evaluation is None:
+            return
+        if self._evaluation.uncancel() == 0:
+            raise self._rests
+
+    def _watch(self) -> None:
+        self._journal.on_change = self._changed
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        """Tell those who wait here what was answered elsewhere."""
+        while self._waiting:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                found = await self._store.get_many(list(self._waiting), owner=EVERYONE)
+            except TransientError:
+                continue
+            for task_id, task in found.items():
+                if task_id in self._waiting and _has_ended(task):
+                    answered = self._waiting[task_id][1]
+                    if not answered.done():
+                        answered.set_result(task)
+
+    def _changed(self) -> None:
+        """Something began or ended: look in a moment whether nothing is left to do here."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._waiting and not self._asked_here:
+            self._alarm = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._rest_if_idle)
+
+    def _rest_if_idle(self) -> None:
+        if self._is_idle() and self._resting is None:
+            self._resting = asyncio.create_task(self._rest())
+
+    def _is_idle(self) -> bool:
+        """Whether every step that is under way is a question, or waits for one."""
+        if not self._waiting or self._asked_here:
+            return False
+        waiting: set[str] = set()
+        for opened, _ in self._waiting.values():
+            around: OpenStep | None = opened
+            while around is not None:
+                waiting |= {around.key, _spawner_of(around.key)}
+                around = around.parent
+        return all(step.is_composite or step.key in waiting for step in self._journal.under_way())
+
+    async def _rest(self) -> None:
+        try:
+            await self._journal.show()
+        except Exception as error:  # it must reach somebody: nothing else is stored while everything waits
+            self._rests = error
+        if self._rests is None:
+            if not self._is_idle():
+                self._resting = None
+                return
+            until = [opened.task.id for opened, _ in self._waiting.values()]
+            self._rests = Rests(until, self._journal.rest())
+        if self._evaluation is not None:
+            self._evaluation.cancel()
+
+
+def _spawner_of(key: str) -> str:
+    """The key of the tool call that waits for the subtask of a session: of `3/1/s2`, `3/1#2`."""
+    session, mark, number = key.rpartition("/s")
+    return f"{session}#{number}" if mark else key
+
+
+def _has_ended(task: Task) -> bool:
+    """Whether it was answered, or a person has cancelled it; what was called off is asked again."""
+    if task.status is Status.CANCELLED:
+        return not mark_of(task).get("called_off")
+    return task.status is Status.COMPLETED
+
+
+def _answer(task: Task) -> str:
+    if task.status is Status.COMPLETED:
+        return answer_of(task)
+    raise TaskFailed(TaskFailure("execution_halted", f"the question was not answered: {task.error}"))

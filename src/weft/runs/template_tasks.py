@@ -1,0 +1,100 @@
+"""Tasks whose executor is a registered template: `schemas.method` names it, or `params.template`."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from weft.executors.registry import BUILT_IN_IDS
+from weft.runs.program import PROGRAM
+from weft.runs.templates import UnknownTemplate, find_template, read_name
+from weft.store.protocol import TaskStore
+from weft.store.templates import RegisteredTemplate
+from weft.tasks.input_checks import known_problems, problems_of, validator_for
+from weft.tasks.input_mappings import mapped_names
+from weft.tasks.problems import InvalidTasks, Problem, joined, shown
+from weft.tasks.record import JsonObject, Task, method_of
+from weft.tasks.steps import is_step
+
+TEMPLATE = "template"
+"""The executor of programs, and of templates that `params.template` names."""
+
+
+def template_of(task: Task) -> str | None:
+    """The template that a task names; None: it has a program, or is for another executor."""
+    params = task.params or {}
+    method = (task.schemas or {}).get("method")
+    if PROGRAM in params or method is None:
+        return None
+    named = params.get("template") if method == TEMPLATE else method
+    return str(named) if named is not None else None
+
+
+def argument_problems(
+    template: RegisteredTemplate, inputs: JsonObject, path: str = "inputs"
+) -> list[Problem]:
+    """Every way in which the inputs are no arguments of the template."""
+    return list(problems_of(validator_for(_schema_text(template)), inputs, path))
+
+
+def require_given(template: RegisteredTemplate, inputs: JsonObject) -> None:
+    """Raise InvalidTasks when the inputs are no arguments of the template; secrets are not looked at yet."""
+    schema = template.facts.input_schema
+    problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
+    if problems:
+        raise InvalidTasks(problems)
+
+
+async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
+    """Raise InvalidTasks when a new task names a template and its inputs do not fit.
+
+    Inputs that are mapped from the results of others, and secrets, are looked at when the task starts. A
+    method that no template has may be that of an executor, here or in another process.
+    """
+    named = [(task, name) for task in tasks if (name := _may_name(task)) is not None]
+    if not named:
+        return
+    known = await store.known_templates({read_name(name).name for _, name in named})
+    meant = {
+        (name, task.user_id)
+        for task, name in named
+        if method_of(task) == TEMPLATE or read_name(name).name in known
+    }
+    found = {(name, user_id): await _found(store, name, user_id) for name, user_id in meant}
+    problems = [
+        problem
+        for task, name in named
+        if (name, task.user_id) in found
+        for problem in _task_problems(task, found[name, task.user_id])
+    ]
+    if problems:
+        raise InvalidTasks(problems)
+
+
+async def _found(store: TaskStore, name: str, user_id: str | None) -> RegisteredTemplate | UnknownTemplate:
+    try:
+        return await find_template(store, name, user_id=user_id)
+    except UnknownTemplate as error:
+        return error
+
+
+def _may_name(task: Task) -> str | None:
+    if is_step(task) or (method_of(task) in BUILT_IN_IDS and method_of(task) != TEMPLATE):
+        return None
+    return template_of(task)
+
+
+def _task_problems(task: Task, template: RegisteredTemplate | UnknownTemplate) -> list[Problem]:
+    if isinstance(template, UnknownTemplate):
+        is_certain = method_of(task) == TEMPLATE  # else an executor elsewhere may have that name
+        return [_unknown(task, template)] if is_certain else []
+    path = joined(task.name, "inputs")
+    validator = validator_for(_schema_text(template))
+    return known_problems(validator, template.facts.input_schema, task.inputs, path, mapped_names(task))
+
+
+def _unknown(task: Task, error: UnknownTemplate) -> Problem:
+    return Problem("params", error.message, "a registered template", shown(error.name), task.name)
+
+
+def _schema_text(template: RegisteredTemplate) -> bytes:
+    return msgspec.json.encode(template.facts.input_schema)

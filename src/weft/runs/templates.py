@@ -1,0 +1,150 @@
+"""Registered templates in programs: which ones a program needs, and the call of one by name."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from weft.errors import EXIT_NOT_FOUND, RequestError
+from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.problems import refuse
+from weft.language.sexp.printer import print_program
+from weft.language.suggestions import nearest
+from weft.language.tree import Define, FunctionCall, Program, Template, Variable
+from weft.language.used_names import used_names
+from weft.runs.program import StoredProgram, StoredText
+from weft.store.protocol import Owner, TaskStore
+from weft.store.templates import RegisteredTemplate
+
+
+class UnknownTemplate(RequestError):
+    """No template of that name, or no such version of it, is registered in the store."""
+
+    code = "unknown-template"
+    exit_code = EXIT_NOT_FOUND
+
+    def __init__(self, name: str, *, hint: str = "") -> None:
+        super().__init__(f"no template '{name}' is registered{hint}")
+        self.name = name
+
+
+class TemplateName(Struct, frozen=True):
+    """A template, or one version of it: `review`, `review@2`."""
+
+    name: str
+    version: int | None = None
+
+
+def read_name(text: str) -> TemplateName:
+    """The name and the version in a text."""
+    name, _, version = text.rpartition("@")
+    if name and version.isascii() and version.isdigit():
+        return TemplateName(name, int(version))
+    return TemplateName(text)
+
+
+async def find_template(store: TaskStore, text: str, *, user_id: str | None) -> RegisteredTemplate:
+    """The template of an owner that a text names, the newest version or another; raises UnknownTemplate."""
+    wanted, owner = read_name(text), Owner(user_id)
+    if wanted.version is None:
+        for found in await store.templates(owner=owner, names=[wanted.name]):
+            return found
+        raise UnknownTemplate(text, hint=await _hint(store, wanted.name, owner))
+    versions = await store.template_versions(wanted.name, owner=owner)
+    for found in versions:
+        if found.version == wanted.version:
+            return found
+    hint = f"; the newest version is {versions[-1].version}" if versions else ""
+    raise UnknownTemplate(text, hint=hint or await _hint(store, wanted.name, owner))
+
+
+async def _hint(store: TaskStore, name: str, owner: Owner) -> str:
+    versions = await store.template_versions(name, owner=owner)
+    if versions:
+        newest = versions[-1].version
+        return f": it was removed; '{name}@{newest}' was its newest version"
+    return nearest(name, [one.name for one in await store.templates(owner=owner)])
+
+
+async def call_program(
+    store: TaskStore, template: RegisteredTemplate, arguments: Collection[str]
+) -> StoredProgram:
+    """The program that calls a template with its inputs as arguments, and all that this needs."""
+    keywords = tuple((name, Variable(name=name)) for name in arguments)
+    shown = print_program(Program((FunctionCall(func_name=template.name, keywords=keywords),)))
+    program = StoredProgram(StoredText("<call>", shown, "sexp"), entry=template.name)
+    return await _with_needed(store, program, [template], user_id=template.user_id)
+
+
+async def with_templates(
+    store: TaskStore, program: StoredProgram, *, user_id: str | None, inputs: Collection[str] = ()
+) -> StoredProgram:
+    """The program with those registered templates that it uses and does not define itself."""
+    wanted, is_choosing = wanted_names(program, inputs)
+    if not wanted and not is_choosing:
+        return program
+    names = None if is_choosing else wanted
+    found = await store.templates(owner=Owner(user_id), names=names)
+    own = _defined(program)
+    return await _with_needed(store, program, [one for one in found if one.name not in own], user_id=user_id)
+
+
+def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[frozenset[str], bool]:
+    """The names that only a registered template could have; and whether it may choose among all of them."""
+    forms = [form for text in (*program.libraries, program.main) for form in text.read().forms]
+    used = used_names(forms)
+    mentioned = used.mentioned - frozenset(inputs)
+    return (used.called | mentioned) - _defined(program).keys() - RESERVED_NAMES, used.is_choosing
+
+
+async def _with_needed(
+    store: TaskStore, program: StoredProgram, first: Sequence[RegisteredTemplate], *, user_id: str | None
+) -> StoredProgram:
+    """The program with these templates and all that they need in turn."""
+    own = _defined(program)
+    found = {one.name: one for one in first}
+    asked = set(found)
+    more: Sequence[RegisteredTemplate] = first
+    while more:
+        if any(one.facts.is_choosing for one in more):
+            more = [one for one in await store.templates(owner=Owner(user_id)) if one.name not in own]
+        else:
+            names = {name for one in more for name in one.facts.names} - asked
+            asked |= names
+            more = await store.templates(owner=Owner(user_id), names=names) if names else ()
+        more = [one for one in more if one.name not in found]
+        found |= {one.name: one for one in more}
+    kept = [one for one in found.values() if not _is_defined(one, own)]
+    return msgspec.structs.replace(
+        program,
+        libraries=(*map(stored_text, kept), *program.libraries),
+        templates={one.name: one.version for one in kept},
+    )
+
+
+def stored_text(template: RegisteredTemplate) -> StoredText:
+    """The text of a template as a program keeps it."""
+    return StoredText(f"{template.name}@{template.version}", template.text, "sexp")
+
+
+def _is_defined(template: RegisteredTemplate, own: Mapping[str, Template | Define]) -> bool:
+    """Whether the program has the template itself; raises InvalidProgram when it has another of that name.
+
+    A registered template that it uses means the registered one: it must not get the other instead.
+    """
+    mine = own.get(template.name)
+    if mine is None:
+        return False
+    if print_program(Program((mine,))) != template.text:
+        message = (
+            f"the program defines '{template.name}' in its own way, and a registered template that it uses "
+            f"needs the registered one of that name; give yours another name"
+        )
+        raise refuse(mine.span, "duplicate-name", message)
+    return True
+
+
+def _defined(program: StoredProgram) -> dict[str, Template | Define]:
+    """The templates and functions that the program has itself."""
+    forms = [form for text in (*program.libraries, program.main) for form in text.read().forms]
+    return {form.name: form for form in forms if isinstance(form, Template | Define)}

@@ -1,0 +1,72 @@
+"""The templates of a SQLite store."""
+
+from typing import Any
+
+import msgspec
+
+from weft.store.columns import json_text, json_value
+from weft.store.sqlite.rows import micros, moment
+from weft.store.sqlite.writing import SQL, Writing
+from weft.store.templates import (
+    AddedTemplate,
+    AddTemplates,
+    KeepParams,
+    NewTemplate,
+    RegisteredTemplate,
+    RemoveTemplate,
+    TemplateFacts,
+)
+
+
+def add_templates(writing: Writing, request: AddTemplates) -> tuple[AddedTemplate, ...]:
+    """The templates as they are registered now."""
+    return tuple(_add(writing, one, request) for one in request.templates)
+
+
+def remove_template(writing: Writing, request: RemoveTemplate) -> RegisteredTemplate | None:
+    """The version that was the newest; None: nothing of that name is registered."""
+    newest = _newest(writing, request.name, request.user_id)
+    if newest is None or newest.removed_at is not None:
+        return None
+    writing.execute(
+        SQL["remove_template"], (request.name, request.user_id, newest.version, micros(request.now))
+    )
+    return msgspec.structs.replace(newest, removed_at=request.now)
+
+
+def keep_params(writing: Writing, request: KeepParams) -> bool:
+    """Whether the attempt holds, and so the params were changed."""
+    run = request.run
+    values = (run.task_id, run.attempt, json_text(request.params), micros(request.now))
+    return writing.execute(SQL["keep_params"], values).rowcount == 1
+
+
+def template_of(row: tuple[Any, ...]) -> RegisteredTemplate:
+    """The template in a row."""
+    name, version, user_id, text, facts, created_at, removed_at = row
+    return RegisteredTemplate(
+        name,
+        version,
+        user_id,
+        text,
+        msgspec.convert(json_value(facts), TemplateFacts),
+        moment(created_at),
+        None if removed_at is None else moment(removed_at),
+    )
+
+
+def _add(writing: Writing, new: NewTemplate, request: AddTemplates) -> AddedTemplate:
+    newest = _newest(writing, new.name, request.user_id)
+    if newest is not None and newest.removed_at is None and newest.text == new.text:
+        return AddedTemplate(newest, is_new=False)
+    version = 1 if newest is None else newest.version + 1
+    facts = json_text(msgspec.to_builtins(new.facts))
+    values = (new.name, version, request.user_id, new.text, facts, micros(request.now))
+    writing.execute(SQL["insert_template"], values)
+    added = RegisteredTemplate(new.name, version, request.user_id, new.text, new.facts, request.now)
+    return AddedTemplate(added, is_new=True)
+
+
+def _newest(writing: Writing, name: str, user_id: str | None) -> RegisteredTemplate | None:
+    row = writing.execute(SQL["newest_template"], (name, user_id)).fetchone()
+    return None if row is None else template_of(row)

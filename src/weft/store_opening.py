@@ -1,0 +1,26 @@
+"""Opening the store that settings name."""
+
+from pathlib import Path
+
+from weft.errors import MissingExtra
+from weft.settings import Settings, is_postgresql
+from weft.store.protocol import TaskStore
+
+
+async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
+    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
+    if is_postgresql(settings.db):
+        # Imported here: asyncpg is an extra, and costs every other command its import time.
+        try:
+            from weft.store.postgresql.store import PostgresqlStore
+        except ModuleNotFoundError as error:
+            if error.name != "asyncpg":
+                raise
+            raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
+
+        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
+    from weft.store.sqlite.store import SqliteStore
+
+    return await SqliteStore.open(
+        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
+    )

@@ -1,0 +1,26 @@
+"""Templates as tasks: which of them an owner's tasks can name, and what is asked of tasks that do."""
+
+from collections.abc import Collection, Sequence
+
+from weft.store.protocol import Owner, TaskStore
+from weft.store.templates import RegisteredTemplate
+from weft.tasks.flow import Flow
+from weft.tasks.record import method_of
+
+
+async def require_arguments(store: TaskStore, flow: Flow) -> None:
+    """Raise InvalidTasks when tasks name registered templates and their inputs do not fit."""
+    # Imported here: who only reads tasks, or names none but weft's own executors, must not pay for it.
+    from weft.executors.registry import BUILT_IN_IDS
+
+    if not {method_of(task) for task in flow} <= BUILT_IN_IDS - {"template"} | {""}:
+        from weft.runs import template_tasks
+
+        await template_tasks.require_arguments(store, flow)
+
+
+async def task_templates(
+    store: TaskStore, owner: Owner, names: Collection[str] | None = None
+) -> Sequence[RegisteredTemplate]:
+    """The templates that tasks made on behalf of the owner can name: all, or those of the names there are."""
+    return await store.templates(owner=Owner(owner.user_id), names=names)

@@ -1,0 +1,83 @@
+"""Answer a question that a program or a model asked a person, and let who asked go on."""
+
+from datetime import datetime
+
+from msgspec import Struct, structs
+
+from weft.errors import RequestError
+from weft.ids import TaskId
+from weft.limits import MAX_ANSWER_CHARACTERS
+from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.operations.move import moved
+from weft.tasks.problems import shown
+from weft.tasks.questions import ANSWER, is_open_question, is_question, open_questions, woken
+from weft.tasks.record import Status, Task
+from weft.tasks.states import Completed
+
+
+class NoOpenQuestion(RequestError):
+    """What is to be answered is no question, or waits for no answer any more."""
+
+    code = "no-open-question"
+
+    def __init__(self, *, task: Task) -> None:
+        name = f"{shown(task.name)} ({task.id})"
+        if not is_question(task):
+            reason = f"{name} is no question to a person"
+        elif task.status is Status.COMPLETED:
+            reason = f"{name} has been answered already"
+        else:
+            reason = f"{name} is {task.status}: it waits for no answer any more"
+        super().__init__(reason)
+        self.task_id = task.id
+
+
+class AnswerTooLong(RequestError):
+    """An answer is longer than a record holds."""
+
+    code = "answer-too-long"
+
+    def __init__(self, *, characters: int) -> None:
+        super().__init__(f"an answer has at most {MAX_ANSWER_CHARACTERS:,} characters, not {characters:,}")
+
+
+class AnswerQuestion(Struct, frozen=True, kw_only=True):
+    """Stores the answer to an open question, and has its flow run on; its value is the question then."""
+
+    task_id: TaskId
+    answer: str
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Task]:
+        flow = found.flow_of(self.task_id)
+        task = flow[self.task_id]
+        if not is_open_question(task) or task.is_frozen:
+            raise NoOpenQuestion(task=task)
+        if len(self.answer) > MAX_ANSWER_CHARACTERS:
+            raise AnswerTooLong(characters=len(self.answer))
+        # What a shell passes on may be no text: half of a surrogate pair, which no store can hold.
+        text = self.answer.encode("utf-8", "replace").decode("utf-8")
+        changes = moved([task], Completed(self.now, {ANSWER: text})).changes
+        answered = changes.updated[0]
+        changes = structs.replace(changes, updated=(answered, *woken(flow, {task.id})), run=(flow.root.id,))
+        return Decision(changes, answered)
+
+
+class WakeTasks(Struct, frozen=True):
+    """Has tasks of a flow go on that rest for a person, though nobody has answered; its value is their ids.
+
+    For somebody who is there now and will be asked.
+    """
+
+    task_id: TaskId
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+        flow = found.flow_of(self.task_id)
+        tasks = woken(flow, {task.id for task in open_questions(flow)})
+        return Decision(Changes(updated=tasks), tuple(task.id for task in tasks))
