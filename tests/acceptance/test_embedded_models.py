@@ -142,6 +142,7 @@ def test_another_program_uses_the_served_model(served: tuple[str, Process]) -> N
     assert whole.usage is not None
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert streamed == whole.choices[0].message.content
+    assert {chunk.model for chunk in chunks} == {whole.model} == {name}
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
@@ -249,6 +250,17 @@ def test_two_models_of_a_kind_are_not_served(db: str) -> None:
 
     assert ran.code == 2
     assert "qwen and smollm2 do the same" in ran.err
+
+
+def test_what_cannot_be_served_is_told_by_the_exit_code(db: str, tmp_path: Path) -> None:
+    (tmp_path / "no.gguf").write_bytes(b"no model")
+
+    assert weft("models", "serve", "--model", f"{tmp_path}/none.gguf", db=db).code == 3
+    assert weft("models", "serve", "--model", f"{tmp_path}/no.gguf", db=db).code == 2
+    wrong = weft("models", "serve", db=db, WEFT_LOCAL_CONTEXT="abc")
+    assert (wrong.code, "WEFT_LOCAL_CONTEXT is 'abc'" in wrong.err) == (2, True)
+    rows = weft("models", "list", "--json", db=db, WEFT_LOCAL_CONTEXT="abc").json["models"]
+    assert not any(row["usable"] for row in rows if row["kind"] == "embedded")
 
 
 def test_others_are_let_in_only_with_a_key(db: str) -> None:

@@ -118,6 +118,7 @@ async def test_models_that_never_give_up_are_stopped_together(
     assert error.details["subtaskError"]["resource"] == resource
     assert error.details["subtaskRequest"]["name"] == "dig"
     assert len(world.model.payloads) <= turns
+    assert "the chain of subtasks was stopped" in error.message
 
 
 async def test_a_program_may_catch_that_and_go_on(tmp_path: Path) -> None:

@@ -11,21 +11,24 @@ def embedded_verdicts() -> "tuple[Verdict, ...]":
     # Imported here: the other commands must not pay for it.
     from importlib.util import find_spec
 
+    from weft.llm.errors import ModelError
     from weft.llm.local.catalogue import catalogue, megabytes
+    from weft.llm.local.models import settings_from
     from weft.llm.local.store import how_to_get, is_present
     from weft.llm.verdicts import Verdict
 
-    has_runtime = find_spec("xllamacpp") is not None
+    problem = None if find_spec("xllamacpp") else "needs an extra package: pip install 'weft[local]'"
+    try:
+        settings_from()
+    except ModelError as error:
+        problem = error.message
     found = []
     for entry in catalogue():
         is_here = is_present(entry)
         about = f"{entry.license}, {megabytes(entry.memory)} of memory"
         if entry.makes == "embeddings":
             about += "; makes embeddings"
-        why = f"here; {about}" if is_here else f"{how_to_get(entry)}; {about}"
-        if not has_runtime:
-            why = "needs an extra package: pip install 'weft[local]'"
-        found.append(
-            Verdict(kind="embedded", name=f"local:{entry.name}", is_usable=is_here and has_runtime, why=why)
-        )
+        why = problem or (f"here; {about}" if is_here else f"{how_to_get(entry)}; {about}")
+        is_usable = is_here and problem is None
+        found.append(Verdict(kind="embedded", name=f"local:{entry.name}", is_usable=is_usable, why=why))
     return tuple(found)

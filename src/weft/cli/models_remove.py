@@ -17,11 +17,12 @@ def remove(name: str, yes: bool, is_json: bool) -> None:
     # Imported here: `weft models remove --help` must not pay for it.
     from weft.llm.local import store
     from weft.llm.local.catalogue import find_entry, megabytes
+    from weft.llm.local.pull import remove as remove_model
 
     entry = find_entry(name)
     if not yes and store.is_present(entry):
         _confirm(f"Delete {store.file_of(entry)} ({megabytes(entry.size)})?")
-    freed = store.remove(entry)
+    freed = remove_model(entry)
     if is_json:
         print_json({"model": f"local:{entry.name}", "freed": freed})
         return

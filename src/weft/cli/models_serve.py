@@ -64,11 +64,15 @@ def _key(variable: str | None) -> str | None:
 async def _serve(names: tuple[str, ...], host: str, port: int, key: str | None) -> None:
     from weft.cli.models_fetch import fetch_model
     from weft.cli.models_http import answer_clients
-    from weft.llm.local.models import EmbeddedModels
+    from weft.llm.errors import ModelError
+    from weft.llm.local.models import EmbeddedModels, settings_from
 
-    wanted = _by_kind(names)
+    try:
+        wanted, settings = _by_kind(names), settings_from()
+    except ModelError as error:
+        raise click.UsageError(error.message) from error
     listening = _listen(host, port)
-    models = EmbeddedModels(fetch=fetch_model)
+    models = EmbeddedModels(settings=settings, fetch=fetch_model)
     try:
         chat = await models.find(wanted["text"]) if "text" in wanted else None
         embedding = await models.find_embedding(wanted["embeddings"]) if "embeddings" in wanted else None

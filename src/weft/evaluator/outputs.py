@@ -14,6 +14,8 @@ from weft.limits import MAX_JSON_DEPTH
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
 _BYTE = re.compile(r" \(byte (\d+)\)\Z")
+_HALF = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])")
+"""The first half of a surrogate pair, written out, with no second one after it."""
 
 
 class BadOutput(Exception):
@@ -84,6 +86,8 @@ def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
         return _BYTE.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
     try:  # the reader says only that the text ends too early, of `no` too, which begins like `null`
         json.loads(text)
+        if half := _HALF.search(text):  # this reader takes it
+            return "half of a surrogate pair is no character", half.start()
     except json.JSONDecodeError as found:
         return f"JSON is malformed: {found.msg[0].lower()}{found.msg[1:]}", found.pos
     except (RecursionError, ValueError):

@@ -9,6 +9,7 @@ from weft.llm.errors import ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, Model, Models, OnText
 from weft.llm.scripted import stream
+from weft.llm.sound_replies import sound_reply
 from weft.llm.token_estimates import estimated_tokens
 
 Mode = Literal["auto", "record", "replay"]
@@ -37,7 +38,7 @@ class RecordingModel:
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """The answer of the other model. What is given is what is replayed: without secrets."""
-        reply = await self._inner.request(payload, on_text)
+        reply = sound_reply(await self._inner.request(payload, on_text))
         return self._cassette.add(payload, reply, await self._inner.count_tokens(payload))
 
     async def count_tokens(self, payload: HandlerPayload) -> int:

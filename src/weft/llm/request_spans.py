@@ -7,6 +7,7 @@ import msgspec
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply
 from weft.llm.protocol import Model, OnText
+from weft.llm.sound_replies import sound_reply
 from weft.llm.span_messages import answered_attributes, asked_attributes
 from weft.telemetry.spans import Span, is_content_shown, span
 
@@ -33,7 +34,7 @@ async def request(model: Model, payload: HandlerPayload, on_text: OnText | None)
     with span(f"chat {name}", "client", attributes) as asked:
         if asked.is_collected and is_content_shown():
             asked.set(asked_attributes(payload))
-        reply = await model.request(payload, on_text)
+        reply = sound_reply(await model.request(payload, on_text))
         if asked.is_collected:
             _tell(asked, reply)
         return reply

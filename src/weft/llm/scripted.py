@@ -13,6 +13,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features, OnText
+from weft.llm.sound_replies import sound_reply
 from weft.llm.token_estimates import count_text, estimated_tokens
 
 Answer = Any
@@ -116,7 +117,7 @@ class ScriptedModel:
         answer = self._answer(payload)
         if isinstance(answer, BaseException):
             return answer
-        reply = answer if isinstance(answer, ModelReply) else self._as_reply(answer, payload)
+        reply = sound_reply(answer if isinstance(answer, ModelReply) else self._as_reply(answer, payload))
         return reply if reply.usage.tokens else self._counted(reply, input_tokens)
 
     def _answer(self, payload: HandlerPayload) -> Answer:

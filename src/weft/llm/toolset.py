@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -124,7 +125,8 @@ async def find_tools(
 def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
     """The arguments, which fit the tool's schema; raises BadArguments."""
     if isinstance(use.arguments, str):
-        raise BadArguments("the arguments are no JSON object")
+        given = cut(use.arguments, MAX_SHOWN_CHARACTERS)
+        raise BadArguments(f"the arguments are no JSON object: {given}")
     check_arguments(tool.definition, use.arguments)
     return use.arguments
 
@@ -135,12 +137,14 @@ def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> No
         validator = jsonschema_rs.validator_for(definition.input_schema, offline=True)
     except (ValueError, TypeError) as error:
         raise BadArguments(f"the schema of the tool's arguments cannot be used: {error}") from None
-    problems = []
-    for found in validator.iter_errors(arguments):
-        place = "".join(f"[{part!r}]" for part in found.instance_path)
-        problems.append(f"{place}: {found.message}" if place else found.message)
-        if len(problems) == MAX_PROBLEMS:
-            break
+    try:
+        problems = list(islice(map(_problem, validator.iter_errors(arguments)), MAX_PROBLEMS))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # nested too deeply, or no JSON
+        raise BadArguments(f"the arguments cannot be checked: {text_of(error)}") from None
     if problems:
-        shown = (cut(problem, MAX_SHOWN_CHARACTERS) for problem in problems)
-        raise BadArguments(f"the arguments do not fit: {'; '.join(shown)}")
+        raise BadArguments(f"the arguments do not fit: {'; '.join(problems)}")
+
+
+def _problem(found: jsonschema_rs.ValidationError) -> str:
+    place = "".join(f"[{part!r}]" for part in found.instance_path)
+    return cut(f"{place}: {found.message}" if place else found.message, MAX_SHOWN_CHARACTERS)

@@ -33,7 +33,7 @@ def test_json_is_read(content: str, value: Any) -> None:
         ("no", "line 1 column 1"),
         ("```\n[1,\n nul\n```", "line 3 column 2"),
         ('{"a": 1', "line 1 column 8"),
-        ('"\\ud800"', ""),
+        ('"a\\ud800"', "line 1 column 3"),
         ("NaN", "line 1 column 1"),
         ("[1, Infinity]", "line 1 column 5"),
         ("Here it is: {}", "line 1 column 1"),
@@ -54,6 +54,11 @@ def test_anything_else_is_refused_with_its_place(content: str, location: str) ->
 
     assert refused.value.as_json()["type"] == "json_syntax"
     assert refused.value.as_json()["location"] == location
+
+
+def test_half_of_a_surrogate_pair_is_not_said_to_be_cut_off() -> None:
+    with pytest.raises(BadOutput, match="half of a surrogate pair is no character"):
+        parse_output('{"a":"\\ud83d\\ude00 \\ud800"}', None)
 
 
 def test_a_word_that_begins_like_null_is_not_said_to_be_cut_off() -> None:

@@ -118,6 +118,56 @@ async def test_arguments_that_do_not_fit_go_back_as_an_error(arguments: Any, say
     assert says in told(model)[0].content
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (nested(260), "nested deeper than 200 levels"),
+        (nested(100_000), "nested deeper than 200 levels"),
+        (10**5_000, "more than 14000 bits"),
+        (float("nan"), "nan is no number of JSON"),
+        ({1, 2}, "a Python set is no JSON"),
+    ],
+    ids=["deep", "very deep", "long", "nan", "set"],
+)
+@pytest.mark.parametrize("name", ["system:add", "system:spawn_subtask"])
+async def test_arguments_that_are_no_json_go_back_as_an_error(name: str, value: Any, says: str) -> None:
+    calls: list[Any] = []
+    tool = GivenTool(name, lambda **given: calls.append(given), {"type": "object"})
+    answers = ScriptedModel([tool_use(name, a=value), "ok"])
+    call = a_call(tools=(name,))
+
+    result = await Handler(answers, GivenTools(tool)).run(a_step(call), call)
+
+    assert (calls, result.content) == ([], "ok")
+    assert told(answers)[0].is_error
+    assert says in told(answers)[0].content
+
+
+async def test_arguments_with_too_many_parts_are_refused() -> None:
+    value: list[Any] = []
+    for _ in range(60):
+        value = [value, value]
+    _, model = await run([tool_use("system:add", a=value, b=1), "ok"], GivenTools(ADD), ("system:add",))
+
+    assert "more than 200000 parts" in told(model)[0].content
+
+
+async def test_halves_of_surrogate_pairs_in_arguments_are_replaced() -> None:
+    tool = GivenTool("system:echo", lambda **given: given, {"type": "object"})
+    use = ToolUse(id="\ud800", name="system:echo", arguments={"a\ud800": ["b\ud800"]})
+
+    _, model = await run([use, "ok"], GivenTools(tool), ("system:echo",))
+
+    assert told(model)[0].content == '{"a?": ["b?"]}'
+
+
 async def test_a_schema_is_never_fetched() -> None:
     tool = GivenTool("t", lambda: 1, {"$ref": "file:///etc/passwd"})
 

@@ -12,6 +12,7 @@ from tests.model_wire import Answer, events, is_stream, whole
 from tests.unit.llm.test_provider_faults import EACH_KIND, WHOLE_AND_STREAMED, asked, failure
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import AssistantMessage, PayloadMetadata, ToolMessage, UserMessage
+from weft.llm.providers.delivery import MOST_CHARACTERS
 
 STREAM = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}
 JSON = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
@@ -116,13 +117,15 @@ async def test_a_stream_longer_than_its_tokens_is_closed_and_kept_as_cut(
     await models.close()
 
 
-async def test_a_stream_without_a_bound_is_closed_at_the_bound_of_bytes(model_server: ModelServer) -> None:
-    model_server.always(flows("z" * 1_000_000))
+async def test_a_stream_without_a_bound_of_tokens_is_closed_and_kept_as_cut(
+    model_server: ModelServer,
+) -> None:
+    model_server.always(flows("z" * 300_000))
 
     reply = await asked(model_server, "openai", is_streamed=True)
 
     assert reply.finish_reason == "length"
-    assert 20_000_000 < len(reply.text) <= 32 * 1024**2
+    assert len(reply.text) == MOST_CHARACTERS
 
 
 @EACH_KIND

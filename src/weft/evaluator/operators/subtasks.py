@@ -220,7 +220,8 @@ class Refusal:
 
     def of(self, error: TaskError, template: str | None = None, **details: Any) -> TaskFailed:
         """The failure of a subtask by an error."""
-        return TaskFailed(self._failure(error, template, **details))
+        what = "the subtask was not run" if template is None else f"the subtask '{template}' failed"
+        return TaskFailed(self._failure(error, what, **details))
 
     def stopped(self, error: BudgetExceeded, scope: Scope) -> BudgetExceeded:
         """The error for a budget that is used up: of the chain as the failure of a subtask, once.
@@ -229,14 +230,16 @@ class Refusal:
         """
         if error.scope is not scope or _is_told(error.error):
             return error
-        told = BudgetExceeded(self._failure(error.error, None), code=error.problem.code)
+        told = BudgetExceeded(
+            self._failure(error.error, "the chain of subtasks was stopped"), code=error.problem.code
+        )
         told.scope = scope
         return told
 
     def _invalid(self, what: str, problems: list[str]) -> TaskFailed:
         return self.of(ValidationFailure(f"{what}: {'; '.join(problems)}"), violations=problems)
 
-    def _failure(self, error: TaskError, template: str | None, **details: Any) -> TaskFailure:
+    def _failure(self, error: TaskError, what: str, **details: Any) -> TaskFailure:
         facts: dict[str, Any] = {
             "subtaskRequest": self._request,
             "subtaskError": msgspec.to_builtins(error),
@@ -245,7 +248,6 @@ class Refusal:
         }
         if error.content:
             facts["partialOutput"] = error.content
-        what = "the subtask was not run" if template is None else f"the subtask '{template}' failed"
         return TaskFailure(
             "subtask_failure", f"{what}: {error.message}", content=error.content, details=facts
         )

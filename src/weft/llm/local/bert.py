@@ -69,10 +69,9 @@ def make_gguf(source: Path, sizes: tuple[int, ...], target: Path, name: str) -> 
         try:
             settings = msgspec.json.decode(pieces.read(sizes[0]), type=Settings)
             words = pieces.read(sizes[1]).decode().removesuffix("\n").split("\n")
-            facts, tensors = _facts(name, settings, words), list(_tensors(pieces, settings))
-        except (ValueError, KeyError, struct.error) as error:
+            write(output, _facts(name, settings, words), list(_tensors(pieces, settings)))
+        except (ValueError, KeyError, OverflowError, struct.error) as error:
             raise WrongContents(f"{name} is not the model it should be: {error}") from error
-        write(output, facts, tensors)
 
 
 def _facts(name: str, settings: Settings, words: list[str]) -> dict[str, Fact]:

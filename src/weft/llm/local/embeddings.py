@@ -12,8 +12,11 @@ from weft.llm.errors import ContextTooLong
 from weft.llm.local.runtime import Runtime
 from weft.llm.local.store import LocalFile
 
-BATCH = 8
+TEXTS_AT_ONCE = 8
 """Texts that are embedded in one turn: whoever else waits comes in between."""
+
+MIN_TOKENS = 3
+"""Of a text that is cut: one of its own between the two that the model sets at its ends."""
 
 
 class Embeddings(Struct, frozen=True):
@@ -48,13 +51,18 @@ class EmbeddingModel:
     async def embed(self, texts: Sequence[str], *, max_tokens: int | None = None) -> Embeddings:
         """A vector for each text. A text of more than `max_tokens` is cut; without, it must fit the window.
 
-        Raises ContextTooLong, ModelError. Cancelling it stops the model after the text that it reads.
+        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancelling it stops
+        the model after the text that it reads.
         """
+        if max_tokens is not None and max_tokens < MIN_TOKENS:
+            raise ValueError(
+                f"max_tokens is {max_tokens}; a text has at least {MIN_TOKENS} with its two ends"
+            )
         texts = [text.encode("utf-8", "replace").decode() for text in texts]  # halves of letters are none
         vectors: list[list[float]] = []
         tokens = 0
-        for start in range(0, len(texts), BATCH):
-            inputs = await self._fitting(texts[start : start + BATCH], start, max_tokens)
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            inputs = await self._fitting(texts[start : start + TEXTS_AT_ONCE], start, max_tokens)
             answer = await self._runtime.embeddings(inputs)
             vectors += (_vector(row) for row in sorted(answer["data"], key=lambda row: row["index"]))
             tokens += answer["usage"]["prompt_tokens"]
@@ -64,16 +72,14 @@ class EmbeddingModel:
         self, texts: Sequence[str], start: int, max_tokens: int | None
     ) -> list[str | list[int]]:
         """The texts; of those that may be too long or hold marks their tokens, as many as fit."""
-        limit = min(max_tokens or self.context_window, self.context_window)
+        limit = min(self.context_window if max_tokens is None else max_tokens, self.context_window)
         inputs: list[str | list[int]] = list(texts)
         places = [place for place, text in enumerate(texts) if not _is_plain(text, limit)]
         counted = await self._runtime.tokens_of([texts[place] for place in places]) if places else []
         for place, tokens in zip(places, counted, strict=True):
             if len(tokens) > limit and max_tokens is None:
-                raise ContextTooLong(
-                    "llm_error",
-                    f"text {start + place + 1} has {len(tokens)} tokens; {self.id} reads {limit} at once",
-                )
+                message = f"text {start + place + 1} has {len(tokens)} tokens"
+                raise ContextTooLong("llm_error", f"{message}; {self._file.name} reads {limit} at once")
             # The last one is the mark of the end.
             inputs[place] = tokens if len(tokens) <= limit else [*tokens[: limit - 1], tokens[-1]]
         return inputs

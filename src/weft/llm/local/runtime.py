@@ -5,10 +5,8 @@ import atexit
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Future
@@ -19,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from weft.errors import MissingExtra
+from weft.errors import MissingExtra, text_of
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.local.line import Line
+from weft.llm.local.private_folder import PrivateFolder, sweep
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,7 +30,9 @@ Chunk = dict[str, Any]
 MAX_FAILURES = 2
 """How often in a row the process may end by itself before it is not started again."""
 
-_MAX_FOLDER = 60
+_LAST_SECONDS = 10
+"""How long a worker that says no more may take to end by itself: its exit code tells why."""
+
 _WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -164,16 +165,19 @@ class _Process:
         self._path = path
         self._owner = os.getpid()
         # The runtime cannot do without a listener: a socket in a folder that only we can enter, and a key.
-        self._folder = Path(tempfile.mkdtemp(prefix="weft-model-", dir=_short_folder()))
-        self._socket = str(self._folder / "model.sock")
+        try:
+            self._folder = PrivateFolder()
+            try:
+                self._worker, answers = _started()
+            except BaseException:
+                self._folder.remove()
+                raise
+        except OSError as error:
+            message = f"the process of an embedded model cannot be started: {error.strerror or error}"
+            raise ModelError("llm_error", message, is_transient=True) from error
+        self._answers = os.fdopen(answers, "rb")
+        self._socket = str(self._folder.path / "model.sock")
         self._key = secrets.token_urlsafe(32)
-        self._worker = subprocess.Popen(
-            [sys.executable, "-P", str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the program, not for its model
-        )
         atexit.register(self.end)
         asked = {
             "path": str(path),
@@ -188,23 +192,37 @@ class _Process:
         threading.Thread(target=self._load, args=(asked,), name="weft-model", daemon=True).start()
 
     def _load(self, asked: dict[str, Any]) -> None:
-        """Tell the worker what to load, and wait for its word."""
-        stdin, stdout = self._worker.stdin, self._worker.stdout
-        if stdin is None or stdout is None:
-            raise AssertionError("both were asked for")
-        answer = b""
-        with suppress(OSError, ValueError):
-            stdin.write(json.dumps(asked).encode() + b"\n")
-            stdin.flush()
-            import httpx2  # noqa: F401  # slow: here, while the model is loaded, and not in the event loop
-
-            answer = stdout.readline()
-        if answer and "ready" in json.loads(answer):
+        """Tell the worker what to load, and settle `loaded` by its word, whatever happens."""
+        try:
+            problem = self._problem(asked)
+        except Exception as error:
+            problem = text_of(error)
+        if problem is None:
             self.loaded.set_result(None)
             return
         self.end()
-        message = f"{self._path} cannot be loaded: it is no GGUF model, or memory does not suffice"
-        self.loaded.set_exception(ModelError("configuration_error", message))
+        self.loaded.set_exception(
+            ModelError("configuration_error", f"{self._path} cannot be loaded: {problem}")
+        )
+
+    def _problem(self, asked: dict[str, Any]) -> str | None:
+        """Why the model cannot be loaded; None: it is in memory."""
+        if self._worker.stdin is None:
+            raise AssertionError("it was asked for")
+        with suppress(OSError):  # it has ended: that is told below
+            self._worker.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._worker.stdin.flush()
+        import httpx2  # noqa: F401  # slow: here, while the model is loaded, and not in the event loop
+
+        sweep()
+        answer = self._answers.readline()
+        if answer:
+            problem: str | None = json.loads(answer)["problem"]
+            return problem
+        with suppress(subprocess.TimeoutExpired):
+            code = self._worker.wait(_LAST_SECONDS)
+            return f"its process has ended (exit code {code}); memory may not suffice"
+        return "its process says nothing"
 
     async def stream(self, address: str, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
         """The events of an answer. Raises ModelError, or ConnectionError when there is nobody."""
@@ -262,11 +280,11 @@ class _Process:
         atexit.unregister(self.end)
         self._worker.kill()
         code = self._worker.wait()
-        for pipe in (self._worker.stdin, self._worker.stdout):
+        for pipe in (self._worker.stdin, self._answers):
             with suppress(OSError):  # what was not read any more
                 if pipe is not None:
                     pipe.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
         return code
 
 
@@ -284,9 +302,24 @@ async def _result(future: "Future[None]") -> None:
     future.result()
 
 
-def _short_folder() -> str | None:
-    """Where temporary folders go, unless a socket's path there would be longer than the system takes."""
-    return None if len(tempfile.gettempdir()) < _MAX_FOLDER else "/tmp"  # noqa: S108
+def _started() -> "tuple[subprocess.Popen[bytes], int]":
+    """The worker, and where it answers: a pipe of its own, for anybody may print on its output."""
+    reading, writing = os.pipe()
+    try:
+        worker = subprocess.Popen(
+            [sys.executable, "-P", str(_WORKER), str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(writing,),
+            start_new_session=True,  # Ctrl-C is for the program, not for its model
+        )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return worker, reading
 
 
 def _closed() -> ModelError:

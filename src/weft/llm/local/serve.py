@@ -167,7 +167,7 @@ class _Stream:
             "id": _new_id(),
             "object": "chat.completion.chunk",
             "created": _now(),
-            "model": model.id,
+            "model": _name(model),
         }
         self._first: str | None = None
 

@@ -1,7 +1,6 @@
 """The folder of the embedded models: which are here, and what `local:NAME` stands for."""
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -104,21 +103,6 @@ def how_to_get(entry: Entry) -> str:
     """The command that fetches a model, and how large it is."""
     alias = entry.aliases[0] if entry.aliases else entry.name
     return f"weft models pull {alias} fetches it ({megabytes(entry.fetch_size)})"
-
-
-def remove(entry: Entry, folder: Path | None = None) -> int:
-    """Delete the model and what is left of pulls of it; the bytes that were freed."""
-    freed = 0
-    folder = folder or models_folder()
-    for path in (file_of(entry, folder), partial_file(entry, folder), made_file(entry, folder)):
-        try:
-            size = path.stat().st_size
-            path.unlink()
-        except FileNotFoundError:
-            continue
-        freed += size
-    shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
-    return freed
 
 
 def partial_file(entry: Entry, folder: Path) -> Path:

@@ -3,8 +3,9 @@
 Loading and freeing a model hold Python's lock for seconds, and a fault in native code ends a process: neither
 may happen to the program that asks. It is run as a file and imports nothing of weft, so that it starts fast.
 
-The first line of its input is what to load, as JSON; when the model is loaded it writes one line. Its input
-ends when the program that started it does, however that happens: then this one ends too.
+The first line of its input is what to load, as JSON; when the model is loaded, or cannot be, it writes one
+line to the descriptor that its argument names: on its output anybody may print. Its input ends when the
+program that started it does, however that happens: then this one ends too.
 """
 
 import json
@@ -16,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-BATCH = 64
+TOKENS_AT_ONCE = 64
 """Tokens of a prompt that are read at once: a call that is called off stops between two batches."""
 
 CACHE_MEBIBYTES = 512
@@ -27,21 +28,23 @@ def main() -> None:
     """Load the model, serve it on its socket, and end when nobody is there any more."""
     # Ctrl-C is the program's that started us: it ends this one when it wants to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what native code prints is no answer of ours
+    answers = os.fdopen(int(sys.argv[1]), "w")
     asked = json.loads(sys.stdin.buffer.readline() or "null")
     if asked is None:
         return
     try:
         server = load(asked)
-    except (ImportError, RuntimeError) as error:
-        _tell(out, {"error": str(error)})
+    except RuntimeError as error:
+        _tell(answers, f"it is no GGUF model, or memory does not suffice ({error})")
+        return
+    except Exception as error:  # a library is missing, or is another than we know
+        _tell(answers, f"the runtime cannot be used: {type(error).__name__}: {error}")
         return
     # The runtime puts in handlers of its own when it loads.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        _tell(out, {"ready": True})
+        _tell(answers, None)
         sys.stdin.buffer.read()
     finally:
         shutil.rmtree(Path(asked["socket"]).parent, ignore_errors=True)
@@ -59,7 +62,7 @@ def load(asked: dict[str, Any]) -> Any:
     params.n_ctx = asked["context_window"]
     params.embedding = asked["is_embedding"]
     # What is embedded is read whole, in one batch.
-    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else BATCH
+    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else TOKENS_AT_ONCE
     params.n_parallel = 1
     threads = asked["threads"] or os.cpu_count() or 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
@@ -72,10 +75,11 @@ def load(asked: dict[str, Any]) -> Any:
     return xllamacpp.Server(params)
 
 
-def _tell(out: TextIO, answer: dict[str, Any]) -> None:
+def _tell(answers: TextIO, problem: str | None) -> None:
+    """Say why the model is not loaded, or that it is."""
     with suppress(BrokenPipeError):  # nobody is there any more: the input will say so too
-        out.write(json.dumps(answer) + "\n")
-        out.flush()
+        answers.write(json.dumps({"problem": problem}) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

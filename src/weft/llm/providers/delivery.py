@@ -7,6 +7,10 @@ from weft.llm.protocol import OnText
 MOST_CHARACTERS_PER_TOKEN = 16
 """No answer has longer tokens on average. A stream that has, for the tokens it may have, does not end."""
 
+MOST_CHARACTERS = 1_000_000
+"""Of an answer that was asked for without a bound: twice as many as the longest of known models have, 128,000
+tokens. Joining the pieces of an endless one takes time that grows with the square of its length."""
+
 _BAD = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -23,7 +27,7 @@ class Delivery:
         self.pieces: list[str] = []
         self.failure: Exception | None = None
         """What the listener raised."""
-        self._most = None if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
+        self._most = MOST_CHARACTERS if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
         self._room = self._most
 
     def begin(self) -> None:
@@ -36,13 +40,13 @@ class Delivery:
 
     @property
     def is_full(self) -> bool:
-        """Whether more has come than the answer can have by the tokens it may have."""
-        return self._room is not None and self._room <= 0
+        """Whether more has come than the answer can have."""
+        return self._room <= 0
 
     def deliver(self, piece: str) -> None:
         """Hand a piece of a stream on, as far as the answer can have it."""
         self.count(piece)
-        if self._room is not None and self._room < 0:
+        if self._room < 0:
             piece = piece[: self._room]
         self.hand_on(piece)
 
@@ -59,5 +63,4 @@ class Delivery:
 
     def count(self, piece: str) -> None:
         """Count what is part of the answer, and not handed on: thoughts, arguments of tools."""
-        if self._room is not None:
-            self._room -= len(piece)
+        self._room -= len(piece)

@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,10 @@ from tests.model_packages import make_packages
 from tests.tiny_bert import POSITIONS, SIZE, TinyBert, likeness
 from weft.llm.errors import ModelError
 from weft.llm.local.bert import make_gguf
-from weft.llm.local.catalogue import Member
+from weft.llm.local.catalogue import Entry, Member
 from weft.llm.local.errors import WrongContents
 from weft.llm.local.facts import kind_of, read_facts
+from weft.llm.local.gguf import Fact, write
 from weft.llm.local.models import EmbeddedModels
 from weft.llm.local.pull import pull
 from weft.llm.local.store import partial_file
@@ -59,6 +61,20 @@ def test_the_same_pieces_make_the_same_bytes_which_say_what_the_model_is(tiny: P
     assert kind_of(f"local:{tiny}") == "embeddings"
 
 
+def bert_entry(tiny: Path, folder: Path) -> Entry:
+    """An entry of the catalogue whose pieces make that file."""
+    whole, packed = tiny.read_bytes(), make_packages(folder / "index")
+    members = tuple(Member(path="piece", size=len(piece)) for piece in TinyBert().pieces())
+    return msgspec.structs.replace(
+        packed,
+        wheels=(msgspec.structs.replace(packed.wheels[0], members=members),),
+        form="bert",
+        makes="embeddings",
+        size=len(whole),
+        sha256=hashlib.sha256(whole).hexdigest(),
+    )
+
+
 @pytest.mark.parametrize("piece", [0, 1, 2])
 def test_pieces_that_are_no_model_are_refused(piece: int, tmp_path: Path) -> None:
     pieces = list(TinyBert().pieces())
@@ -80,21 +96,65 @@ def test_a_file_that_is_no_model_is_told(contents: bytes, tmp_path: Path) -> Non
         read_facts(tmp_path / "missing.gguf")
 
 
+NAN = struct.pack("<f", float("nan"))
+
+
+@pytest.mark.parametrize("damage", [bytes, lambda size: NAN * (size // 4) + bytes(size % 4)])
+@pytest.mark.parametrize("piece", [0, 2])
+def test_damaged_pieces_are_deleted(
+    piece: int, damage: Callable[[int], bytes], tiny: Path, tmp_path: Path
+) -> None:
+    pieces = list(TinyBert().pieces())
+    kept = len(pieces[piece]) // 2 if piece == 2 else 0  # of the weights their names, which come first
+    pieces[piece] = pieces[piece][:kept] + damage(len(pieces[piece]) - kept)
+    entry, folder = bert_entry(tiny, tmp_path), tmp_path / "models"
+    folder.mkdir()
+    partial_file(entry, folder).write_bytes(b"".join(pieces))
+
+    with pytest.raises(WrongContents, match="it has been deleted"):
+        pull(entry, folder)
+
+    assert {file.name for file in folder.iterdir()} == {"tiny.lock"}
+
+
+@pytest.mark.parametrize("last", ["pooling_type", "embedding_length", "context_length"])
+def test_facts_come_in_any_order(last: str, tmp_path: Path) -> None:
+    facts: dict[str, Fact] = {
+        "tokenizer.ggml.token_type": [1, 2, 3],
+        "general.architecture": "bert",
+        "bert.context_length": 12,
+        "bert.embedding_length": 34,
+        "bert.pooling_type": 1,
+        "tokenizer.ggml.tokens": ["a", "b"],
+    }
+    facts[f"bert.{last}"] = facts.pop(f"bert.{last}")
+    with (tmp_path / "any.gguf").open("wb") as output:
+        write(output, facts, [])
+
+    found = read_facts(tmp_path / "any.gguf")
+
+    assert (found.makes, found.context_length, found.embedding_length) == ("embeddings", 12, 34)
+
+
+@pytest.mark.parametrize("length", [["a", "b"], "many", float("inf"), float("nan")])
+def test_a_length_that_is_none_is_told(length: Fact, tmp_path: Path) -> None:
+    facts: dict[str, Fact] = {
+        "general.architecture": "x",
+        "x.context_length": length,
+        "x.embedding_length": 3,
+    }
+    with (tmp_path / "any.gguf").open("wb") as output:
+        write(output, facts, [])
+
+    with pytest.raises(ModelError, match="it is no GGUF model"):
+        read_facts(tmp_path / "any.gguf")
+
+
 def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
     tiny: Path, tmp_path: Path
 ) -> None:
     whole, pieces = tiny.read_bytes(), TinyBert().pieces()
-    packed = make_packages(tmp_path / "index")
-    members = tuple(Member(path="piece", size=len(piece)) for piece in pieces)
-    entry = msgspec.structs.replace(
-        packed,
-        wheels=(msgspec.structs.replace(packed.wheels[0], members=members),),
-        form="bert",
-        makes="embeddings",
-        size=len(whole),
-        sha256=hashlib.sha256(whole).hexdigest(),
-    )
-    folder = tmp_path / "models"
+    entry, folder = bert_entry(tiny, tmp_path), tmp_path / "models"
     folder.mkdir()
     partial_file(entry, folder).write_bytes(b"".join(pieces))  # as a pull that was killed then has left it
 

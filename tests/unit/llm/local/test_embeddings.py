@@ -11,7 +11,7 @@ from tests.embedded_model import MINILM, SMOLLM2, require
 from tests.tiny_bert import likeness, normal
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.local.catalogue import find_entry
-from weft.llm.local.embeddings import BATCH, EmbeddingModel
+from weft.llm.local.embeddings import TEXTS_AT_ONCE, EmbeddingModel
 from weft.llm.local.models import EmbeddedModels
 from weft.llm.local.store import file_of
 
@@ -41,12 +41,12 @@ async def test_texts_that_mean_the_like_are_near(minilm: EmbeddingModel) -> None
 async def test_vectors_come_in_the_order_of_their_texts_however_many_there_are(
     minilm: EmbeddingModel,
 ) -> None:
-    texts = [f"Text number {number}." for number in range(2 * BATCH + 1)]
+    texts = [f"Text number {number}." for number in range(2 * TEXTS_AT_ONCE + 1)]
 
     many = await minilm.embed(texts)
 
     assert len(many.vectors) == len(texts)
-    for place in (0, BATCH, 2 * BATCH):
+    for place in (0, TEXTS_AT_ONCE, 2 * TEXTS_AT_ONCE):
         alone = await minilm.embed([texts[place]])
         assert likeness(alone.vectors[0], many.vectors[place]) == pytest.approx(1, abs=1e-4)
     assert await minilm.embed([]) == type(many)([], 0)
@@ -56,9 +56,12 @@ async def test_vectors_come_in_the_order_of_their_texts_however_many_there_are(
 async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -> None:
     long = "word " * 600
 
-    with pytest.raises(ContextTooLong, match="text 2 has 602 tokens; local:all-minilm-l6-v2 reads 512"):
+    with pytest.raises(ContextTooLong, match="text 2 has 602 tokens; all-minilm-l6-v2 reads 512"):
         await minilm.embed([FOOD, long])
 
+    for too_few in (-1, 0, 2):
+        with pytest.raises(ValueError, match=f"max_tokens is {too_few}; a text has at least 3"):
+            await minilm.embed([long], max_tokens=too_few)
     cut = await minilm.embed([long], max_tokens=18)
     assert cut.input_tokens == 18
     assert cut.vectors == (await minilm.embed(["word " * 16])).vectors

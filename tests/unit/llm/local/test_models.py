@@ -317,7 +317,7 @@ def test_the_model_ends_with_the_program_that_was_killed() -> None:
 import asyncio, time
 from weft.llm.local.models import EmbeddedModels
 model = asyncio.run(EmbeddedModels().find("smollm2"))
-print(model._runtime._process._worker.pid, model._runtime._process._folder, flush=True)
+print(model._runtime._process._worker.pid, model._runtime._process._folder.path, flush=True)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:

