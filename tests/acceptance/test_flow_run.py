@@ -121,7 +121,7 @@ def test_limits_are_read_and_wrong_ones_refused(db: str) -> None:
 @pytest.mark.parametrize("arguments", [["flow", "run", "-"], ["serve", "--no-http"]])
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("comand", "did you mean 'command'?"), ("zzz", "there are: aggregate_results, command")],
+    [("comand", "did you mean 'command'?"), ("zzz", "there are: aggregate_results, aider, command")],
 )
 def test_a_limit_of_an_executor_that_is_not_there_is_refused(
     db: str, arguments: list[str], name: str, hint: str
