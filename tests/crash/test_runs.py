@@ -149,7 +149,7 @@ async def test_a_run_goes_on_after_a_kill_at_any_commit(
     count = 1
     while await killed_and_resumed(project, model_server, whole, WEFT_FAULT=f"{point}:{count}"):
         count += 1
-    assert count > 40, "the series ended before the run did"
+    assert count > 30, "the series ended before the run did"
 
 
 @pytest.mark.slow
