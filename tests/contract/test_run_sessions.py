@@ -63,6 +63,14 @@ async def test_a_session_has_a_record_for_every_turn_that_uses_a_tool(runs: Runs
     assert await runs.tree(outcome.root_id) == [(0, "run", "completed"), *look, *look]
 
 
+async def test_what_an_evaluation_has_opened_is_closed_with_it(runs: RunsBench) -> None:
+    notes, tools = Notes(), Notes().tools()
+    runs.with_handler(notes.answer, tools=tools)
+    await runs.run(PROGRAM)
+
+    assert tools.is_closed
+
+
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])
 async def test_no_turn_and_no_tool_whose_end_is_stored_is_repeated(runs: RunsBench, is_written: bool) -> None:
     dies_at = 0

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import structs
 
@@ -32,7 +32,16 @@ MAX_CALLS = 1_000_000
 """Requests of a run: its steps are stored, so it may be long."""
 
 NewEffects = Callable[[StoredProgram], Effects]
-"""What performs the steps of a program: models, scripts, tools, memory."""
+"""What performs the steps of one evaluation: models, scripts, tools, memory. It is closed afterwards."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Effects that hold connections and servers."""
+
+    async def close(self) -> None:
+        """Let go of them."""
+        ...
 
 
 class TemplateExecutor:
@@ -109,6 +118,8 @@ class TemplateExecutor:
         finally:
             effects.stop()
             questions.close()
+            if isinstance(inner, Closable):
+                await inner.close()
         return result_json(as_result(value))
 
     async def _program(self, work: Work) -> StoredProgram:
