@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from tests.model_wire import Answer, AskedTool, Dialect, dialect_of, error_body, events, is_stream, whole
@@ -339,3 +340,16 @@ def model_server() -> Iterator[ModelServer]:
     finally:
         server.stop()
         thread.join()
+
+
+def write_settings(folder: Path, server: ModelServer) -> None:
+    """A `weft.toml` whose default model is the server's; its key is in the variable SERVED_KEY."""
+    (folder / "weft.toml").write_text(f"""
+[models]
+default = "served:good"
+[models.providers.served]
+base_url = "{server.base_url}"
+kind = "openai"
+api_key_env = "SERVED_KEY"
+retries = 0
+""")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
-from tests.model_server import ModelServer, hangs, says
+from tests.model_server import ModelServer, hangs, says, write_settings
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -53,15 +53,7 @@ FLOW = [
 
 @pytest.fixture
 def project(tmp_path: Path, model_server: ModelServer) -> Path:
-    (tmp_path / "weft.toml").write_text(f"""
-[models]
-default = "served:good"
-[models.providers.served]
-base_url = "{model_server.base_url}"
-kind = "openai"
-api_key_env = "SERVED_KEY"
-retries = 0
-""")
+    write_settings(tmp_path, model_server)
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "greet.sexp").write_text(LIBRARY)
     (tmp_path / "flow.json").write_text(json.dumps(FLOW))

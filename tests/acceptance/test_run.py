@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
-from tests.model_server import ModelServer, fails, gives_json, hangs, says
+from tests.model_server import ModelServer, fails, gives_json, hangs, says, write_settings
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -18,15 +18,7 @@ GREET = '(deftask greet (who) :instructions "Greet {{who}}.")'
 
 @pytest.fixture
 def project(tmp_path: Path, model_server: ModelServer) -> Path:
-    (tmp_path / "weft.toml").write_text(f"""
-[models]
-default = "served:good"
-[models.providers.served]
-base_url = "{model_server.base_url}"
-kind = "openai"
-api_key_env = "SERVED_KEY"
-retries = 0
-""")
+    write_settings(tmp_path, model_server)
     (tmp_path / "greet.sexp").write_text(f"{GREET}\n(map greet names)")
     return tmp_path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import Process, started, weft
-from tests.model_server import Exchange, ModelServer, asks_for, hangs, says
+from tests.model_server import Exchange, ModelServer, asks_for, hangs, says, write_settings
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -20,15 +20,7 @@ PROGRAM = """
 
 @pytest.fixture
 def project(tmp_path: Path, model_server: ModelServer) -> Path:
-    (tmp_path / "weft.toml").write_text(f"""
-[models]
-default = "served:good"
-[models.providers.served]
-base_url = "{model_server.base_url}"
-kind = "openai"
-api_key_env = "SERVED_KEY"
-retries = 0
-""")
+    write_settings(tmp_path, model_server)
     (tmp_path / "program.sexp").write_text(PROGRAM)
     return tmp_path
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
-from tests.model_server import Exchange, ModelServer, asks_for, says
+from tests.model_server import Exchange, ModelServer, asks_for, says, write_settings
 from weft.app import App
 from weft.ids import TaskId
 from weft.tasks.record import Status, Task
@@ -48,15 +48,7 @@ PROGRAM = """
 
 @pytest.fixture
 def project(tmp_path: Path, model_server: ModelServer) -> Path:
-    (tmp_path / "weft.toml").write_text(f"""
-[models]
-default = "served:good"
-[models.providers.served]
-base_url = "{model_server.base_url}"
-kind = "openai"
-api_key_env = "SERVED_KEY"
-retries = 0
-""")
+    write_settings(tmp_path, model_server)
     (tmp_path / "program.sexp").write_text(PROGRAM)
     model_server.always(_answers)
     return tmp_path

@@ -94,11 +94,10 @@ class _Effects:
         self.narrator = Narrator()
         self.quiet = Quiet()
         self.indexing = IndexingLine()
-        self._made: list[LocalEffects] = []
 
     def make(self, program: StoredProgram) -> Effects:
-        """Effects for one program."""
-        effects = LocalEffects(
+        """Effects for one evaluation, which closes them."""
+        return LocalEffects(
             log_message=lambda message: click.echo(printable(message), err=True),
             model=self._options.model or program.model,
             on_event=self.narrator.tell,
@@ -108,15 +107,11 @@ class _Effects:
             fetch=fetch_model,
             on_indexing=self.indexing.tell,
         )
-        self._made.append(effects)
-        return effects
 
-    async def close(self) -> None:
-        """Let go of models and tools."""
+    def end(self) -> None:
+        """Tell no more."""
         self.indexing.end()
         self.narrator.end()
-        for effects in self._made:
-            await effects.close()
 
 
 def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, options: RunOptions) -> int:
@@ -132,7 +127,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
         try:
             return await _run(app, program, inputs, resumed, options, effects)
         finally:
-            await effects.close()
+            effects.end()
 
     with collecting(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
         return with_app(
