@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import MOST, PAID, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.machine import current_branch
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.scope_purse import ScopePurse
