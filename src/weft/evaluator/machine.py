@@ -13,13 +13,17 @@ from weft.evaluator.branches import Branch, current_branch
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import exhausted
+from weft.evaluator.known import Known
 from weft.evaluator.strands import Join, Strand, resume
-from weft.evaluator.waiting import Awaited, Effect, Known, evaluating, scope_around
+from weft.evaluator.waiting import Awaited, Effect, evaluating, scope_around
 
 T = TypeVar("T")
 
 MAX_NESTED_BRANCHES = 500
 """How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
+
+KNOWN_IN_A_ROW = 200
+"""After so many answers that are known the event loop gets a turn: others are at work in it too."""
 
 
 class Machine:
@@ -30,6 +34,8 @@ class Machine:
         self.limits = limits or EvaluationLimits()
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
+        self._known = 0
+        """Answers that nobody had to wait for."""
 
     def new_scope(self) -> Scope:
         """A scope with the limits of a whole evaluation; its time begins now."""
@@ -53,8 +59,13 @@ class Machine:
     async def _drive(self, branch: Branch, awaited: Awaited) -> Any:
         """The value of a branch that waits. A cancellation is handed on; the branch ends even so."""
         loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-        strand = Strand(branch, self.meter, awaited, lambda _: ended.done() or ended.set_result(None))
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def end(_: Strand) -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        strand = Strand(branch, self.meter, awaited, end)
         while not strand.is_ended:
             try:
                 await ended
@@ -67,9 +78,12 @@ class Machine:
 
     def wait(self, answer: Awaitable[T]) -> T:
         """The answer of an effect; everything else goes on meanwhile. Only for code inside `run`."""
-        if answer.__class__ is Known:
-            return answer.value  # type: ignore[attr-defined,no-any-return]  # it is one
         branch = current_branch()
+        if isinstance(answer, Known):
+            self._known += 1
+            if not self._known % KNOWN_IN_A_ROW:
+                branch.pause(Effect(asyncio.sleep(0), branch))
+            return cast(T, answer.value)
         effect = Effect(answer, branch)
         try:
             return cast(T, branch.pause(effect))

@@ -6,34 +6,19 @@ would cut its clean-up short. The clean-up is waited for, for a while.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Generic, Protocol, TypeVar
+from contextvars import ContextVar, copy_context
+from typing import Any, Protocol
 
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import Scope
-
-T = TypeVar("T")
 
 CLEAN_UP_SECONDS = 5.0
 """How long an effect may take to end once it is cancelled: by then a script had its grace time and was
 killed. What takes longer is left to itself."""
 
 log = logging.getLogger(__name__)
-
-
-class Known(Generic[T]):
-    """The answer to a request that is known already: nothing need be waited for."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: T) -> None:
-        self.value = value
-
-    def __await__(self) -> Generator[Any, None, T]:
-        return self.value
-        yield  # what makes it a generator
 
 
 class Awaited(Protocol):
@@ -76,7 +61,8 @@ class Effect:
     def when_ended(self, act: Callable[[], None]) -> None:
         """Begin, and call that when the effect has ended, or is left to itself."""
         self._act: Callable[[], None] | None = act
-        context = self._branch.gr_context.copy()
+        around = self._branch.gr_context
+        context = copy_context() if around is None else around.copy()
         context.run(_EFFECT.set, self)
         self._task = context.run(asyncio.ensure_future, self._work)
         self._task.add_done_callback(self._ended)
