@@ -190,6 +190,11 @@ class Machine:
         return value
 
 
+def scope_of_effect() -> Scope | None:
+    """The scope that the effect which runs now is performed for; None: it is for no evaluation."""
+    return _SCOPE.get(None)
+
+
 def current_branch() -> Branch:
     """The branch that runs now."""
     branch = getcurrent()

@@ -56,7 +56,10 @@ async def perform(awaitable: Awaitable[T], scope: Scope, now: Callable[[], float
     task = asyncio.ensure_future(awaitable)  # has the effect in its context
     _EFFECT.reset(token)
     try:
-        await asyncio.wait((task,), timeout=_seconds_left(scope, now))
+        if scope.has_waits:
+            await _wait_till_due(task, scope, now)
+        else:
+            await asyncio.wait((task,), timeout=_seconds_left(scope, now))
     except asyncio.CancelledError:
         await _stop_effect(task, effect)
         raise
@@ -64,6 +67,18 @@ async def perform(awaitable: Awaitable[T], scope: Scope, now: Callable[[], float
         return task.result()
     await _stop_effect(task, effect)
     raise _late(scope, now)
+
+
+async def _wait_till_due(task: asyncio.Future[Any], scope: Scope, now: Callable[[], float]) -> None:
+    """Wait until it is done, or till a deadline that comes nearer when waits of the past are counted."""
+    while not task.done() and _seconds_left(scope, now) != 0:
+        moved = asyncio.ensure_future(scope.moved().wait())
+        try:
+            await asyncio.wait(
+                (task, moved), timeout=_seconds_left(scope, now), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            moved.cancel()
 
 
 async def together(under_way: Sequence[asyncio.Task[Any]], scope: Scope, now: Callable[[], float]) -> None:

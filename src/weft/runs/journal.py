@@ -21,7 +21,7 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import first_mark, mark_of
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -77,6 +77,10 @@ class Journal:
         """Whose run it is."""
         return self._run.user_id
 
+    def now(self) -> datetime:
+        """The time that records are given."""
+        return self._clock.now()
+
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
         opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
@@ -91,12 +95,13 @@ class Journal:
         kind: str,
         *,
         inputs: JsonObject | None = None,
+        facts: JsonObject | None = None,
         before: Task | None = None,
     ) -> OpenStep:
         """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        mark = {"key": key, "kind": kind}
+        mark = {"key": key, "kind": kind, **(facts or {})}
         return self._opened(
             key, input_hash, self._new(key, name, inputs or {}, mark, {}, self._clock.now()), None
         )
@@ -246,7 +251,7 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {**(task.params or {}), "step": {"key": key, "kind": mark_of(task).get("kind")}}
+            params = {**(task.params or {}), "step": first_mark(task)}
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,

@@ -73,6 +73,8 @@ class Rest(Struct, frozen=True):
     until: tuple[TaskId, ...]
     dependencies: tuple[Dependency, ...] = ()
     """What the task depended on before: it has no others but these and what it rests for."""
+    wake_at: datetime | None = None
+    """From when on it need not rest any longer; somebody must look (`overdue_rests`) and wake it."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -297,6 +299,10 @@ class TaskStore(Protocol):
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
         """The schedules that are on and due, the longest overdue first; those after one that is known."""
+        ...
+
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        """Tasks that rest longer than they need to, the longest overdue first."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

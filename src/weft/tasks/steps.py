@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from weft.tasks.flow import Flow
 
 STEP = "step"
+KEY, KIND = "key", "kind"
+DUE_AT = "due_at"
+"""Until when a question can be answered, as ISO 8601: by then the time limit around it is reached."""
 
 _PART = re.compile(r"(\d+)|([^\d/#]+)|(#)")
 
@@ -18,6 +21,11 @@ def mark_of(task: Task) -> JsonObject:
     """What the record says of the step that it is; empty: it is none."""
     found = (task.params or {}).get(STEP)
     return found if isinstance(found, dict) else {}
+
+
+def first_mark(task: Task) -> JsonObject:
+    """What the record said of the step when it began: nothing of how it ended."""
+    return {name: value for name, value in mark_of(task).items() if name in (KEY, KIND, DUE_AT)}
 
 
 def is_step(task: Task) -> bool:

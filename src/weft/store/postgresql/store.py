@@ -99,6 +99,11 @@ class PostgresqlStore(GroupedWrites):
             rows = await self._readers.fetch(_SQL["due_schedules"], now, limit, *last)
         return [due_schedule_of(row) for row in rows]
 
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["overdue_rests"], now, limit)
+        return [TaskId(str(row["id"])) for row in rows]
+
     async def workers(self) -> Sequence[str]:
         with self._errors():
             rows = await self._readers.fetch(_SQL["list_workers"])

@@ -114,6 +114,12 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
+            return [row[0] for row in connection.execute(_SQL["overdue_rests"], (micros(now), limit))]
+
+        return await self._read(read)
+
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
         def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
             rows = connection.execute(_SQL["running_flows"], (owner.is_everyone, owner.user_id))
