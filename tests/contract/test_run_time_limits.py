@@ -150,8 +150,9 @@ async def test_the_timeout_of_a_task_counts_while_its_model_waits_for_a_person(
     runs: RunsBench, clock: ManualClock, hours: int
 ) -> None:
     runs.with_handler(asks_once)
-    resting = await runs.run("""(deftask look () :instructions "Look." :timeout 7200
-        :tools ("system:request_user_input")) (try (look) (catch e (get-in e (list "notes" "error" "reason"))))""")
+    resting = await runs.run("""
+        (deftask look () :instructions "Look." :timeout 7200 :tools ("system:request_user_input"))
+        (try (look) (catch e (get-in e (list "notes" "error" "reason"))))""")
     clock.advance(hours * HOUR)
     if hours == 1:
         await tell(runs, resting.root_id, "this")
