@@ -38,6 +38,7 @@ from weft.tasks.operations import (
 )
 from weft.tasks.reading import read_flow
 from weft.tasks.record import JsonObject, Task
+from weft.tasks.steps import with_digests
 from weft.tasks.summary import FlowSummary
 
 if TYPE_CHECKING:
@@ -293,6 +294,14 @@ class App:
     async def flow_of(self, task_id: TaskId, *, limit: int | None = None) -> Flow:
         """The flow a task is in: all of it, or its first tasks."""
         return await self.store.flow_of(task_id, owner=self.owner, limit=limit)
+
+    async def exported(self, task_id: TaskId) -> Flow:
+        """The flow a task is in, as a document says it: steps have what they are found by elsewhere."""
+        flow = await self.flow_of(task_id)
+        digests = await self.store.digests_of(flow.root.id)
+        if not digests:
+            return flow
+        return Flow(with_digests(task, digests[task.id]) if task.id in digests else task for task in flow)
 
     async def summary(self, root_id: TaskId) -> FlowSummary:
         """How a flow stands."""

@@ -15,6 +15,7 @@ from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import Dependency, JsonObject, Status, Task
 from weft.tasks.states import Outcome
+from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary
 
 T = TypeVar("T")
@@ -201,6 +202,10 @@ class TaskStore(Protocol):
 
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
         """The steps that evaluations of a task have made, in the order in which they were stored."""
+        ...
+
+    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
+        """What the steps of a flow are found by, of all runs in it."""
         ...
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
