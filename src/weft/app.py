@@ -28,10 +28,10 @@ from weft.tasks.flow import Flow
 from weft.tasks.operations import (
     ArchiveTasks,
     CancelTasks,
+    CopyTasks,
     DeleteTasks,
     ForkRun,
     LinkTasks,
-    MixedCopy,
     RetryTasks,
     SubmitFlow,
     UpdateTask,
@@ -324,7 +324,7 @@ class App:
         self, task_id: TaskId, *, linked: Sequence[TaskId] = (), with_dependencies: bool = False
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results."""
-        copy = MixedCopy(
+        copy = CopyTasks(
             task_id=task_id,
             linked=frozenset(linked),
             with_dependencies=with_dependencies,
