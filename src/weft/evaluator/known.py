@@ -1,5 +1,6 @@
-"""Answers that are known already."""
+"""Answers that are known already, and what is made of answers."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
@@ -20,12 +21,29 @@ class Known(Generic[T]):
         return self.value
 
 
+class _Later(Generic[T, U]):
+    """What is made of an answer when it is there."""
+
+    __slots__ = ("_act", "answer")
+
+    def __init__(self, answer: Awaitable[T], act: Callable[[T], U]) -> None:
+        self.answer = answer
+        self._act = act
+
+    def __await__(self) -> Generator[Any, None, U]:
+        return self._act((yield from self.answer.__await__()))
+
+
 def then(answer: Awaitable[T], act: Callable[[T], U]) -> Awaitable[U]:
     """What the act makes of an answer: at once if that is known."""
-    if isinstance(answer, Known):
-        return Known(act(answer.value))
-    return _then(answer, act)
+    return Known(act(answer.value)) if isinstance(answer, Known) else _Later(answer, act)
 
 
-async def _then(answer: Awaitable[T], act: Callable[[T], U]) -> U:
-    return act(await answer)
+def give_up(answer: Awaitable[Any]) -> bool:
+    """Let go of an answer that nobody has begun to wait for; False: somebody has."""
+    while isinstance(answer, _Later):
+        answer = answer.answer
+    if not inspect.iscoroutine(answer) or inspect.getcoroutinestate(answer) != inspect.CORO_CREATED:
+        return False
+    answer.close()
+    return True

@@ -18,6 +18,7 @@ from weft.language.tree import FunctionCall, Program, Variable
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.forks import Fork
+from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
 from weft.runs.questions import AsksPeople, Questions
@@ -94,7 +95,7 @@ class TemplateExecutor:
             schema_text=program.schema_text,
             fork=fork,
         )
-        evaluator = Evaluator(effects, limits=_limits(program))
+        evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
         try:
             for library in program.libraries:
                 await evaluator.evaluate(library.read())

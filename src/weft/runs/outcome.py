@@ -56,10 +56,10 @@ async def _failure(store: TaskStore, task: Task) -> TaskFailed:
     """What the step said whose failure ended the run, in the words of the run."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
         return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
-    for step in reversed(await store.steps_of(task.id)):
-        mark = mark_of(step.task)
+    last = {step.key: mark_of(step.task) for step in await store.steps_of(task.id)}
+    for mark in reversed(last.values()):
         if mark.get("ended_run"):
-            return failure_of(mark.get("failure"), task.error)
+            return failure_of(mark["ended_run"], task.error)
     return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
 
 

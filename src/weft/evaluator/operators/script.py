@@ -6,9 +6,9 @@ from typing import Any
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError
+from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import ask, at, failed, mistake
+from weft.evaluator.operators.steps import ask, at, failed, mistake, unfit
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
@@ -67,8 +67,12 @@ class ScriptTask(TaskCode):
             last_line = outcome.stderr.strip().rpartition("\n")[2]
             message += f": {cut(last_line, 200)}" if last_line else ""
         else:
-            return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
-        raise failed(TaskFailure(reason, message, content=outcome.stdout, details=facts), self.node.span)
+            try:
+                return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
+            except TaskFailed as error:
+                raise unfit(self.compiler.machine, error) from None
+        failure = TaskFailure(reason, message, content=outcome.stdout, details=facts)
+        raise unfit(self.compiler.machine, failed(failure, self.node.span))
 
     def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
