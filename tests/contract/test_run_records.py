@@ -12,6 +12,7 @@ from tests.runs_bench import RunsBench
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
+from weft.exports import exported
 from weft.ids import TaskId, new_task_id
 from weft.runs import halting
 from weft.settings import Settings
@@ -210,7 +211,7 @@ async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
 
 
 async def export_of(runs: RunsBench, root_id: TaskId) -> Any:
-    return msgspec.json.decode(nested_json(await runs.app().exported(root_id)))
+    return msgspec.json.decode(nested_json(await exported(runs.app(), root_id)))
 
 
 async def test_a_run_that_was_read_from_an_export_can_be_forked(
