@@ -1,6 +1,5 @@
 """What an evaluation may use: limits, scopes that nest, and the meter that counts."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from math import inf
 
@@ -89,7 +88,8 @@ class Scope:
         self.waits = waits
         self.has_waits: bool = waits is not None or (outer is not None and outer.has_waits)
         """Whether a time limit counts them, here or around."""
-        self._moved: asyncio.Event | None = None
+        self.watchers: set[Callable[[], None]] = set()
+        """Called when waits were counted: who waits for the deadline looks at it again."""
         self._own_deadline = None if seconds is None else now + seconds
         self.deadline: float | None = None
         self.find_deadline()
@@ -103,8 +103,10 @@ class Scope:
 
     def spend(self, resource: str, amount: float) -> None:
         """Count a use here and in every scope around; raises BudgetExceeded, for the outermost if several."""
-        for scope in self.chain():
+        scope: Scope | None = self
+        while scope is not None:
             scope.used[resource] += amount
+            scope = scope.outer
         self.check(resource)
 
     def pay(self, spender: str, amounts: dict[str, float]) -> None:
@@ -118,9 +120,14 @@ class Scope:
     def check(self, *resources: str) -> None:
         """Raise BudgetExceeded when more is used than a budget allows, for the outermost if several."""
         for resource in resources:
-            over = [scope for scope in self.chain() if scope.used[resource] > scope.limit_of(resource)]
-            if over:
-                raise over[-1].exceeded(resource)
+            over: Scope | None = None
+            scope: Scope | None = self
+            while scope is not None:
+                if scope.used[resource] > scope.limits.get(resource, inf):
+                    over = scope
+                scope = scope.outer
+            if over is not None:
+                raise over.exceeded(resource)
 
     def reserve(self, amounts: dict[str, float]) -> None:
         """Set tokens and cost aside in every scope; raises BudgetExceeded where they are not left."""
@@ -235,13 +242,8 @@ class Scope:
             min(counting, key=lambda waits: waits.due).end_by(due)
         for scope in reversed(tuple(self.chain())):
             scope.find_deadline()
-        self.moved().set()
-
-    def moved(self) -> asyncio.Event:
-        """Set when waits were counted: who waits for the deadline looks at it again."""
-        if self._moved is None or self._moved.is_set():
-            self._moved = asyncio.Event()
-        return self._moved
+        for watcher in tuple(self.watchers):
+            watcher()
 
     def timed_out(self) -> BudgetExceeded:
         """The error for the deadline of this scope."""

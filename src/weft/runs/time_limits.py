@@ -7,7 +7,7 @@ Time in which nobody was waited for and nothing was evaluated counts in no limit
 import asyncio
 from datetime import datetime, timedelta
 
-from weft.evaluator.machine import scope_of_effect
+from weft.evaluator.waiting import scope_around
 from weft.tasks.questions import due_at
 from weft.tasks.record import Task
 
@@ -17,7 +17,7 @@ MOST_SECONDS = 10**9
 
 def due_time(now: datetime) -> str | None:
     """Until when what is asked now can be answered, by the time limits around it; None: for ever."""
-    scope = scope_of_effect()
+    scope = scope_around()
     due = None if scope is None else scope.due()
     if due is None:
         return None
@@ -27,7 +27,7 @@ def due_time(now: datetime) -> str | None:
 
 def count_time_of(task: Task, *, now: datetime | None = None) -> None:
     """Count the time of a step that earlier evaluations have left; `now`: it is open still."""
-    scope = scope_of_effect()
+    scope = scope_around()
     ended = task.completed_at if now is None else now
     if scope is None or not scope.has_waits or task.created_at is None or ended is None:
         return
