@@ -44,12 +44,12 @@ class Strand:
         self.value: Any = None
         self._wait_for(awaited)
 
-    def stop(self) -> None:
+    def stop(self, *words: Any) -> None:
         """Cancel what the branch waits for, once; when that has ended the branch gets CancelledError."""
         if self.is_ended:
             return
         is_first = self._thrown is None
-        self._thrown = asyncio.CancelledError()
+        self._thrown = asyncio.CancelledError(*words)
         if is_first:
             self._awaited.stop()
 
