@@ -14,6 +14,8 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId
+from weft.program_runs import stored_program
+from weft.runs.program import as_params
 from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.store_opening import open_store
@@ -336,3 +338,33 @@ async def records(runs: RunsBench, root_id: TaskId) -> list[Any]:
             fields.pop(name, None)
         found.append((depth, fields))
     return found
+
+
+async def test_a_replay_that_leaves_steps_out_is_refused_and_keeps_what_was_done(runs: RunsBench) -> None:
+    caught = '(try (ask "bad") (catch e "caught"))'
+    run = await runs.run(f'{ASK} (list (ask "first") (ask "second") {caught} (ask "third") (ask "bad"))')
+    assert run.status is Status.FAILED
+    before = [(task.id, task.status) for task in await runs.flow(run.root_id)][1:]
+    # What a program does that depends on more than its inputs: it takes another way the second time.
+    await runs.app().retry(run.root_id)
+    params = as_params(stored_program(f'{ASK} (ask "first")'))
+    await runs.app().update(run.root_id, {"params": params})
+    runs.asked.clear()
+    for _ in range(2):
+        outcome = await runs.go_on(run.root_id)
+        error = str((await runs.flow(run.root_id)).root.error)
+        assert outcome.status is Status.FAILED
+        assert error.startswith("steps-left: step 2 (ask) and 2 more was performed before")
+
+    assert runs.asked == {}
+    assert [(task.id, task.status) for task in await runs.flow(run.root_id)][1:] == before
+
+
+async def test_steps_that_came_to_nothing_may_be_left_out(runs: RunsBench) -> None:
+    run = await runs.run(f'{ASK} (list (ask "first") (ask "bad"))')
+    await runs.app().retry(run.root_id)
+    await runs.app().update(run.root_id, {"params": as_params(stored_program(f'{ASK} (ask "first")'))})
+    outcome = await runs.go_on(run.root_id)
+
+    assert outcome.result is not None
+    assert outcome.result.value == "answer to first"

@@ -44,7 +44,7 @@ LAYERS = [
     {"local_effects", "store_opening", "runs"},
     {"program_executors", "submission"},
     {"app"},
-    {"sync", "people", "evaluation"},
+    {"sync", "people", "evaluation", "exports"},
     {"workflows", "program_runs", "library", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},

@@ -75,9 +75,9 @@ class Machine:
         while not strand.is_ended:
             try:
                 await ended
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as cancellation:
                 ended = loop.create_future()
-                strand.stop()
+                strand.stop(*cancellation.args)
         if strand.error is not None:
             raise strand.error
         return strand.value

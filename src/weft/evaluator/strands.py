@@ -37,13 +37,13 @@ class Strand:
         self.value: Any = None
         self._wait_for(awaited)
 
-    def stop(self) -> None:
+    def stop(self, *words: Any) -> None:
         """Cancel what the branch waits for, once, and raise CancelledError in it when that has ended.
 
         An outcome that comes all the same counts: it may be stored. The branch then ends where it waits next.
         """
         if not self.is_ended:
-            self._end_with(asyncio.CancelledError())
+            self._end_with(asyncio.CancelledError(*words))
 
     @property
     def item(self) -> int:

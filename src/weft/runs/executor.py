@@ -22,10 +22,11 @@ from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
 from weft.runs.questions import AsksPeople, Questions
-from weft.runs.template_tasks import TEMPLATE, argument_problems, template_of
+from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
 from weft.store.protocol import TaskStore
 from weft.store.steps import Run
+from weft.tasks.pinned import TEMPLATE
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import ExecutorType, JsonObject
 

@@ -298,11 +298,13 @@ class Journal:
         changes = self._changes((*self._ended.values(), *self._hidden_around(opened)))
         self._ended.clear()
         self._hidden.pop(opened.key, None)
-        self._open.pop(opened.key, None)
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
-        self._changed()
-        return opened.task.id not in await self._writer.write(changes, is_last=is_last)
+        try:
+            return opened.task.id not in await self._writer.write(changes, is_last=is_last)
+        finally:  # under way until it is written: the run must not rest before what follows has begun
+            self._open.pop(opened.key, None)
+            self._changed()
 
     def _end_soon(self, opened: OpenStep) -> None:
         """Store the end of a step with whatever is stored next, for that may depend on it."""

@@ -67,7 +67,9 @@ class Past:
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
-        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key or "?" in key:
+        task = self._by_key[key].task
+        has_outcome = task.status in (Status.COMPLETED, Status.FAILED) and self.fate(task) is Fate.GIVEN
+        if not has_outcome or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
