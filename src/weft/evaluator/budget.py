@@ -96,8 +96,10 @@ class Scope:
 
     def spend(self, resource: str, amount: float) -> None:
         """Count a use here and in every scope around; raises BudgetExceeded, for the outermost if several."""
-        for scope in self.chain():
+        scope: Scope | None = self
+        while scope is not None:
             scope.used[resource] += amount
+            scope = scope.outer
         self.check(resource)
 
     def pay(self, spender: str, amounts: dict[str, float]) -> None:
@@ -111,9 +113,14 @@ class Scope:
     def check(self, *resources: str) -> None:
         """Raise BudgetExceeded when more is used than a budget allows, for the outermost if several."""
         for resource in resources:
-            over = [scope for scope in self.chain() if scope.used[resource] > scope.limit_of(resource)]
-            if over:
-                raise over[-1].exceeded(resource)
+            over: Scope | None = None
+            scope: Scope | None = self
+            while scope is not None:
+                if scope.used[resource] > scope.limits.get(resource, inf):
+                    over = scope
+                scope = scope.outer
+            if over is not None:
+                raise over.exceeded(resource)
 
     def reserve(self, amounts: dict[str, float]) -> None:
         """Set tokens and cost aside in every scope; raises BudgetExceeded where they are not left."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
 from typing import Any, Self
 
 import msgspec
@@ -96,10 +95,7 @@ class Journal:
         """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        mark = {"key": key, "kind": kind}
-        return self._opened(
-            key, input_hash, self._new(key, name, inputs or {}, mark, {}, self._clock.now()), None
-        )
+        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}), None)
 
     async def show(self) -> None:
         """Store now what is under way, and not in a moment."""
@@ -124,11 +120,9 @@ class Journal:
         source: Task | None = None,
     ) -> JsonObject:
         """Store the result, which is the source's if there is one; what was stored: it holds no secrets."""
-        task = evolve(
-            self._completed(opened, result),
-            origin_type=Origin.CREATE if source is None else Origin.LINK,
-            original_task_id=None if source is None else first_source(source),
-        )
+        task = self._completed(opened, result)
+        if source is not None:
+            task = evolve(task, origin_type=Origin.LINK, original_task_id=first_source(source))
         await self._end(opened, task, reuse_hash)
         return task.result or {}
 
@@ -212,15 +206,11 @@ class Journal:
             await self._write([msgspec.structs.replace(change, is_told=True) for change in changes])
 
     def _record(self, step: Step) -> Task:
-        asked = asked_of(step)
-        mark: JsonObject = {"key": step.key, "kind": kind_of(step)}
-        inputs = inputs_of(step)
-        return self._new(step.key, name_of(step), inputs, mark, asked, self._clock.now())
+        return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
 
-    def _new(
-        self, key: str, name: str, inputs: JsonObject, mark: JsonObject, asked: JsonObject, now: datetime
-    ) -> Task:
-        params: JsonObject = {"step": mark}
+    def _new(self, key: str, name: str, inputs: JsonObject, kind: str, asked: JsonObject) -> Task:
+        now = self._clock.now()
+        params: JsonObject = {"step": {"key": key, "kind": kind}}
         if asked:
             params["asked"] = asked
         if is_any():
@@ -383,7 +373,7 @@ class Journal:
         """The steps that were not written, for somebody cancelled them."""
         if self._lost is not None:
             raise self._lost
-        refused = await self._store.write_steps(self._run, changes, now=self._clock.now())
+        refused = await self._store.write_steps(self._run, changes)
         if refused is None:
             self._lost = RunLost(task_id=self._task.id)
             raise self._lost

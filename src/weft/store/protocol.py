@@ -187,9 +187,7 @@ class TaskStore(Protocol):
         """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
         ...
 
-    async def write_steps(
-        self, run: Run, changes: Sequence[StepChange], *, now: datetime
-    ) -> frozenset[TaskId] | None:
+    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
         """Store steps of an evaluation, all in one transaction.
 
         Returns those that were not written because they had ended meanwhile: somebody cancelled them. None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import MOST, Meter, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.forms.places import placed
-from weft.evaluator.machine import current_branch
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
 from weft.language.expressions import ConditionError, read_condition

@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
-from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.machine import Machine
 from weft.evaluator.operators.conversation import take_recorded, with_recorded
 from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
 from weft.evaluator.results import (
