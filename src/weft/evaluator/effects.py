@@ -170,6 +170,8 @@ class ScriptOutcome(Struct, frozen=True):
     stderr: str
     exit_code: int
     is_timed_out: bool = False
+    step: str | None = None
+    """The key of the step whose record says that it failed: what fails because of it names that one."""
 
 
 class Effects(Protocol):
