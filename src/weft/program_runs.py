@@ -19,10 +19,11 @@ from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program
 from weft.people import questions_of
 from weft.program_files import find_files, library_path
+from weft.runs.errors import NoRun
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
-from weft.runs.template_tasks import require_given
+from weft.runs.template_tasks import is_run, require_given
 from weft.runs.templates import call_program, find_template, with_templates
 from weft.settings import Settings
 from weft.tasks.questions import question_text
@@ -128,9 +129,14 @@ async def arun(
 
 
 async def begin_again(app: App, task_id: TaskId) -> TaskId:
-    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again."""
+    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
+
+    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
+    """
     task = await app.get(task_id)
     root = await app.get(task.task_tree_id or task.id)
+    if not await is_run(app.store, root):
+        raise NoRun(root_id=root.id, name=root.name)
     if root.status is Status.FAILED:
         await app.retry(root.id)
     return await app.begin(root.id)

@@ -155,6 +155,16 @@ def test_a_limit_of_an_executor_that_is_not_there_is_refused(
     assert not Path(db).exists()
 
 
+def test_a_flow_is_not_resumed_by_weft_run_and_it_says_how(db: str) -> None:
+    root_id = run(db, [{"name": "a"}], "--json").json["root_id"]
+
+    resumed = weft("run", "--resume", root_id, db=db)
+
+    assert resumed.code == 2
+    assert resumed.err.startswith("error: no-run: ")
+    assert f"weft flow run {root_id}" in resumed.err
+
+
 def test_a_missing_flow_and_broken_input_are_told_as_everywhere(db: str) -> None:
     assert weft("flow", "run", "00000000-0000-4000-8000-000000000000", db=db).code == 3
     assert weft("flow", "run", "nowhere.json", db=db).code == 2

@@ -11,7 +11,14 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId, new_task_id
+from weft.language.sexp import read_program
+from weft.language.spans import Source
+from weft.language.tree import Template
+from weft.library import add_templates
+from weft.program_runs import begin_again
 from weft.runs import halting
+from weft.runs.errors import NoRun
+from weft.runs.outcome import outcome_of
 from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
 from weft.tasks.flow import Flow
 from weft.tasks.nested import nested_json
@@ -323,3 +330,35 @@ async def test_steps_are_left_out_of_lists_on_request(runs: RunsBench) -> None:
     assert {task.id for task in page.tasks} == {run.root_id, archive.root.id}
     assert page.total == 2
     assert (await runs.store.list(TaskFilter(), owner=EVERYONE)).total == 12
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["pending", "done"])
+async def test_a_flow_that_is_no_run_is_not_resumed_as_one(runs: RunsBench, is_done: bool) -> None:
+    app = runs.app()
+    flow = await app.submit([{"name": "tea", "schemas": {"method": "noop"}}])
+    if is_done:
+        await app.run(flow)
+        await app.stop(grace_seconds=0)
+
+    with pytest.raises(NoRun, match=f"go on with it by: weft flow run {flow.root.id}"):
+        await begin_again(app, flow.root.id)
+
+    root = await app.get(flow.root.id)
+    assert root.status is (Status.COMPLETED if is_done else Status.PENDING)
+    assert await app.store.running_flows(owner=EVERYONE) == []
+    if is_done:
+        with pytest.raises(NoRun):
+            await outcome_of(app.store, root)
+
+
+async def test_a_task_whose_executor_is_a_template_is_resumed_as_a_run(runs: RunsBench) -> None:
+    app = runs.app()
+    (template,) = read_program(Source("note", "(template note () 7)")).forms
+    assert isinstance(template, Template)
+    await add_templates(app, [template])
+    flow = await app.submit([{"name": "n", "schemas": {"method": "note"}}])
+
+    outcome = await runs.go_on(flow.root.id)
+
+    assert outcome.result is not None
+    assert outcome.result.value == 7
