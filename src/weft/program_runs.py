@@ -17,7 +17,7 @@ from weft.ids import TaskId
 from weft.language.library import TaskLibrary
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program
-from weft.people import questions_of
+from weft.people import questions_of, wake
 from weft.program_files import find_files, library_path
 from weft.runs.errors import NoRun
 from weft.runs.outcome import RunOutcome, outcome_of
@@ -139,7 +139,9 @@ async def begin_again(app: App, task_id: TaskId) -> TaskId:
         raise NoRun(root_id=root.id, name=root.name)
     if root.status is Status.FAILED:
         await app.retry(root.id)
-    return await app.begin(root.id)
+    root_id = await app.begin(root.id)
+    await wake(app, root_id, only_overdue=True)
+    return root_id
 
 
 async def named_program(

@@ -32,6 +32,7 @@ from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
 from weft.runs.script_steps import ending, outcome_json
+from weft.runs.time_limits import count_time_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
@@ -196,6 +197,7 @@ class DurableEffects:
     ) -> "_Outcome":
         journal = self._journal
         if found is not None and journal.past.fate(found.task) is Fate.CALLED_OFF:
+            count_time_of(found.task)
             await asyncio.Event().wait()  # until what ended it then ends it again
         opened = journal.begin(step, input_hash, going_on(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import msgspec
@@ -20,7 +21,7 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import first_mark, mark_of
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -76,6 +77,10 @@ class Journal:
         """Whose run it is."""
         return self._run.user_id
 
+    def now(self) -> datetime:
+        """The time that records are given."""
+        return self._clock.now()
+
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
         opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
@@ -90,12 +95,13 @@ class Journal:
         kind: str,
         *,
         inputs: JsonObject | None = None,
+        facts: JsonObject | None = None,
         before: Task | None = None,
     ) -> OpenStep:
         """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}), None)
+        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
         """Store now what is under way, and not in a moment."""
@@ -208,9 +214,17 @@ class Journal:
     def _record(self, step: Step) -> Task:
         return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
 
-    def _new(self, key: str, name: str, inputs: JsonObject, kind: str, asked: JsonObject) -> Task:
+    def _new(
+        self,
+        key: str,
+        name: str,
+        inputs: JsonObject,
+        kind: str,
+        asked: JsonObject,
+        facts: JsonObject | None = None,
+    ) -> Task:
         now = self._clock.now()
-        params: JsonObject = {"step": {"key": key, "kind": kind}}
+        params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
         if asked:
             params["asked"] = asked
         if is_any():
@@ -236,7 +250,7 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {**(task.params or {}), "step": {"key": key, "kind": mark_of(task).get("kind")}}
+            params = {**(task.params or {}), "step": first_mark(task)}
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,
