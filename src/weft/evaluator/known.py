@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
+from weft.evaluator.errors import TaskFailed
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -24,19 +26,30 @@ class Known(Generic[T]):
 class _Later(Generic[T, U]):
     """What is made of an answer when it is there."""
 
-    __slots__ = ("_act", "answer")
+    __slots__ = ("_act", "_rescue", "answer")
 
-    def __init__(self, answer: Awaitable[T], act: Callable[[T], U]) -> None:
+    def __init__(
+        self, answer: Awaitable[T], act: Callable[[T], U], rescue: Callable[[TaskFailed], U] | None
+    ) -> None:
         self.answer = answer
         self._act = act
+        self._rescue = rescue
 
     def __await__(self) -> Generator[Any, None, U]:
-        return self._act((yield from self.answer.__await__()))
+        try:
+            found = yield from self.answer.__await__()
+        except TaskFailed as error:
+            if self._rescue is None:
+                raise
+            return self._rescue(error)
+        return self._act(found)
 
 
-def then(answer: Awaitable[T], act: Callable[[T], U]) -> Awaitable[U]:
-    """What the act makes of an answer: at once if that is known."""
-    return Known(act(answer.value)) if isinstance(answer, Known) else _Later(answer, act)
+def then(
+    answer: Awaitable[T], act: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
+) -> Awaitable[U]:
+    """What the act makes of an answer, at once if that is known; `rescue` makes it of a failure."""
+    return Known(act(answer.value)) if isinstance(answer, Known) else _Later(answer, act, rescue)
 
 
 def give_up(answer: Awaitable[Any]) -> bool:

@@ -31,6 +31,7 @@ from weft.runs.journal import Journal
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
+from weft.runs.script_steps import ending, outcome_json
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
@@ -107,10 +108,9 @@ class DurableEffects:
                     return source.result or {}, {"source": source}
             async with self._slots:
                 outcome = await self._inner.run_script(step, run)
-            is_good = outcome.exit_code == 0 and not outcome.is_timed_out
-            return msgspec.to_builtins(outcome), {"reuse_hash": reuse_hash if is_good else None}
+            return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
-        return then(self._step(step, perform), lambda outcome: msgspec.convert(outcome.result, ScriptOutcome))
+        return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         """What the tool returned."""

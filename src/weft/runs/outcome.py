@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.runs.errors import differs
+from weft.runs.errors import NoRun, differs
 from weft.runs.records import failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
@@ -41,15 +41,22 @@ class RunOutcome(Struct, frozen=True):
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
-    """How the run of a task stands."""
+    """How the run of a task stands; raises NoRun when its result is not that of a program."""
     if task.status is Status.COMPLETED:
-        return RunOutcome(task.id, task.status, msgspec.convert(task.result, TaskResult))
+        return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
         return RunOutcome(task.id, task.status, (await _failure(store, task)).result())
     if task.status is Status.CANCELLED:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
     return RunOutcome(task.id, task.status, None)
+
+
+def _result_of(task: Task) -> TaskResult:
+    try:
+        return msgspec.convert(task.result, TaskResult)
+    except msgspec.ValidationError:
+        raise NoRun(root_id=task.id, name=task.name) from None
 
 
 async def _failure(store: TaskStore, task: Task) -> TaskFailed:

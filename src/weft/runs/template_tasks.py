@@ -26,6 +26,14 @@ def template_of(task: Task) -> str | None:
     return str(named) if named is not None else None
 
 
+async def is_run(store: TaskStore, task: Task) -> bool:
+    """Whether a task is one that a program is evaluated for: it has one, or a template as its executor."""
+    method = method_of(task)
+    if PROGRAM in (task.params or {}) or method == TEMPLATE:
+        return True
+    return method not in BUILT_IN_IDS and bool(await store.known_templates({read_name(method).name}))
+
+
 def argument_problems(
     template: RegisteredTemplate, inputs: JsonObject, path: str = "inputs"
 ) -> list[Problem]:
