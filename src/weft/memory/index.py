@@ -27,9 +27,6 @@ from weft.memory.updating import Update
 
 MAX_FILE_BYTES = 1_000_000
 
-FIRST_BYTES = 16 * 1024
-"""How much of a file's text is decompressed at first to give some of its lines; then twice as much."""
-
 LEASES_TO_LOSE = 3
 """How often an update begins again when another process took its root over, before it says so."""
 
@@ -148,7 +145,7 @@ class SqliteIndex:
         ends: dict[int, int] = {}
         for *_, last, _, file_id in rows.values():
             ends[file_id] = max(last, ends.get(file_id, 0))
-        texts = {file_id: self._lines(file_id, end) for file_id, end in ends.items()}
+        texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
         found = []
         for root, path, first, start, end, last, symbols, file_id in (
             rows[each] for each in ids if each in rows
@@ -167,19 +164,10 @@ class SqliteIndex:
             )
         return found
 
-    def _lines(self, file_id: int, count: int) -> list[bytes]:
-        """So many first lines of a file as it was indexed, with more behind them; no more than needed is read."""
+    def _encoded(self, file_id: int) -> bytes:
+        """The text of a file as it was indexed."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
-        if row is None:
-            return []
-        stream = zlib.decompressobj()
-        text = stream.decompress(row[0], FIRST_BYTES)
-        while not stream.eof and text.count(b"\n") < count:
-            more = stream.decompress(stream.unconsumed_tail, len(text))
-            if not more:
-                break
-            text += more
-        return text.split(b"\n", count)
+        return b"" if row is None else zlib.decompress(row[0])
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""

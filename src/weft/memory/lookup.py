@@ -164,7 +164,7 @@ class Lookup:
         # chunks, which in a small project is many a telling word.
         idf = max(math.log((self._all_chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
         rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
-        found = [(chunk, file, _with_our_k1(-score / idf)) for chunk, file, score in rows]
+        found = [(chunk, file, with_our_k1(-score / idf)) for chunk, file, score in rows]
         return Hits(word, self.value(word, count), found)
 
     def _statement(self) -> str:
@@ -191,7 +191,7 @@ class Lookup:
         return None if len(chosen) == len(known) else chosen
 
 
-def _with_our_k1(fit: float) -> float:
+def with_our_k1(fit: float) -> float:
     """What BM25 gives with our k1, of what it gives with SQLite's own, which cannot be set.
 
     That is `(k + 1) f / (f + k n)`, where `f` is how often the word is there and `n` how long the chunk is.
