@@ -85,7 +85,9 @@ class Tally:
         for file in changed:
             best = sorted(self._values[file].items(), key=_best_first)[: len(CHUNK_SHARES)]
             self.chunks[file] = best
-            self._sums[file] = sum(share * value for share, (_, value) in zip(CHUNK_SHARES, best, strict=False))
+            self._sums[file] = sum(
+                share * value for share, (_, value) in zip(CHUNK_SHARES, best, strict=False)
+            )
 
     def best_files(self, count: int) -> list[int]:
         """The files that add up to most, before anything else is known of them."""
