@@ -19,7 +19,7 @@ COVERAGE_SHARE = 0.35
 SIZE_SHARE = 0.15
 """A longer file is more likely the one that matters, by the logarithm of its lines."""
 
-NAME_FACTOR = 1.6
+NAME_FACTOR = 1.3
 """For a file all words of whose name are in the query: `chunks.py` for "how are chunks cut"."""
 
 HALF = 4.0
