@@ -58,8 +58,11 @@ def prepare(path: str, content: bytes) -> Prepared:
     text = decode(content)
     if text is None:
         return Prepared(digest, "binary")
-    encoded = text.encode("utf-8", "replace")
-    text = encoded.decode()
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:  # half surrogates, of a strange encoding
+        encoded = text.encode("utf-8", "replace")
+        text = encoded.decode()
     language = language_of(path, text)
     lines = text_lines(text)
     outline = outline_of(language, text, lines)
