@@ -23,8 +23,8 @@ MERGE_SEGMENTS = 16
 """How many segments of one size are merged into one. The default of 4 writes every word more often."""
 
 WORDS_PAGE_BYTES = 16_000
-"""How large the pieces are in which FTS5 keeps words. With the default of 4,050 writing takes a sixth more; with
-32,000 a question takes longer, as every segment is read in pieces of that size."""
+"""How large the pieces are in which FTS5 keeps words. With the default of 4,050 writing takes a sixth more;
+with 32,000 a question takes longer, as every segment is read in pieces of that size."""
 
 MERGE_PAGES = 50
 """How many of those one step of merging writes: it takes about 20 milliseconds."""
