@@ -7,16 +7,17 @@ import asyncio
 import sys
 import tempfile
 import time
-from typing import Any
 
 from bench.engine.local import run_flow
 from bench.measure import machine
 from weft.app import App
+from weft.collector import rarer_collector
 from weft.engine.limits import EngineLimits
-from weft.evaluator.effects import ModelCall
+from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.results import TaskFailure
+from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.program_runs import begin_again, stored_program
 
 ROUNDS = 3
@@ -32,18 +33,21 @@ PARALLEL = f"{ASK} (length (map ask (range depth)))"
 
 
 class NullModel(InMemoryEffects):
-    """Answers at once; or fails the last question, as long as it is told to."""
+    """Answers at once, and keeps nothing; or fails the last question, as long as it is told to."""
 
     def __init__(self, *, latency_seconds: float = 0.0) -> None:
-        super().__init__(self._answer, latency_seconds=latency_seconds)
+        super().__init__()
         self.is_down = False
         self.asked = 0
+        self._seconds = latency_seconds
 
-    def _answer(self, call: ModelCall) -> Any:
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
         self.asked += 1
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
         if self.is_down and call.prompt == "last":
-            return TaskFailed(TaskFailure("llm_error", "not yet"))
-        return "ok"
+            raise TaskFailed(TaskFailure("llm_error", "not yet"))
+        return TaskResult("ok", "COMPLETE")
 
 
 async def run_program(text: str, depth: int, model: NullModel, folder: str) -> tuple[float, float, float]:
@@ -82,6 +86,7 @@ def main() -> None:
     """Measure and print."""
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     print(machine())
+    rarer_collector()  # as the commands do
     engine = min(asyncio.run(run_flow("layers", steps))[0] for _ in range(ROUNDS))
     print(f"engine, layers of {steps:,} no-op tasks: {engine:.2f} s")
     for name, text, depth in (("layers", LAYERS, steps // WIDTH), ("chain", CHAIN, steps)):

@@ -18,7 +18,7 @@ from weft.language.check import verdict_on
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program, Template
-from weft.people import questions_of
+from weft.people import questions_of, wake
 from weft.program_files import find_files, library_path
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
@@ -133,7 +133,9 @@ async def begin_again(app: App, task_id: TaskId) -> TaskId:
     root = await app.get(task.task_tree_id or task.id)
     if root.status is Status.FAILED:
         await app.retry(root.id)
-    return await app.begin(root.id)
+    root_id = await app.begin(root.id)
+    await wake(app, root_id, only_overdue=True)
+    return root_id
 
 
 async def named_program(

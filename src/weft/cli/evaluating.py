@@ -15,9 +15,9 @@ from weft.cli.indexing import IndexingLine
 from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.text import printable
+from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.machine import Branch
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_definitions
 

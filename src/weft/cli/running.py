@@ -37,6 +37,7 @@ def with_app(
     """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
     # Imported here: `weft --help` must not pay for it.
     from weft.app import App
+    from weft.collector import rarer_collector
 
     async def run() -> T:
         asyncio.get_running_loop().set_exception_handler(_without_cancelled_connections)
@@ -48,6 +49,7 @@ def with_app(
             executors=executors,
             new_effects=new_effects,
         )
+        rarer_collector()
         async with app:
             return await act(app)
 

@@ -173,9 +173,12 @@ class ScriptOutcome(Struct, frozen=True):
 
 
 class Effects(Protocol):
-    """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families."""
+    """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families.
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    Coroutines, or `Known` where the answer is there already.
+    """
+
+    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
         """The model's answer; the evaluator parses it.
 
         What it will cost is set aside in the purse before it is asked. Who does not use the purse has
@@ -183,15 +186,17 @@ class Effects(Protocol):
         """
         ...
 
-    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+    def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """How the program ended, whatever its exit code."""
         ...
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         """What the tool returns, as JSON. A tool that asks a model pays out of the purse."""
         ...
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    def get_context(
+        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+    ) -> Awaitable[dict[str, Any]]:
         """The AssociativeMatchResult, as JSON. Where a model ranks what was found, the purse pays for it."""
         ...
 

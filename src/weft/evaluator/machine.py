@@ -5,48 +5,25 @@ the event loop until an awaitable is done. A branch is a greenlet with step keys
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar, cast
 
-from greenlet import getcurrent, greenlet
-
 from weft.errors import InternalError, WeftError
+from weft.evaluator.branches import Branch, current_branch
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import exhausted
-from weft.evaluator.waiting import evaluating, perform, stop, together
+from weft.evaluator.known import Known
+from weft.evaluator.strands import Join, Strand, resume
+from weft.evaluator.waiting import Awaited, Effect, evaluating, scope_around
 
 T = TypeVar("T")
 
 MAX_NESTED_BRANCHES = 500
 """How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
 
-_SCOPE: ContextVar[Scope] = ContextVar("scope")
-"""The scope of the branch that an effect is performed for: what the effect evaluates in turn counts there."""
-
-
-class Branch(greenlet):
-    """Code that runs by itself, one step after the other."""
-
-    def __init__(self, run: Callable[[], Any], scope: Scope, prefix: str = "", *, level: int = 0) -> None:
-        super().__init__(run)
-        self.gr_context = copy_context()  # else it would begin with an empty one
-        self.scope = scope
-        self.level = level
-        self.prefix = prefix
-        self.item = 0
-        """The number of the item that is worked on, from 1; 0: there are none."""
-        self.steps = 0
-        self.conversation: tuple[Turn, ...] = ()
-        """The exchanges of tasks with `history` so far: those before the branch, then its own."""
-
-    def next_key(self) -> str:
-        """The key of the step that is taken now."""
-        self.steps += 1
-        item = f"/{self.item}/" if self.item else ""
-        return f"{self.prefix}{item}{self.steps}"
+KNOWN_IN_A_ROW = 200
+"""After so many answers that are known the event loop gets a turn: others are at work in it too."""
 
 
 class Machine:
@@ -57,6 +34,8 @@ class Machine:
         self.limits = limits or EvaluationLimits()
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
+        self._known = 0
+        """Answers that nobody had to wait for."""
 
     def new_scope(self) -> Scope:
         """A scope with the limits of a whole evaluation; its time begins now."""
@@ -72,25 +51,46 @@ class Machine:
 
         Without a scope it counts for the branch that waits for it.
         """
-        branch = Branch(code, scope or _SCOPE.get(None) or self.new_scope(), prefix)
-        token = _SCOPE.set(branch.scope)
-        try:
-            with evaluating():
-                return cast(T, await self._drive(branch, self._resume(branch, branch.switch)))
-        finally:
-            _SCOPE.reset(token)
+        branch = Branch(code, scope or scope_around() or self.new_scope(), prefix)
+        with evaluating():
+            found = resume(self.meter, branch, branch.switch)
+            return cast(T, found if branch.dead else await self._drive(branch, found))
 
-    def wait(self, awaitable: Awaitable[T]) -> T:
-        """The result of an effect; everything else goes on meanwhile. Only for code inside `run`."""
+    async def _drive(self, branch: Branch, awaited: Awaited) -> Any:
+        """The value of a branch that waits. A cancellation is handed on; the branch ends even so."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def end(_: Strand) -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        strand = Strand(branch, self.meter, awaited, end)
+        while not strand.is_ended:
+            try:
+                await ended
+            except asyncio.CancelledError:
+                ended = loop.create_future()
+                strand.stop()
+        if strand.error is not None:
+            raise strand.error
+        return strand.value
+
+    def wait(self, answer: Awaitable[T]) -> T:
+        """The answer of an effect; everything else goes on meanwhile. Only for code inside `run`."""
+        branch = current_branch()
+        if isinstance(answer, Known):
+            self._known += 1
+            if not self._known % KNOWN_IN_A_ROW:
+                branch.pause(Effect(asyncio.sleep(0), branch))
+            return cast(T, answer.value)
+        effect = Effect(answer, branch)
         try:
-            return self._wait(awaitable)
+            return cast(T, branch.pause(effect))
         except WeftError:
             raise
         except Exception as error:  # here, for further out it would look like a mistake of the program
             raise InternalError(f"an effect failed: {type(error).__name__}: {error}") from error
-
-    def _wait(self, awaitable: Awaitable[T]) -> T:
-        return _switch(perform(awaitable, current_branch().scope, self.now))
 
     def next_key(self) -> str:
         """The key of the step that the running branch takes now."""
@@ -138,67 +138,25 @@ class Machine:
                 if branch.conversation is not before:
                     recorded[index] = branch.conversation[len(before) :]
 
-        under_way: list[asyncio.Task[Any]] = []
+        join = Join()
         try:
-            while not under_way or self._waiting < self.limits.concurrency:
+            while not join.strands or self._waiting < self.limits.concurrency:
                 branch = Branch(work, parent.scope, base, level=parent.level + 1)
-                awaitable = self._resume(branch, branch.switch)
+                awaited = resume(self.meter, branch, branch.switch)
                 if branch.dead:
                     break  # nothing is left to begin
-                under_way.append(self._begin(branch, awaitable))
-            if under_way:
-                _switch(together(under_way, parent.scope, self.now))
+                self._waiting += 1
+                join.add(branch, self.meter, awaited, self._ended)
         except BaseException:
-            if under_way:
-                _switch(stop(under_way))  # whatever the time: nothing may be left behind
+            if join.strands:
+                join.stop()
+                parent.pause(join)  # nothing may be left behind
             raise
+        if join.strands:
+            parent.pause(join)
         for index in sorted(recorded):
             parent.conversation += recorded[index]
         return values
 
-    def _resume(self, branch: Branch, switch: Callable[..., Any], *arguments: Any) -> Any:
-        """Go on with a branch until it waits or ends; what it waits for, or its value."""
-        running = self.meter.scope
-        self.meter.enter(branch.scope)
-        try:
-            return switch(*arguments)
-        finally:
-            self.meter.enter(running)
-
-    def _begin(self, branch: Branch, awaitable: Any) -> asyncio.Task[Any]:
-        """Let a branch that waits go on by itself."""
-        task = asyncio.ensure_future(self._drive(branch, awaitable))
-        self._waiting += 1
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, _: asyncio.Task[Any]) -> None:
+    def _ended(self) -> None:
         self._waiting -= 1
-
-    async def _drive(self, branch: Branch, awaitable: Any) -> Any:
-        """Run a branch to its end, awaiting for it; `awaitable` is what it waits for first, or its value."""
-        value = awaitable
-        while not branch.dead:
-            branch.parent = getcurrent()  # who began the branch may have ended, or wait for it
-            _SCOPE.set(branch.scope)
-            try:
-                answer = await value
-            except BaseException:
-                value = self._resume(branch, branch.throw, *sys.exc_info())
-            else:
-                value = self._resume(branch, branch.switch, answer)
-        return value
-
-
-def current_branch() -> Branch:
-    """The branch that runs now."""
-    branch = getcurrent()
-    if not isinstance(branch, Branch):
-        raise InternalError("compiled code runs only inside Machine.run")
-    return branch
-
-
-def _switch(awaitable: Awaitable[T]) -> T:
-    """Leave the running branch until the awaitable is done."""
-    loop = current_branch().parent
-    return cast(T, loop.switch(awaitable))  # type: ignore[union-attr]  # a started greenlet has a parent

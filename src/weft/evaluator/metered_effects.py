@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import MOST, PAID, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.machine import current_branch
+from weft.evaluator.known import then
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.scope_purse import ScopePurse
@@ -27,27 +28,29 @@ class MeteredEffects:
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
 
-    def call_model(
-        self, step: Step, call: ModelCall, purse: Purse = UNLIMITED
-    ) -> Coroutine[Any, Any, TaskResult]:
+    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
         scope = _counted()
         spender = call.template or step.key
         own = ScopePurse(scope, spender)
-        return _paid(scope, spender, own, self._effects.call_model(step, call, own))
+        return then(
+            self._effects.call_model(step, call, own), lambda result: _paid(scope, spender, own, result)
+        )
 
-    def run_script(self, step: Step, run: ScriptRun) -> Coroutine[Any, Any, ScriptOutcome]:
+    def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         _counted()
         return self._effects.run_script(step, run)
 
-    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Coroutine[Any, Any, Any]:
+    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         own = ScopePurse(_counted(), call.tool)
-        return _json(f"tool '{call.tool}'", self._effects.call_tool(step, call, own))
+        return then(
+            self._effects.call_tool(step, call, own), lambda value: _json(f"tool '{call.tool}'", value)
+        )
 
     def get_context(
         self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        own = ScopePurse(_counted(), "get-context")
-        return _json("memory", self._effects.get_context(step, query, own))
+    ) -> Awaitable[dict[str, Any]]:
+        answer = self._effects.get_context(step, query, ScopePurse(_counted(), "get-context"))
+        return then(answer, lambda value: _json("memory", value))
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]
@@ -72,8 +75,8 @@ def _counted() -> Scope:
     return scope
 
 
-async def _paid(scope: Scope, spender: str, purse: ScopePurse, answer: Awaitable[TaskResult]) -> TaskResult:
-    result = await answer
+def _paid(scope: Scope, spender: str, purse: ScopePurse, result: TaskResult) -> TaskResult:
+    """The result, what it took being counted if that was not done."""
     usage = result.notes.get("usage")
     if isinstance(usage, dict) and not purse.is_used:
         tokens = usage.get("tokens")
@@ -89,8 +92,7 @@ def _amount(value: Any) -> float:
     return min(value, MOST) if is_number(value) and value > 0 else 0
 
 
-async def _json(what: str, answer: Awaitable[Any]) -> Any:
-    value = await answer
+def _json(what: str, value: Any) -> Any:
     try:
         return taken_in(value)
     except ValueError as error:

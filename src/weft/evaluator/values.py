@@ -32,6 +32,9 @@ _KINDS: dict[type, str] = {
 }
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 def kind_of(value: Any) -> str:
     """What a value is, in the words of the language."""
     return _KINDS.get(type(value), f"a Python {type(value).__name__}")
@@ -96,13 +99,15 @@ def plain(value: Any, of_result: Callable[[TaskResult], Any]) -> Any:
 
 def json_text(value: Any) -> str:
     """The JSON text of a value."""
-    return json.dumps(to_json(value), ensure_ascii=False, allow_nan=False)
+    return _encode(to_json(value))
 
 
 def to_text(value: Any) -> str:
     """The value where text is wanted: strings as they are, task results as their content, else JSON."""
     if isinstance(value, str):
         return str(value)
+    if value.__class__ is int:
+        return str(value)  # as JSON says it, in a tenth of the time
     if value.__class__ is TaskResult:
         return str(value.content)
     if value.__class__ is Closure or value.__class__ is BuiltIn:

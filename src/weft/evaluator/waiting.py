@@ -1,4 +1,4 @@
-"""Waiting for what runs by itself, until a deadline or a cancellation; and ending it so that nothing is left.
+"""Effects under way: tasks of the event loop that branches wait for.
 
 An effect is a task of its own and is cancelled once, however often its evaluation is: a second cancellation
 would cut its clean-up short. The clean-up is waited for, for a while.
@@ -6,14 +6,13 @@ would cut its clean-up short. The clean-up is waited for, for a while.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from contextvars import ContextVar, copy_context
+from typing import Any, Protocol
 
+from weft.evaluator.branches import Branch
 from weft.evaluator.budget import Scope
-
-T = TypeVar("T")
 
 CLEAN_UP_SECONDS = 5.0
 """How long an effect may take to end once it is cancelled: by then a script had its grace time and was
@@ -22,17 +21,92 @@ killed. What takes longer is left to itself."""
 log = logging.getLogger(__name__)
 
 
-class _Effect:
-    """An effect under way."""
+class Awaited(Protocol):
+    """What a branch waits for."""
 
-    __slots__ = ("evaluations",)
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Call that, once, in the event loop, when there is nothing to wait for any more."""
+        ...
 
-    def __init__(self) -> None:
+    def stop(self) -> None:
+        """Bring it to an end soon; called once at most."""
+        ...
+
+    def is_settled(self) -> bool:
+        """Whether its outcome is certain, though it may take a moment to end: it cannot be late any more."""
+        ...
+
+    def outcome(self) -> Any:
+        """What it gave; raises its error. Not of one that was stopped."""
+        ...
+
+
+class Effect:
+    """An effect, which begins when it is waited for: not in the branch, which may be deep in its stack."""
+
+    __slots__ = ("_act", "_branch", "_task", "_timer", "_work", "evaluations")
+
+    def __init__(self, work: Awaitable[Any], branch: Branch) -> None:
+        self._work = work
+        self._branch = branch
+        self._timer: asyncio.TimerHandle | None = None
         self.evaluations = 0
         """How many evaluations run inside it: these end by themselves, when what they wait for has ended."""
 
+    @property
+    def scope(self) -> Scope:
+        """Of the branch that waits: what the effect evaluates in turn counts there."""
+        return self._branch.scope
 
-_EFFECT: ContextVar[_Effect | None] = ContextVar("effect", default=None)
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Begin, and call that when the effect has ended, or is left to itself."""
+        self._act: Callable[[], None] | None = act
+        around = self._branch.gr_context
+        context = copy_context() if around is None else around.copy()
+        context.run(_EFFECT.set, self)
+        self._task = context.run(asyncio.ensure_future, self._work)
+        self._task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Cancel it; not before it began: it would leave a coroutine unfinished that it is to await."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._task.cancel)
+        self._timer = loop.call_later(CLEAN_UP_SECONDS, self._let_go)
+
+    def is_settled(self) -> bool:
+        """Whether it has ended."""
+        return self._task.done()
+
+    def outcome(self) -> Any:
+        """What it gave."""
+        return self._task.result()
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not task.cancelled():
+            task.exception()  # seen, also when something else is told
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+    def _let_go(self) -> None:
+        if self.evaluations:
+            self._timer = asyncio.get_running_loop().call_later(CLEAN_UP_SECONDS, self._let_go)
+            return
+        log.warning("an effect did not end %g s after it was cancelled: %r", CLEAN_UP_SECONDS, self._task)
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
+_EFFECT: ContextVar[Effect | None] = ContextVar("effect", default=None)
+
+
+def scope_around() -> Scope | None:
+    """The scope of the branch that waits for what runs now; None: none does."""
+    effect = _EFFECT.get()
+    return None if effect is None else effect.scope
 
 
 @contextmanager
@@ -47,91 +121,3 @@ def evaluating() -> Iterator[None]:
         yield
     finally:
         effect.evaluations -= 1
-
-
-async def perform(awaitable: Awaitable[T], scope: Scope, now: Callable[[], float]) -> T:
-    """The result of an effect; BudgetExceeded when the deadline of the scope passes."""
-    effect = _Effect()
-    token = _EFFECT.set(effect)
-    task = asyncio.ensure_future(awaitable)  # has the effect in its context
-    _EFFECT.reset(token)
-    try:
-        await asyncio.wait((task,), timeout=_seconds_left(scope, now))
-    except asyncio.CancelledError:
-        await _stop_effect(task, effect)
-        raise
-    if task.done():
-        return task.result()
-    await _stop_effect(task, effect)
-    raise _late(scope, now)
-
-
-async def together(under_way: Sequence[asyncio.Task[Any]], scope: Scope, now: Callable[[], float]) -> None:
-    """Wait for all; raises the first error, of several at once the one that stands first."""
-    ended, others = await asyncio.wait(
-        under_way, timeout=_seconds_left(scope, now), return_when=asyncio.FIRST_EXCEPTION
-    )
-    for task in under_way:
-        if task in ended:
-            task.result()
-    if others:
-        raise _late(scope, now)
-
-
-async def stop(under_way: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel all, once, and wait until they have ended; a cancellation meanwhile is raised afterwards."""
-    await _stop(under_way, lambda: True)
-
-
-async def _stop_effect(task: asyncio.Future[Any], effect: _Effect) -> None:
-    try:
-        await _stop((task,), lambda: effect.evaluations > 0)
-    finally:
-        if not task.done():
-            task.add_done_callback(_seen)
-            log.warning("an effect did not end %g s after it was cancelled: %r", CLEAN_UP_SECONDS, task)
-
-
-async def _stop(under_way: Sequence[asyncio.Future[Any]], ends_by_itself: Callable[[], bool]) -> None:
-    # All begin first: what never began would leave its branch, or a coroutine in it, unfinished.
-    cancellation = await _pause(asyncio.sleep(0))
-    for task in under_way:
-        task.cancel()
-    loop = asyncio.get_running_loop()
-    end = loop.time() + CLEAN_UP_SECONDS
-    while not all(task.done() for task in under_way):
-        left = end - loop.time()
-        if left <= 0:
-            if not ends_by_itself():
-                break
-            left = CLEAN_UP_SECONDS
-        pending = [task for task in under_way if not task.done()]
-        cancellation = await _pause(asyncio.wait(pending, timeout=left)) or cancellation
-    for task in under_way:
-        if task.done():
-            _seen(task)  # the error that stopped them is the one that is told
-    if cancellation is not None:
-        raise cancellation
-
-
-async def _pause(awaitable: Awaitable[Any]) -> asyncio.CancelledError | None:
-    """Wait; the cancellation if one came."""
-    try:
-        await awaitable
-    except asyncio.CancelledError as cancellation:
-        return cancellation
-    return None
-
-
-def _seen(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
-def _seconds_left(scope: Scope, now: Callable[[], float]) -> float | None:
-    return None if scope.deadline is None else max(0.0, scope.deadline - now())
-
-
-def _late(scope: Scope, now: Callable[[], float]) -> Exception:
-    """The error for a deadline that has passed."""
-    return scope.late(max(now(), cast(float, scope.deadline)))

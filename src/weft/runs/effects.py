@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -17,6 +17,7 @@ from weft.evaluator.effects import (
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.known import Known, then
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
@@ -30,13 +31,15 @@ from weft.runs.journal import Journal
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
+from weft.runs.time_limits import count_time_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
 from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
 from weft.tasks.steps import mark_of
 
-T = TypeVar("T")
+Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
+"""Performs a step: its result, and facts for the journal."""
 
 
 @runtime_checkable
@@ -78,7 +81,7 @@ class DurableEffects:
         """Nothing of this evaluation is performed any more."""
         self._halting.stop()
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
@@ -92,9 +95,9 @@ class DurableEffects:
                 return turns.source.result or {}, {"source": turns.source}
             return result_json(result), {"reuse_hash": turns.reuse_hash}
 
-        return _answer(await self._step(step, perform))
+        return then(self._step(step, perform), _answer)
 
-    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+    def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """How the program ended; reused in other runs only when the script says so."""
         reuse_hash = digest("script", run) if run.reuse and self._is_reusing else None
 
@@ -108,10 +111,9 @@ class DurableEffects:
             is_good = outcome.exit_code == 0 and not outcome.is_timed_out
             return msgspec.to_builtins(outcome), {"reuse_hash": reuse_hash if is_good else None}
 
-        stored = await self._step(step, perform)
-        return msgspec.convert(stored.result, ScriptOutcome)
+        return then(self._step(step, perform), lambda outcome: msgspec.convert(outcome.result, ScriptOutcome))
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         """What the tool returned."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
@@ -119,16 +121,18 @@ class DurableEffects:
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 return {"value": await self._inner.call_tool(step, call, purse)}, {}
 
-        return (await self._step(step, perform)).result.get("value")
+        return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    def get_context(
+        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+    ) -> Awaitable[dict[str, Any]]:
         """What memory found."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             async with self._slots:
                 return await self._inner.get_context(step, query, purse), {}
 
-        return (await self._step(step, perform)).result
+        return then(self._step(step, perform), lambda outcome: outcome.result)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """The result of the body, which is evaluated also when it is known: what it sets is set again."""
@@ -179,19 +183,22 @@ class DurableEffects:
             return call.reuse and self._is_reusing
         return self._is_reusing and not call.tools
 
-    async def _step(
-        self, step: Step, perform: Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
-    ) -> "_Outcome":
+    def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """The outcome of a step that is no composite: as it is stored."""
-        journal = self._journal
+        past = self._journal.past
         input_hash = request_digest(step.request)
-        found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
-        if found is not None:
-            match journal.past.fate(found.task):
-                case Fate.GIVEN:
-                    return self._given(step, found)
-                case Fate.CALLED_OFF:
-                    await asyncio.Event().wait()  # until what ended it then ends it again
+        found = past.find(step, input_hash, name_of(step)) if past else None
+        if found is not None and past.fate(found.task) is Fate.GIVEN:
+            return Known(self._given(step, found))
+        return self._performed(step, input_hash, found, perform)
+
+    async def _performed(
+        self, step: Step, input_hash: str, found: StoredStep | None, perform: Perform
+    ) -> "_Outcome":
+        journal = self._journal
+        if found is not None and journal.past.fate(found.task) is Fate.CALLED_OFF:
+            count_time_of(found.task)
+            await asyncio.Event().wait()  # until what ended it then ends it again
         opened = journal.begin(step, input_hash, going_on(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
         if before is not None:

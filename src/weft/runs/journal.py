@@ -21,7 +21,7 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import first_mark, mark_of
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -77,6 +77,10 @@ class Journal:
         """Whose run it is."""
         return self._run.user_id
 
+    def now(self) -> datetime:
+        """The time that records are given."""
+        return self._clock.now()
+
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
         opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
@@ -91,15 +95,13 @@ class Journal:
         kind: str,
         *,
         inputs: JsonObject | None = None,
+        facts: JsonObject | None = None,
         before: Task | None = None,
     ) -> OpenStep:
         """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        mark = {"key": key, "kind": kind}
-        return self._opened(
-            key, input_hash, self._new(key, name, inputs or {}, mark, {}, self._clock.now()), None
-        )
+        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
         """Store now what is under way, and not in a moment."""
@@ -124,11 +126,9 @@ class Journal:
         source: Task | None = None,
     ) -> JsonObject:
         """Store the result, which is the source's if there is one; what was stored: it holds no secrets."""
-        task = evolve(
-            self._completed(opened, result),
-            origin_type=Origin.CREATE if source is None else Origin.LINK,
-            original_task_id=None if source is None else first_source(source),
-        )
+        task = self._completed(opened, result)
+        if source is not None:
+            task = evolve(task, origin_type=Origin.LINK, original_task_id=first_source(source))
         await self._end(opened, task, reuse_hash)
         return task.result or {}
 
@@ -212,15 +212,19 @@ class Journal:
             await self._write([msgspec.structs.replace(change, is_told=True) for change in changes])
 
     def _record(self, step: Step) -> Task:
-        asked = asked_of(step)
-        mark: JsonObject = {"key": step.key, "kind": kind_of(step)}
-        inputs = inputs_of(step)
-        return self._new(step.key, name_of(step), inputs, mark, asked, self._clock.now())
+        return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
 
     def _new(
-        self, key: str, name: str, inputs: JsonObject, mark: JsonObject, asked: JsonObject, now: datetime
+        self,
+        key: str,
+        name: str,
+        inputs: JsonObject,
+        kind: str,
+        asked: JsonObject,
+        facts: JsonObject | None = None,
     ) -> Task:
-        params: JsonObject = {"step": mark}
+        now = self._clock.now()
+        params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
         if asked:
             params["asked"] = asked
         if is_any():
@@ -246,7 +250,7 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {**(task.params or {}), "step": {"key": key, "kind": mark_of(task).get("kind")}}
+            params = {**(task.params or {}), "step": first_mark(task)}
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,
@@ -383,7 +387,7 @@ class Journal:
         """The steps that were not written, for somebody cancelled them."""
         if self._lost is not None:
             raise self._lost
-        refused = await self._store.write_steps(self._run, changes, now=self._clock.now())
+        refused = await self._store.write_steps(self._run, changes)
         if refused is None:
             self._lost = RunLost(task_id=self._task.id)
             raise self._lost

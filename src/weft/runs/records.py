@@ -18,6 +18,8 @@ KINDS: dict[type[Any], str] = {
     ContextQuery: "get_context",
 }
 
+_SHOWN_OF_CALLS = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
+
 
 def kind_of(step: Step) -> str:
     """Which kind of task a step is."""
@@ -75,15 +77,18 @@ def asked_of(step: Step) -> JsonObject:
     request = step.request
     match request:
         case ModelCall():
-            fields = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
-            found = {name: getattr(request, name) for name in fields}
+            found = {name: getattr(request, name) for name in _SHOWN_OF_CALLS}
         case ScriptRun():
             found = {"argv": request.argv, "shell": request.shell, "environment": request.environment}
         case ContextQuery():
             found = {"query": request.query, "matching_strategy": request.matching_strategy}
         case _:
             found = {}
-    return {name: msgspec.to_builtins(value) for name, value in found.items() if value}
+    return {
+        name: value if value.__class__ is str else msgspec.to_builtins(value)
+        for name, value in found.items()
+        if value
+    }
 
 
 def failure_json(error: TaskFailed) -> JsonObject:

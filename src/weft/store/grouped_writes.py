@@ -81,10 +81,8 @@ class GroupedWrites:
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
         return bool(await self._group.write(GiveBack(claim, now)))
 
-    async def write_steps(
-        self, run: Run, changes: Sequence[StepChange], *, now: datetime
-    ) -> frozenset[TaskId] | None:
-        refused: frozenset[TaskId] | None = await self._group.write(WriteSteps(run, tuple(changes), now))
+    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
+        refused: frozenset[TaskId] | None = await self._group.write(WriteSteps(run, tuple(changes)))
         return refused
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:

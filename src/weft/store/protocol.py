@@ -15,6 +15,7 @@ from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import Dependency, JsonObject, Status, Task
 from weft.tasks.states import Outcome
+from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary
 
 T = TypeVar("T")
@@ -73,6 +74,8 @@ class Rest(Struct, frozen=True):
     until: tuple[TaskId, ...]
     dependencies: tuple[Dependency, ...] = ()
     """What the task depended on before: it has no others but these and what it rests for."""
+    wake_at: datetime | None = None
+    """From when on it need not rest any longer; somebody must look (`overdue_rests`) and wake it."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -187,9 +190,7 @@ class TaskStore(Protocol):
         """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
         ...
 
-    async def write_steps(
-        self, run: Run, changes: Sequence[StepChange], *, now: datetime
-    ) -> frozenset[TaskId] | None:
+    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
         """Store steps of an evaluation, all in one transaction.
 
         Returns those that were not written because they had ended meanwhile: somebody cancelled them. None:
@@ -199,6 +200,10 @@ class TaskStore(Protocol):
 
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
         """The steps that evaluations of a task have made, in the order in which they were stored."""
+        ...
+
+    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
+        """What the steps of a flow are found by, of all runs in it."""
         ...
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
@@ -297,6 +302,10 @@ class TaskStore(Protocol):
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
         """The schedules that are on and due, the longest overdue first; those after one that is known."""
+        ...
+
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        """Tasks that rest longer than they need to, the longest overdue first."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

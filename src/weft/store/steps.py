@@ -1,7 +1,5 @@
 """Steps: the records that the evaluation of a task makes, and finds again when it is evaluated anew."""
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from weft.ids import TaskId
@@ -46,4 +44,3 @@ class WriteSteps(Struct, frozen=True):
 
     run: Run
     changes: tuple[StepChange, ...]
-    now: datetime

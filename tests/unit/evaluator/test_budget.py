@@ -7,11 +7,12 @@ import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.effects import ContextPayload, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError
 from weft.evaluator.forms.clipping import clipped
-from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.sexp import read_program

@@ -9,10 +9,11 @@ import pytest
 from tests.evaluation import MemoryOnly, an_evaluator, value_of
 from weft.errors import InternalError
 from weft.evaluator import waiting
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
-from weft.evaluator.machine import Machine, current_branch
+from weft.evaluator.machine import Machine
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.language.sexp import read_program
 from weft.language.spans import Source

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.forms.places import placed
-from weft.evaluator.machine import current_branch
 from weft.language.tree import And, Cond, If, Node, Or, Try
 
 CAUGHT_STEPS = 50

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.effects import Turn
-from weft.evaluator.machine import current_branch
 from weft.evaluator.results import TaskResult
 from weft.language.task_fields import HistorySettings
 

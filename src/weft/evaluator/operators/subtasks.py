@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import arguments_of
 from weft.evaluator.effects import Composite, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.machine import current_branch
 from weft.evaluator.operators.overrides import joined
 from weft.evaluator.operators.steps import completed
 from weft.evaluator.operators.surroundings import inside, surroundings

@@ -124,6 +124,8 @@ def _bound(
             span,
         )
     values = {parameter.name: value for parameter, value in zip(parameters, arguments, strict=False)}
+    if not keywords:
+        return _completed(compiler, definition, values, span), {}
     settings: dict[str, Any] = {}
     accepted = [*(parameter.name for parameter in parameters), *open_inputs(definition)]
     for name, value in keywords.items():

@@ -1,20 +1,21 @@
 """Steps of runs: written only while the attempt at the task that is evaluated holds."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import asyncpg
 
-from weft.ids import TaskId
+from weft.store.columns import STEP_COLUMNS
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import event_row, is_storable, is_stored_form, task_row
 from weft.store.queries import load_queries
 from weft.store.step_events import step_events
-from weft.store.steps import Run, StepChange, WriteSteps
+from weft.store.steps import Run, StepChange
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 
 _SQL = load_queries("postgresql")
-_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", "step_of", "step_key", "step_hash", "reuse_hash")
+_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)
 _CHANGED = tuple(
     FIELD_NAMES.index(name)
     for name in (
@@ -24,22 +25,31 @@ _CHANGED = tuple(
 )  # fmt: skip
 
 
-async def write_steps(connection: asyncpg.Connection, entry: Entry) -> frozenset[TaskId] | None:
-    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
-    request: WriteSteps = entry.request
-    run = request.run
+async def apply_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Give every request to write steps its outcome; those of one run are written together."""
+    for run, together in groupby(entries, key=lambda entry: entry.request.run):
+        await _write_steps(connection, run, list(together))
+
+
+async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequence[Entry]) -> None:
+    """Outcomes: the steps that were not written, for they had ended otherwise; None: the run is lost."""
     if not is_stored_form(run.task_id) or not is_storable(run.user_id):
-        return None
+        return
     if not await connection.fetchval(_SQL["holds_run"], run.task_id, run.attempt):
-        return None
-    await _insert(connection, run, [change for change in request.changes if change.is_new])
-    changed = [change for change in request.changes if not change.is_new]
-    refused = {change.task.id for change in changed if not await _update(connection, run, change)}
-    written = [change for change in request.changes if change.task.id not in refused]
+        return
+    changes = [change for entry in entries for change in entry.request.changes]
+    await _insert(connection, run, [change for change in changes if change.is_new])
+    changed = [change for change in changes if not change.is_new]
+    refused = {id(change) for change in changed if not await _update(connection, run, change)}
+    written = [change for change in changes if id(change) not in refused]
     await _mark(connection, written)
     await _release(connection, [change for change in written if not change.is_new])
-    entry.events.extend(event_row(event) for change in written for event in step_events(change))
-    return frozenset(refused)
+    for entry in entries:
+        own = entry.request.changes
+        entry.outcome = frozenset(change.task.id for change in own if id(change) in refused)
+        entry.events.extend(
+            event_row(event) for change in own if id(change) not in refused for event in step_events(change)
+        )
 
 
 async def _insert(connection: asyncpg.Connection, run: Run, changes: Sequence[StepChange]) -> None:

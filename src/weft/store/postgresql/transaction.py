@@ -15,7 +15,7 @@ from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.resting import rest
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
-from weft.store.postgresql.steps import write_steps
+from weft.store.postgresql.steps import apply_steps
 from weft.store.postgresql.templates import add_templates, keep_params, remove_template
 from weft.store.postgresql.workers import add_worker, recover, remove_worker, renew_worker
 from weft.store.protocol import Rest, Wanted
@@ -39,7 +39,6 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RenewWorker: renew_worker,
     RemoveWorker: remove_worker,
     Recover: recover,
-    WriteSteps: write_steps,
     Rest: rest,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,
@@ -77,6 +76,8 @@ def _way(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaita
         return _refuse
     if isinstance(entry.request, Operate):
         return apply_operations
+    if isinstance(entry.request, WriteSteps):
+        return apply_steps
     return _apply_in_turn if type(entry.request) in _ALONE else apply_attempts
 
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.sqlite.rows import event_row, micros, task_row
+from weft.store.sqlite.rows import event_row, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.store.step_events import step_events
 from weft.store.steps import Run, StepChange, WriteSteps
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 
-_HOLDS, _INSERT, _UPDATE = SQL["holds_run"], SQL["insert_step"], SQL["update_step"]
+_HOLDS, _UPDATE = SQL["holds_run"], SQL["update_step"]
 _CHANGED = tuple(
     (name, FIELD_NAMES.index(name))
     for name in (
@@ -22,7 +22,7 @@ _CHANGED = tuple(
 def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | None:
     """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
     run = request.run
-    if writing.execute(_HOLDS, (run.task_id, run.attempt)).fetchone() is None:
+    if not _holds(writing, run):
         return None
     refused = set()
     for change in request.changes:
@@ -31,20 +31,31 @@ def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | No
         elif not _update(writing, run, change):
             refused.add(change.task.id)
             continue
-        _tell(writing, change, micros(request.now))
+        _tell(writing, change)
     return frozenset(refused)
+
+
+def _holds(writing: Writing, run: Run) -> bool:
+    key = run.task_id, run.attempt
+    if key not in writing.held:
+        if writing.execute(_HOLDS, key).fetchone() is None:
+            return False
+        writing.held.add(key)
+    return True
 
 
 def _insert(writing: Writing, run: Run, change: StepChange) -> None:
     task = change.task
     row = task_row(task)
     row += (method_of(task), 0, run.task_id, change.key, change.input_hash, change.reuse_hash)
-    writing.execute(_INSERT, row)
+    writing.new_steps.append(row)
     if change.is_first_child:
+        writing.insert_steps()  # the parent may be among them
         writing.execute(SQL["mark_parent"], (task.parent_id,))
 
 
 def _update(writing: Writing, run: Run, change: StepChange) -> bool:
+    writing.insert_steps()
     row = task_row(change.task)
     values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
     values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
@@ -56,7 +67,7 @@ def _update(writing: Writing, run: Run, change: StepChange) -> bool:
     return True
 
 
-def _tell(writing: Writing, change: StepChange, now: int) -> None:
+def _tell(writing: Writing, change: StepChange) -> None:
     task = change.task
     if task.original_task_id is not None:
         writing.execute(SQL["mark_reused"], (task.original_task_id,))

@@ -94,6 +94,7 @@ def _commit(
 def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
     writing = Writing(connection)
     outcomes = [_apply(writing, request) for request in requests]
+    writing.insert_steps()
     writing.release_dependents()
     writing.write_events()
     return outcomes
@@ -118,8 +119,11 @@ def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request]) ->
 def _apply(writing: Writing, request: Request) -> Any:
     """The request's value, or the error that it alone ends with and that wrote nothing."""
     kind = type(request)
-    if kind is not Ending:
-        writing.release_dependents()
+    if kind is not WriteSteps:
+        writing.insert_steps()
+        writing.held.clear()
+        if kind is not Ending:
+            writing.release_dependents()
     try:
         return _APPLY[kind](writing, request)
     except WeftError as error:

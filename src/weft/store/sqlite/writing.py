@@ -21,10 +21,20 @@ class Writing:
         self.events: list[tuple[Any, ...]] = []
         self.ended: dict[bool, list[int]] = {True: [], False: []}
         """By whether they completed: the tasks that ended and whose dependents still wait for them."""
+        self.new_steps: list[list[Any]] = []
+        """Rows of steps that are still to be inserted, all with one statement."""
+        self.held: set[tuple[str, int]] = set()
+        """Tasks and attempts that are known to hold: until something else is written than steps."""
 
     def tell(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
         """Note an event of an attempt."""
         self.events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
+
+    def insert_steps(self) -> None:
+        """Insert what is gathered: before anything else is read or written than further steps."""
+        if self.new_steps:
+            self.executemany(SQL["insert_step"], self.new_steps)
+            self.new_steps.clear()
 
     def release_dependents(self) -> None:
         """Let those go on that waited for what has ended: before anything else is read or written."""

@@ -3,7 +3,7 @@
 from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
-from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
+from weft.tasks.operations.copy import CopyTasks, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
 from weft.tasks.operations.fire import FireSchedule, Firing
 from weft.tasks.operations.fork import ForkRun
@@ -24,7 +24,6 @@ __all__ = [
     "Firing",
     "ForkRun",
     "LinkTasks",
-    "MixedCopy",
     "MoveTask",
     "NoOpenQuestion",
     "OutsideDependencies",

@@ -1,0 +1,45 @@
+"""Branches: code that runs by itself, in a greenlet, with step keys of its own."""
+
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from weft.errors import InternalError
+from weft.evaluator.budget import Scope
+from weft.evaluator.effects import Turn
+
+
+class Branch(greenlet):
+    """Code that runs by itself, one step after the other."""
+
+    def __init__(self, run: Callable[[], Any], scope: Scope, prefix: str = "", *, level: int = 0) -> None:
+        super().__init__(run)
+        self.gr_context = copy_context()  # else it would begin with an empty one
+        self.scope = scope
+        self.level = level
+        self.prefix = prefix
+        self.item = 0
+        """The number of the item that is worked on, from 1; 0: there are none."""
+        self.steps = 0
+        self.conversation: tuple[Turn, ...] = ()
+        """The exchanges of tasks with `history` so far: those before the branch, then its own."""
+
+    def next_key(self) -> str:
+        """The key of the step that is taken now."""
+        self.steps += 1
+        item = f"/{self.item}/" if self.item else ""
+        return f"{self.prefix}{item}{self.steps}"
+
+    def pause(self, awaited: Any) -> Any:
+        """Leave the branch, which runs now, until what it waits for has ended; what that gave."""
+        return self.parent.switch(awaited)  # type: ignore[union-attr]  # a started greenlet has a parent
+
+
+def current_branch() -> Branch:
+    """The branch that runs now."""
+    branch = getcurrent()
+    if not isinstance(branch, Branch):
+        raise InternalError("compiled code runs only inside Machine.run")
+    return branch
