@@ -122,8 +122,8 @@ class Scope:
         self.foretold = error
         self.seconds = self.waits = self._own_deadline = self._paused_at = None
         self.find_deadline()
-        if steps is not None:
-            self.limits = {**self.limits, "steps": steps}
+        if steps is not None:  # the last of them was counted, and not taken any more
+            self.limits = {**self.limits, "steps": steps - 1}
 
     def raise_foretold(self) -> None:
         """Raise the error with which this scope, or one around it, is known to end."""

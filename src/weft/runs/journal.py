@@ -252,6 +252,7 @@ class Journal:
     def _opened(self, key: str, input_hash: str, task: Task, before: Task | None) -> OpenStep:
         opened = OpenStep(key, input_hash, task, self._open.get(self._parent_key(key)))
         if before is not None:
+            self.past.went_on(key)
             opened.is_stored = True
             now = self._clock.now()
             params = {**(task.params or {}), "step": first_mark(task)}

@@ -27,7 +27,7 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
-        self._passed: set[str] = set()
+        self._unended = {step.key: step for step in steps if step.task.status is Status.IN_PROGRESS}
         self._sorted: list[str] | None = None
 
     def __bool__(self) -> bool:
@@ -61,7 +61,6 @@ class Past:
             return []
         found = [one for one in (key, *self._below(key)) if one in self._left]
         self._left.difference_update(found)
-        self._passed.update(found)
         return [self._by_key[one] for one in found]
 
     def is_known(self, key: str) -> bool:
@@ -81,10 +80,13 @@ class Past:
                 yield self._sorted[at]
                 at += 1
 
+    def went_on(self, key: str) -> None:
+        """Note that a step is performed now: if it was under way before, it ends this time."""
+        self._unended.pop(key, None)
+
     def unended(self) -> list[StoredStep]:
-        """The steps that were under way, and that nobody has asked for this time."""
-        keys = (*self._passed, *self._left)
-        return [step for key in keys if (step := self._by_key[key]).task.status is Status.IN_PROGRESS]
+        """The steps that were under way, and that nobody has performed this time."""
+        return list(self._unended.values())
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
