@@ -188,7 +188,7 @@ def check_program(program: StoredProgram, inputs: JsonObject) -> None:
     settings = load_settings()
     library = TaskLibrary()
     for text in program.libraries:
-        for form in text.read().forms:
+        for form in text.definitions().forms:
             if isinstance(form, Template):
                 library.register_task(definition_of(form))
     verdict = verdict_on(
@@ -210,7 +210,7 @@ def check_program(program: StoredProgram, inputs: JsonObject) -> None:
 
 def _defined(program: StoredProgram) -> frozenset[str]:
     """The functions of the libraries: the static check knows only their templates."""
-    forms = [form for text in program.libraries for form in text.read().forms]
+    forms = [form for text in program.libraries for form in text.definitions().forms]
     return frozenset(getattr(form, "name", "") for form in forms)
 
 

@@ -97,7 +97,7 @@ class TemplateExecutor:
         evaluator = Evaluator(effects, limits=_limits(program))
         try:
             for library in program.libraries:
-                await evaluator.evaluate(library.read())
+                await evaluator.evaluate(library.definitions())
             value = await evaluator.evaluate(*_main(program, work.inputs))
             await journal.end()
         except TaskFailed as error:

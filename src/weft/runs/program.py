@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.errors import RequestError
+from weft.language.definitions import definitions_of
 from weft.language.library import TaskLibrary
 from weft.language.output_schemas import is_path
 from weft.language.problems import refuse
@@ -40,6 +41,10 @@ class StoredText(Struct, frozen=True, omit_defaults=True):
         """The program that it is; raises InvalidProgram."""
         return read_text(self.text, self.name, self.surface)
 
+    def definitions(self) -> Program:
+        """What of it a program can use whose library it is."""
+        return definitions_of(self.read())
+
 
 class StoredProgram(Struct, frozen=True, omit_defaults=True):
     """Everything that says what a run does, but its inputs."""
@@ -59,6 +64,11 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     entry: str | None = None
     """The template that is called with the inputs as arguments; `main` then only shows the call."""
 
+    def programs(self) -> Iterator[Program]:
+        """What the libraries define, and then the program itself."""
+        yield from (text.definitions() for text in self.libraries)
+        yield self.main.read()
+
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run was made; raises FileNotFoundError."""
         try:
@@ -69,8 +79,8 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     def with_schemas(self, read: ReadSchema) -> "StoredProgram":
         """The program with the schema files that it names; raises InvalidProgram when one cannot be read."""
         found: dict[str, str] = {}
-        for text in (*self.libraries, self.main):
-            for node, path in _schema_paths(text.read()):
+        for program in self.programs():
+            for node, path in _schema_paths(program):
                 source = node.span.source.name
                 try:
                     found[_schema_key(source, path)] = read(path, source)
