@@ -22,6 +22,7 @@ from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
 from weft.evaluator.tools import ASKS_PEOPLE
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.journal import TurnJournal
 from weft.runs.causes import with_key
 from weft.runs.digests import digest, request_digest
@@ -84,6 +85,10 @@ class DurableEffects:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            if call.subtype in AIDER_SUBTYPES:  # a program, which asks the model itself
+                async with self._slots:
+                    edited = await self._inner.call_model(await self._recorded(step, opened), call, purse)
+                return result_json(edited), {}
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
@@ -106,7 +111,7 @@ class DurableEffects:
                 if source is not None:
                     return source.result or {}, {"source": source}
             async with self._slots:
-                outcome = await self._inner.run_script(step, run)
+                outcome = await self._inner.run_script(await self._recorded(step, opened), run)
             is_good = outcome.exit_code == 0 and not outcome.is_timed_out
             return msgspec.to_builtins(outcome), {"reuse_hash": reuse_hash if is_good else None}
 
@@ -169,6 +174,9 @@ class DurableEffects:
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
+
+    async def _recorded(self, step: Step, opened: OpenStep) -> Step:
+        return msgspec.structs.replace(step, record=await self._journal.record_of(opened))
 
     async def _find_reusable(self, reuse_hash: str) -> Task | None:
         """A step of any run that has answered the same; not one that this run was forked to do anew."""
