@@ -166,12 +166,20 @@ class LocalEffects:
 
         equipment = self._equipment
         tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
-        result = await tasks.perform(step, call, self._model)
-        notes = result.notes
-        self.ledger.add(
-            Entry(step_key=step.key, template=call.template, model=notes["model"], **notes["usage"])
-        )
+        try:
+            result = await tasks.perform(step, call, self._model)
+        except TaskFailed as error:
+            self._enter(step, call, error.result().notes)
+            raise
+        self._enter(step, call, result.notes)
         return result
+
+    def _enter(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
+        """Enter what aider's model took, if it was asked."""
+        usage = notes.get("usage")
+        if usage is not None:
+            amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
+            self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
 
     async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""
@@ -186,7 +194,7 @@ class LocalEffects:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await run_program(run, self._equipment.commands)
+            outcome = await run_program(run, self._equipment.commands, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
 

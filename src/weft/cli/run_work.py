@@ -294,10 +294,11 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
 
 
 def _words(steps: int, spent: Spent) -> str:
-    words = f"{plural(steps, 'step')}, {plural(spent.calls, 'model call')}"
+    usage = spent.usage
+    words = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
     if spent.reused:
         words += f" ({spent.reused} more reused)"
-    words += f", {plural(spent.tokens, 'token')}, ${spent.cost:.4f}"
-    if spent.unpriced:
-        words += f" and {plural(spent.unpriced, 'call')} without a known price"
+    words += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
+    if usage.unpriced:
+        words += f" and {plural(usage.unpriced, 'call')} without a known price"
     return words

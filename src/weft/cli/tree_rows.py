@@ -1,6 +1,6 @@
 """A flow as the rows of a printed tree."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -55,7 +55,7 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
         yield "[waits for an answer]"
     elif task.status.value == "in_progress":
         yield bar(task.progress)
-    yield from spending(task)
+    yield from spending(task, (flow[child] for child in flow.children.get(task.id, [])))
     if task.origin_type is not None and task.origin_type.value != "create":
         yield f"{task.origin_type} of {task.original_task_id}"
     if is_blocked:
@@ -69,15 +69,16 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
         yield printable(task.error, width=80)
 
 
-def spending(task: "Task") -> Iterator[str]:
+def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
     """What the answer of a model took, if it was asked for; a link took nothing."""
-    usage = ((task.result or {}).get("notes") or {}).get("usage")
-    kind = ((task.params or {}).get("step") or {}).get("kind")
-    if not isinstance(usage, dict) or kind != "atomic" or task.origin_type == "link":
+    from weft.tasks.usage import usage_of
+
+    usage = usage_of(task, below)
+    if usage is None:
         return
-    yield plural(int(usage.get("tokens") or 0), "token")
-    if usage.get("cost") is not None:
-        yield f"${usage['cost']:.4f}"
+    yield plural(usage.tokens, "token")
+    if not usage.unpriced:
+        yield f"${usage.cost:.4f}"
 
 
 def _named(flow: "Flow", dependency: "Dependency") -> str:

@@ -1,13 +1,14 @@
 """The journal of a run: its steps as task records, each stored before anything that depends on it begins."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import count
 from typing import Any, Self
 
 import msgspec
 
 from weft.clock import Clock
-from weft.evaluator.effects import Composite, Step
+from weft.evaluator.effects import Composite, Step, StepRecord
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.ids import NewTaskId, TaskId
 from weft.runs.causes import cause_of
@@ -21,6 +22,7 @@ from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
 from weft.tasks.steps import mark_of
+from weft.tasks.usage import unkept_usage
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -75,6 +77,11 @@ class Journal:
     def user_id(self) -> str | None:
         """Whose run it is."""
         return self._run.user_id
+
+    async def record_of(self, opened: OpenStep) -> StepRecord:
+        """What a program that is started is told; it is stored, so that the next attempt tells the same."""
+        await self._flush()
+        return StepRecord(opened.task.id, self._run.attempt)
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
@@ -236,7 +243,9 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {**(task.params or {}), "step": {"key": key, "kind": mark_of(task).get("kind")}}
+            spent = unkept_usage(task, self._parts_before(key)).as_mark()
+            mark = {"key": key, "kind": mark_of(task).get("kind"), **spent}
+            params = {**(task.params or {}), "step": mark}
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,
@@ -251,6 +260,12 @@ class Journal:
         self._show_soon()
         self._changed()
         return opened
+
+    def _parts_before(self, key: str) -> Iterator[Task]:
+        """The turns of a session, and what tools gave there, that an earlier try has left."""
+        numbers = count(1)
+        while found := self.past.kept(f"{key}#{next(numbers)}"):
+            yield found.task
 
     def _changed(self) -> None:
         if self.on_change is not None:

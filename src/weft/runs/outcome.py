@@ -13,22 +13,15 @@ from weft.runs.records import failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import mark_of
+from weft.tasks.usage import Usage, is_answer, usage_of
 
 
 class Spent(Struct, frozen=True):
     """What the models of a run took."""
 
-    calls: int = 0
-    """Answers that were asked for, not those that another run had."""
+    usage: Usage = Usage()
+    """Of answers that were asked for, not those that another run had; of failed ones too."""
     reused: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
 
 
 class RunOutcome(Struct, frozen=True):
@@ -65,21 +58,12 @@ async def _failure(store: TaskStore, task: Task) -> TaskFailed:
 
 def spent_by(tasks: Iterable[Task]) -> Spent:
     """What the tasks say they took."""
-    total = Spent()
+    tasks = list(tasks)
+    below: dict[TaskId | None, list[Task]] = {}
     for task in tasks:
-        usage = ((task.result or {}).get("notes") or {}).get("usage")
-        if not isinstance(usage, dict) or mark_of(task).get("kind") != "atomic":
-            continue
-        if task.origin_type is Origin.LINK:
-            total = msgspec.structs.replace(total, reused=total.reused + 1)
-            continue
-        cost = usage.get("cost")
-        total = Spent(
-            calls=total.calls + int(usage.get("turns", 1)),
-            reused=total.reused,
-            input_tokens=total.input_tokens + int(usage.get("input_tokens", 0)),
-            output_tokens=total.output_tokens + int(usage.get("output_tokens", 0)),
-            cost=total.cost + (cost or 0.0),
-            unpriced=total.unpriced + (cost is None),
-        )
-    return total
+        below.setdefault(task.parent_id, []).append(task)
+    total, reused = Usage(), 0
+    for task in filter(is_answer, tasks):
+        reused += task.origin_type is Origin.LINK
+        total += usage_of(task, below.get(task.id, ())) or Usage()
+    return Spent(total, reused)
