@@ -1,6 +1,6 @@
 """What a workflow must know of the tasks that its steps name: the one way from a name to a task."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -31,20 +31,38 @@ class TaskInterfaces(Protocol):
 
 
 class ExecutorTasks:
-    """The executors of a registry as tasks, by their ids, and templates by their names."""
+    """The executors of a registry as tasks, by their ids, and templates by what steps call them."""
 
-    def __init__(self, executors: ExecutorRegistry, templates: Iterable[RegisteredTemplate] = ()) -> None:
+    def __init__(
+        self, executors: ExecutorRegistry, templates: Mapping[str, RegisteredTemplate] | None = None
+    ) -> None:
         self._executors = executors
-        self._templates = {one.name: one for one in templates}
+        self._templates = templates or {}
 
     def interface_of(self, name: str) -> TaskInterface:
         """How the executor or template of that name is called; raises UnknownExecutor."""
         template = self._templates.get(name)
         if template is not None and self._executors.find(name) is None:
-            return TaskInterface(method=name, input_schema=template.facts.input_schema)
+            return TaskInterface(
+                method=name,
+                input_schema=template.facts.input_schema,
+                output_schema=_result_schema(template),
+            )
         executor = self._executors.get(name)
         return TaskInterface(
             method=executor.id,
             input_schema=executor.input_schema,
             output_schema=output_schema_of(executor),
         )
+
+
+def _result_schema(template: RegisteredTemplate) -> JsonObject | None:
+    # Imported here: a workflow of executors needs no language.
+    from weft.language.reading import read_text
+    from weft.language.result_schemas import result_schema
+    from weft.language.tree import Template
+
+    for form in read_text(template.text, template.name, "sexp").forms:
+        if isinstance(form, Template):
+            return result_schema(form)
+    return None
