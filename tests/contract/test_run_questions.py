@@ -350,3 +350,16 @@ async def test_a_question_holds_no_slot(runs: RunsBench) -> None:
 
     assert runs.asked == {"alone": 1}
     assert set(await open_ones(runs, root_id)) == {"Who?"}
+
+
+async def test_a_fork_from_a_question_asks_it_again(runs: RunsBench) -> None:
+    resting = await runs.run(NAME)
+    question = await tell(runs, resting.root_id, "Your name?", "Ann")
+    await runs.go_on(resting.root_id)
+
+    fork = (await runs.app().fork(resting.root_id, question.id)).root.id
+    assert (await runs.go_on(fork)).status is Status.PENDING
+    await tell(runs, fork, "Your name?", "Bob")
+
+    assert value(await runs.go_on(fork))[1] == "Bob"
+    assert runs.asked["before"] == 1
