@@ -36,8 +36,9 @@ from weft.language.reading import Surface
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_files import SUFFIXES
-from weft.program_runs import begin_again, check_program, named_program, run_name, stored_program
+from weft.program_runs import check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
+from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.errors import differs
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
@@ -85,6 +86,21 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         }
         return {name: limit for name, limit in named.items() if limit is not None}
 
+    def changes(self) -> RunChanges:
+        """What is another for a run that goes on."""
+        return RunChanges(limits=self.limits(), is_fresh=self.is_fresh)
+
+    def unchangeable(self) -> list[str]:
+        """The options that a run which goes on cannot have."""
+        named = {
+            "--library": self.libraries,
+            "--model": self.model,
+            "--name": self.name,
+            "--format": self.surface,
+            "--ephemeral": self.is_ephemeral,
+        }
+        return [option for option, value in named.items() if value]
+
 
 class _Effects:
     """What performs the steps, and what of that a person is told."""
@@ -99,7 +115,7 @@ class _Effects:
         """Effects for one evaluation, which closes them."""
         return LocalEffects(
             log_message=lambda message: click.echo(printable(message), err=True),
-            model=self._options.model or program.model,
+            model=program.model,
             on_event=self.narrator.tell,
             is_streaming=self._options.is_streaming,
             ask_person=person_to_ask(self.quiet),
@@ -118,6 +134,8 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
     """Run or resume; the exit code."""
     if resumed is not None and not is_task_id(resumed):
         raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
+    if resumed is not None:
+        require_settled(options.unchangeable())
     program, inputs = (None, {}) if file is None else _checked(file, values, options)
     allow_many_files()
     effects = _Effects(options)
@@ -230,7 +248,7 @@ async def _run(
     stopping = Stopping()
     with stopping.on_signals():
         if program is None:
-            root_id = await begin_again(app, TaskId(resumed or ""))
+            root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
             if is_person_here():
                 await wake(app, root_id)
         else:
