@@ -21,6 +21,7 @@ from weft.cli.narrating import Narrator
 from weft.cli.options import read_input
 from weft.cli.output import print_json
 from weft.cli.programs import STDIN
+from weft.cli.run_advice import advice
 from weft.cli.running import with_app
 from weft.cli.saying import read_or_not, say
 from weft.cli.stopping import Stopping, leave_with
@@ -39,7 +40,6 @@ from weft.program_files import SUFFIXES
 from weft.program_runs import check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
 from weft.resuming import RunChanges, begin_again, require_settled
-from weft.runs.errors import differs
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
@@ -266,10 +266,8 @@ async def _run(
         _tell_what_is_asked(root_id, questions)
     elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
         say(f"stopped; go on with: weft run --resume {root_id}")
-    elif code and not options.is_ephemeral and differs((await app.get(root_id)).error):
-        say(f"it cannot go on; make a new run that reuses what models answered: weft tasks copy {root_id}")
     elif code and not options.is_ephemeral:
-        say(f"failed; try again what failed with: weft run --resume {root_id}")
+        say(advice(await app.get(root_id), outcome))
     return code
 
 

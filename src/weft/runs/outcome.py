@@ -9,7 +9,8 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
 from weft.runs.errors import differs
-from weft.runs.records import failure_of
+from weft.runs.past import is_halted
+from weft.runs.records import failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import mark_of
@@ -49,10 +50,14 @@ async def _failure(store: TaskStore, task: Task) -> TaskFailed:
     """What the step said whose failure ended the run, in the words of the run."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
         return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
-    for step in reversed(await store.steps_of(task.id)):
-        mark = mark_of(step.task)
+    steps = [step.task for step in reversed(await store.steps_of(task.id))]
+    for step in steps:
+        mark = mark_of(step)
         if mark.get("ended_run"):
             return failure_of(mark.get("failure"), task.error)
+    for step in filter(is_halted, steps):  # which stay as they are: nothing is marked there
+        if (step.error or "") in (task.error or ""):
+            return halted_failure(step)
     return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
 
 
