@@ -95,3 +95,29 @@ async def test_what_is_advised_can_help(
 
     assert outcome.status is Status.FAILED
     assert expected.replace("ID", root_id) in await advised(runs, outcome)
+
+
+async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+    """The error of a run that failed and goes on with other inputs, which nobody should do."""
+    outcome = await runs.run(text, **before)
+    assert outcome.status is Status.FAILED
+    await runs.app().update(outcome.root_id, {"inputs": after})
+    await runs.go_on(outcome.root_id)
+    return (await runs.store.get(outcome.root_id, owner=EVERYONE)).error or ""
+
+
+async def test_a_replay_that_differs_is_told_with_the_place_of_the_call(runs: RunsBench) -> None:
+    text = f'{ASK}(list (ask "a")\n  (ask word)\n  (ask "bad"))'
+
+    error = await resumed_with(runs, text, {"word": "b"}, {"word": "c"})
+
+    assert error.startswith("replay-differs: step 2 at <text>:3:3: 'ask' is asked for")
+
+
+async def test_steps_that_are_left_out_are_told_with_the_place_where_the_program_was(runs: RunsBench) -> None:
+    text = f'{ASK}(begin\n  (ask "one")\n  (if flag (begin (ask "two") (ask "bad")) nil))'
+
+    error = await resumed_with(runs, text, {"flag": True}, {"flag": False})
+
+    assert error.startswith("steps-left: step 2 (ask) was performed before")
+    assert "1 at <text>:3:3" in error

@@ -171,6 +171,13 @@ class Step(Struct, frozen=True):
     """How a subtask of this step is evaluated; None: it has none. No part of what the step is known by."""
     record: StepRecord | None = None
     """What is stored of it, for programs that are told; None: nothing is, or nobody asked. No part either."""
+    called_at: Span = NOWHERE
+    """Where the template is called whose body it is; nowhere: it is no such body. No part either."""
+
+    @property
+    def place(self) -> Span:
+        """Where a person looks for it: at the call, for a definition may be called from many places."""
+        return self.span if self.called_at is NOWHERE else self.called_at
 
 
 class ScriptOutcome(Struct, frozen=True):

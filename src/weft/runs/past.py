@@ -29,6 +29,8 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
+        self._last: Step | None = None
+        """The one that was asked for last: where a program is that leaves others out."""
         ended_run = [step.task.completed_at for step in steps if mark_of(step.task).get("ended_run")]
         self._failed_at = max((at for at in ended_run if at is not None), default=None)
         self._last_begun = max(
@@ -50,8 +52,9 @@ class Past:
             return None
         if found.input_hash != input_hash:
             before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
-            raise ReplayDiffers(key=step.key, span=step.span, before=before, now=f"'{name}'")
+            raise ReplayDiffers(key=step.key, span=step.place, before=before, now=f"'{name}'")
         self._left.discard(step.key)
+        self._last = step
         return found
 
     def kept(self, key: str) -> StoredStep | None:
@@ -70,7 +73,7 @@ class Past:
         if left:
             order = list(self._by_key)  # as they were stored
             first = min(left, key=order.index)
-            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
+            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left), last=self._last)
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
