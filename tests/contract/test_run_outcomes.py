@@ -15,6 +15,7 @@ from weft.ids import TaskId
 from weft.program_runs import stored_program
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.store.protocol import EVERYONE, TaskStore
+from weft.tasks.operations import CancelTasks
 from weft.tasks.record import Status
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'
@@ -121,3 +122,30 @@ async def test_steps_that_are_left_out_are_told_with_the_place_where_the_program
 
     assert error.startswith("steps-left: step 2 (ask) was performed before")
     assert "1 at <text>:3:3" in error
+
+
+async def test_a_step_can_be_cancelled_also_after_the_store_could_not_be_read(
+    runs: RunsBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.effects = Endless
+    root_id = await runs.begin(f'{ASK} (ask "x")')
+    app = runs.app()
+    read, has_failed = runs.store.get_many, asyncio.Event()
+
+    async def failing_once(*arguments: Any, **named: Any) -> Any:
+        if not has_failed.is_set():
+            has_failed.set()
+            raise RuntimeError("nobody has thought of this one")
+        return await read(*arguments, **named)
+
+    try:
+        waiting = asyncio.create_task(app.wait(root_id))
+        step_id = await first_step(app, root_id)
+        monkeypatch.setattr(runs.store, "get_many", failing_once)
+        await has_failed.wait()
+        await app.store.operate(CancelTasks(task_id=step_id, reason="enough", now=app.now()), owner=EVERYONE)
+        await waiting
+    finally:
+        await app.stop(grace_seconds=0)
+
+    assert (await runs.store.get(root_id, owner=EVERYONE)).status is Status.FAILED
