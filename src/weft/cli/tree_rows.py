@@ -29,12 +29,13 @@ class TreeRow(Struct, frozen=True):
 
 def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
     """The rows of a flow's tree, children below their parents in creation order."""
+    left = _left_steps(flow)
     stack: list[tuple[TaskId, str, str]] = [(flow.root.id, "", "")]
     while stack:
         task_id, here, below = stack.pop()
         task = flow[task_id]
         label = f"{MARKS[task.status.value]} {printable(task.name, width=60)}"
-        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked))
+        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked, is_left=task_id in left))
         yield TreeRow(here, label, task.status.value, facts)
         children = flow.children.get(task_id, [])
         for index, child in reversed(list(enumerate(children))):
@@ -44,14 +45,30 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
             )
 
 
-def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
+def _left_steps(flow: "Flow") -> set[TaskId]:
+    """The steps that had begun when their run ended otherwise: nobody works on them."""
+    from weft.tasks.steps import makers
+
+    return {
+        task_id
+        for task_id, maker in makers(flow).items()
+        if flow[task_id].status.value == "in_progress"
+        and maker is not None
+        and maker in flow
+        and flow[maker].status.is_terminal
+    }
+
+
+def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> Iterator[str]:
     from weft.tasks.questions import is_open_question
 
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
         yield took
-    if is_open_question(task):
+    if is_left:
+        yield "[left unfinished: its run has ended]"
+    elif is_open_question(task):
         yield "[waits for an answer]"
     elif task.status.value == "in_progress":
         yield bar(task.progress)
