@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tests.engine_bench import QUICK
 from weft.app import App
-from weft.clock import SystemClock
+from weft.clock import Clock, SystemClock
 from weft.evaluator.effects import Effects
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.ids import TaskId
@@ -80,6 +80,7 @@ class RunsBench:
         self.answer = answer or (lambda prompt: f"answer to {prompt}")
         self.asked: Counter[str] = Counter()
         self.tools: Any = None
+        self.clock: Clock = SystemClock()
         self.effects: Callable[[], Effects] = self._effects
 
     def _effects(self) -> Effects:
@@ -103,6 +104,7 @@ class RunsBench:
             store or self.store,
             settings=Settings(db="unused"),
             limits=QUICK,
+            clock=self.clock,
             new_effects=lambda _: self.effects(),
         )
 

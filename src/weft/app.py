@@ -28,16 +28,17 @@ from weft.tasks.flow import Flow
 from weft.tasks.operations import (
     ArchiveTasks,
     CancelTasks,
+    CopyTasks,
     DeleteTasks,
     ForkRun,
     LinkTasks,
-    MixedCopy,
     RetryTasks,
     SubmitFlow,
     UpdateTask,
 )
 from weft.tasks.reading import read_flow
 from weft.tasks.record import JsonObject, Task
+from weft.tasks.steps import with_digests
 from weft.tasks.summary import FlowSummary
 
 if TYPE_CHECKING:
@@ -294,6 +295,14 @@ class App:
         """The flow a task is in: all of it, or its first tasks."""
         return await self.store.flow_of(task_id, owner=self.owner, limit=limit)
 
+    async def exported(self, task_id: TaskId) -> Flow:
+        """The flow a task is in, as a document says it: steps have what they are found by elsewhere."""
+        flow = await self.flow_of(task_id)
+        digests = await self.store.digests_of(flow.root.id)
+        if not digests:
+            return flow
+        return Flow(with_digests(task, digests[task.id]) if task.id in digests else task for task in flow)
+
     async def summary(self, root_id: TaskId) -> FlowSummary:
         """How a flow stands."""
         return await self.store.summary(root_id, owner=self.owner)
@@ -315,7 +324,7 @@ class App:
         self, task_id: TaskId, *, linked: Sequence[TaskId] = (), with_dependencies: bool = False
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results."""
-        copy = MixedCopy(
+        copy = CopyTasks(
             task_id=task_id,
             linked=frozenset(linked),
             with_dependencies=with_dependencies,

@@ -21,6 +21,10 @@ async def answer(app: App, task_id: TaskId, text: str) -> Task:
     return await app.store.operate(operation, owner=app.owner)
 
 
-async def wake(app: App, task_id: TaskId) -> None:
-    """Have the tasks of a flow evaluated again that rest for a person: somebody is here who can be asked."""
-    await app.store.operate(WakeTasks(task_id), owner=app.owner)
+async def wake(app: App, task_id: TaskId, *, only_overdue: bool = False) -> None:
+    """Have the tasks of a flow evaluated again that rest for a person: somebody is here who can be asked.
+
+    Only those whose time limit is reached, if nobody is.
+    """
+    overdue_at = app.now() if only_overdue else None
+    await app.store.operate(WakeTasks(task_id, overdue_at), owner=app.owner)

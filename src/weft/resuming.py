@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 from weft.app import App
 from weft.errors import RequestError
 from weft.ids import TaskId
+from weft.people import wake
 from weft.runs.program import NoProgram, StoredProgram, as_params, program_of
 from weft.store.protocol import EventFilter
 from weft.tasks.events import EventType
@@ -59,7 +60,9 @@ async def begin_again(app: App, task_id: TaskId, changes: RunChanges | None = No
         root = await _changed(app, root, changes)
     if root.status is Status.FAILED:
         await _retried(app, root.id)
-    return await app.begin(root.id)
+    root_id = await app.begin(root.id)
+    await wake(app, root_id, only_overdue=True)
+    return root_id
 
 
 async def _retried(app: App, root_id: TaskId) -> None:

@@ -1,5 +1,6 @@
 """Runs that ask a person: at a terminal, and without one."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,32 @@ def test_without_a_terminal_a_run_rests_until_somebody_has_answered(project: Pat
     assert (resumed.code, resumed.out) == (0, "Ada of Paris\n")
     late = command("tasks", "answer", question["id"], "Bob", db=db)
     assert (late.code, "has been answered already" in late.err) == (2, True)
+
+
+def test_a_flow_that_waits_for_a_person_says_so_and_goes_on_with_the_answer(
+    project: Path,
+) -> None:
+    db = str(project / "weft.db")
+    asking = '(get (system:request_user_input :question "Your name?") "answer")'
+    (project / "lib.sexp").write_text(f"(template name () {asking})")
+    assert command("library", "add", "lib.sexp", db=db, cwd=project).code == 0
+    tasks = [
+        {"name": "ask", "schemas": {"method": "name"}},
+        {"name": "other", "parent_id": "ask", "schemas": {"method": "noop"}},
+    ]
+    (project / "flow.json").write_text(json.dumps(tasks))
+    rested = command("flow", "run", "flow.json", "--json", db=db, cwd=project)
+    [question] = rested.json["questions"]
+
+    assert rested.code == 4
+    assert rested.json["counts"]["completed"] == 1
+    assert "waits for an answer: Your name?" in rested.err
+    assert f"weft tasks answer {question['id']} TEXT" in rested.err
+    again = f"weft flow run {rested.json['root_id']}"
+    assert f"then go on with: {again}" in rested.err
+    assert command("tasks", "answer", question["id"], "Ada", db=db).code == 0
+    resumed = command(*again.split()[1:], "--json", db=db, cwd=project)
+    assert (resumed.code, resumed.json["status"]) == (0, "completed")
 
 
 def test_of_several_questions_one_must_be_named(project: Path) -> None:

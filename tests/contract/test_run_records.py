@@ -1,6 +1,8 @@
 """What the operations on records do with runs and their steps, on every store."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,20 +14,25 @@ from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId, new_task_id
 from weft.runs import halting
+from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
+from weft.store_opening import open_store
 from weft.tasks.flow import Flow
 from weft.tasks.nested import nested_json
 from weft.tasks.operations.derive import IsStep
 from weft.tasks.operations.fork import CannotFork, StepNotFound, UnknownInputs
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.states import FrozenTask
-from weft.tasks.steps import is_step, mark_of
+from weft.tasks.steps import is_step, mark_of, place_of
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 PROGRAM = f"""{ASK}
 (list (try (ask "bad") (catch e "caught"))
   (script :argv ("say" "{{day}}")) (ask "middle") (ask day) (ask "last"))
 """
+
+NESTED = f"""{ASK} (template both () (list (ask "inner") (ask "outer")))
+(list (ask "first") (both) (ask day))"""
 
 
 def answer(prompt: str) -> str:
@@ -139,6 +146,79 @@ async def test_an_exported_run_that_has_not_ended_begins_anew_where_it_is_read(r
 
     assert outcome.status is Status.COMPLETED
     assert runs.asked == {"bad": 1, "middle": 1, "Monday": 1, "last": 1}
+
+
+@pytest.fixture
+async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
+    """Runs on another, empty store."""
+    store = await open_store(Settings(db=str(tmp_path / "elsewhere.db")), must_exist=False)
+    yield RunsBench(store, answer)
+    await store.close()
+
+
+async def export_of(runs: RunsBench, root_id: TaskId) -> Any:
+    return msgspec.json.decode(nested_json(await runs.app().exported(root_id)))
+
+
+async def test_a_run_that_was_read_from_an_export_can_be_forked(
+    runs: RunsBench, elsewhere: RunsBench
+) -> None:
+    run = await runs.run(NESTED, day="Monday")
+    await elsewhere.app().submit(await export_of(runs, run.root_id))
+    last = max(steps_in(await elsewhere.flow(run.root_id)), key=place_of)
+    fork = await elsewhere.app().fork(run.root_id, last.id, {"day": "Tuesday"}, reuse=False)
+    outcome = await elsewhere.go_on(fork.root.id)
+
+    assert outcome.status is Status.COMPLETED
+    assert elsewhere.asked == {"Tuesday": 1}
+    made = {task.inputs.get("x"): task.origin_type for task in steps_in(await elsewhere.flow(fork.root.id))}
+    assert (made["inner"], made["first"], made["Tuesday"]) == (Origin.LINK, Origin.LINK, Origin.CREATE)
+
+
+async def test_what_an_imported_run_has_asked_is_reused(runs: RunsBench, elsewhere: RunsBench) -> None:
+    for bench in (runs, elsewhere):
+        bench.with_handler(lambda payload: answer(payload.messages[-1].content))
+    run = await runs.run(NESTED, day="Monday")
+    await elsewhere.app().submit(await export_of(runs, run.root_id))
+    outcome = await elsewhere.run(NESTED, day="Tuesday")
+
+    assert outcome.status is Status.COMPLETED
+    assert elsewhere.asked == {"Tuesday": 1}
+
+
+async def test_an_imported_run_that_failed_goes_on_where_it_was(
+    runs: RunsBench, elsewhere: RunsBench
+) -> None:
+    run = await runs.run(f'{ASK} (list (ask "first") (ask "bad"))')
+    assert run.status is Status.FAILED
+    await elsewhere.app().submit(await export_of(runs, run.root_id))
+    elsewhere.answer = lambda prompt: "well"
+    outcome = await elsewhere.go_on(run.root_id)
+
+    assert outcome.status is Status.COMPLETED
+    assert elsewhere.asked == {"bad": 1}
+
+
+@pytest.mark.parametrize("change", ["none", "other version", "nonsense"])
+async def test_an_export_without_digests_that_are_known_is_read_and_nothing_of_it_linked(
+    runs: RunsBench, elsewhere: RunsBench, change: str
+) -> None:
+    run = await runs.run(NESTED, day="Monday")
+    document = await export_of(runs, run.root_id)
+    marks = [child["task"]["params"]["step"] for child in document["children"]]
+    for mark in marks:
+        if change == "none":
+            del mark["digests"]
+        elif change == "other version":
+            mark["digests"]["version"] = 0
+        else:
+            mark["digests"] = {"version": 1, "asked": 7}
+    await elsewhere.app().submit(document)
+    last = max(steps_in(await elsewhere.flow(run.root_id)), key=place_of)
+    fork = await elsewhere.app().fork(run.root_id, last.id)
+    await elsewhere.go_on(fork.root.id)
+
+    assert elsewhere.asked["first"] == 1
 
 
 def _document(flow: Flow) -> Any:

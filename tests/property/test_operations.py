@@ -19,7 +19,6 @@ from weft.tasks.operations import (
     CopyTasks,
     DeleteTasks,
     LinkTasks,
-    MixedCopy,
     OutsideDependencies,
     UpdateTask,
 )
@@ -159,7 +158,7 @@ def test_a_mixed_copy_links_the_named_and_copies_the_others(flow: Flow, data: st
     finished = [task.id for task in flow if task.status is Status.COMPLETED]
     assume(finished)
     linked = data.draw(st.frozensets(st.sampled_from(finished), min_size=1))
-    operation = MixedCopy(
+    operation = CopyTasks(
         task_id=flow.root.id, linked=linked, with_dependencies=True, new_id=numbered_ids("b"), now=NOON
     )
 

@@ -10,13 +10,16 @@ from weft.cli.collecting import collecting
 from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, RequestError
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING, RequestError
 from weft.ids import TaskId, is_task_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.app import App
     from weft.engine.limits import EngineLimits
     from weft.executors.registry import ExecutorRegistry
+    from weft.tasks.record import Task
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
@@ -103,9 +106,10 @@ def run(
 ) -> int:
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
-    It ends when nothing can go on by itself: exit 0 when every task completed, else 1; or 130 when a signal
-    stopped it before that, here or in another process. Kill it at any moment and run it again by its id,
-    which it says first: finished tasks are not run again. Several processes may run the same flow.
+    It ends when nothing can go on by itself: exit 0 when every task completed, 4 when it waits for a person's
+    answer, else 1; or 130 when a signal stopped it before that, here or in another process. Kill it at any
+    moment and run it again by its id, which it says first: finished tasks are not run again. Several
+    processes may run the same flow.
 
     \b
     Examples:
@@ -132,9 +136,12 @@ def run(
 
 
 async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
+    from msgspec import to_builtins
+
     from weft.cli.live import watching
     from weft.cli.saying import read_or_not, say
     from weft.cli.stopping import Stopping, leave_with
+    from weft.cli.waiting import asked_json, tell_what_is_asked
 
     stopping = Stopping()
     with stopping.on_signals():
@@ -145,19 +152,36 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
-        code = _exit_code(summary)
+        questions = () if stopping.signal is not None else await _waits_for(app, summary)
+        code = EXIT_WAITING if questions else _exit_code(summary)
     leave_with(code)
     with read_or_not():
         if is_json:
-            print_json(summary)
+            print_json({**to_builtins(summary), **asked_json(questions)})
         else:
             await _print_outcome(app, summary)
     if code == EXIT_INTERRUPTED:
         by = "" if stopping.signal is not None else " by another process"
         say(f"stopped{by}; go on with: weft flow run {root_id}")
+    elif code == EXIT_WAITING:
+        tell_what_is_asked(questions, then=f"weft flow run {root_id}")
     elif summary.scheduled:
         say("what waits for a schedule does not run with the flow; weft serve runs a copy when it is due")
     return code
+
+
+async def _waits_for(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
+    """The questions that nobody has answered, when all that is under way waits for them."""
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.questions import open_questions
+    from weft.tasks.record import Status
+
+    if not summary.counts.get(Status.IN_PROGRESS):
+        return ()
+    wanted = TaskFilter(tree=summary.root_id, status=Status.IN_PROGRESS, with_steps=False)
+    under_way = (await app.list(wanted)).tasks
+    questions = open_questions(under_way)
+    return questions if len(questions) == len(under_way) else ()
 
 
 async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:

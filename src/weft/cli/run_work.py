@@ -28,6 +28,7 @@ from weft.cli.stopping import Stopping, leave_with
 from weft.cli.tasks_tree import print_tree
 from weft.cli.text import plural, printable
 from weft.cli.values import print_value
+from weft.cli.waiting import asked_json, tell_what_is_asked
 from weft.engine.limits import EngineLimits
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING
 from weft.evaluator.effects import Effects
@@ -46,7 +47,6 @@ from weft.runs.program_text import file_text
 from weft.runs.templates import wanted_names, with_templates
 from weft.secrets.references import KEY
 from weft.store.errors import StoreNotFound
-from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Status, Task
 
 MAX_TREE_STEPS = 60
@@ -263,7 +263,7 @@ async def _run(
     leave_with(code)
     await _show(app, outcome, questions, options)
     if code == EXIT_WAITING:
-        _tell_what_is_asked(root_id, questions)
+        tell_what_is_asked(questions, then=f"weft run --resume {root_id}")
     elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
         say(f"stopped; go on with: weft run --resume {root_id}")
     elif code and not options.is_ephemeral:
@@ -276,13 +276,6 @@ async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
     if received is signal.SIGINT:
         await app.store.stop_flow(root_id, owner=app.owner)
     await app.stop(grace_seconds=grace)
-
-
-def _tell_what_is_asked(root_id: TaskId, questions: Sequence[Task]) -> None:
-    for question in questions:
-        say(f"waits for an answer: {printable(question_text(question))}")
-        say(f"answer with: weft tasks answer {question.id} TEXT")
-    say(f"then go on with: weft run --resume {root_id}")
 
 
 def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:
@@ -300,8 +293,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
         click.echo(_words(len(flow) - 1, spent), err=True)
         if options.is_json:
             result = {} if outcome.result is None else result_json(outcome.result)
-            asked = [{"id": task.id, "question": question_text(task)} for task in questions]
-            print_json({"root_id": outcome.root_id, **result, **({"questions": asked} if asked else {})})
+            print_json({"root_id": outcome.root_id, **result, **asked_json(questions)})
         elif outcome.status is Status.COMPLETED and outcome.result is not None:
             print_value(outcome.result.value)
         elif outcome.result is not None:

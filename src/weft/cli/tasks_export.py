@@ -30,7 +30,7 @@ def export(task_id: TaskId, output: str | None, db: str | None, user: str | None
     # Imported here: `weft tasks export --help` must not pay for it.
     from weft.tasks.nested import nested_json
 
-    flow = with_app(db, user, lambda app: app.flow_of(task_id))
+    flow = with_app(db, user, lambda app: app.exported(task_id))
     text = nested_json(flow)
     if output is None:
         print_bytes(text)

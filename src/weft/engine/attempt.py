@@ -79,7 +79,7 @@ class Attempts:
 
     def rested(self, claimed: Claimed, rests: Rests) -> Rest:
         """The end of an attempt that waits for others and holds nothing meanwhile."""
-        return Rest(claimed.claim, self._clock.now(), rests.until, rests.dependencies)
+        return Rest(claimed.claim, self._clock.now(), rests.until, rests.dependencies, rests.wake_at)
 
     def refused(self, ending: Ending | Rest, error: WeftError) -> Ending:
         """The ending instead of one whose result the store cannot keep."""

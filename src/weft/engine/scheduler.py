@@ -9,7 +9,7 @@ from weft.engine.failures import Failures
 from weft.errors import WeftError
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.store.protocol import EVERYONE, DueSchedule, TaskStore
-from weft.tasks.operations import FireSchedule, Firing
+from weft.tasks.operations import FireSchedule, Firing, WakeTasks
 from weft.tasks.schedule_policies import waits
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Scheduler:
         while True:
             try:
                 await self.fire_due()
+                await self.wake_overdue()
             except Exception as error:
                 # A store that is away for an hour is told of every second; its message says it all.
                 log.warning(
@@ -70,6 +71,12 @@ class Scheduler:
             page = await self._store.due_schedules(now=now, limit=self._batch, after=page[-1])
         self._failures.keep_only(seen)
         return firings
+
+    async def wake_overdue(self) -> None:
+        """Have what rests for a person go on where a time limit of its program is reached: it times out."""
+        now = self._clock.now()
+        for task_id in await self._store.overdue_rests(now=now, limit=self._batch):
+            await self._store.operate(WakeTasks(task_id, overdue_at=now), owner=EVERYONE)
 
     async def _catch_up(self, due: DueSchedule, now: datetime) -> list[Firing]:
         """Make the runs of a definition that can be made now, at most so many."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from weft.evaluator.errors import BudgetExceeded, exhausted
 from weft.evaluator.line import Line
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
+from weft.evaluator.waits import Waits
 from weft.language.task_fields import BUDGETS
 
 SLICE = 5_000
@@ -68,7 +69,9 @@ class Scope:
         *,
         seconds: float | None = None,
         now: float = 0.0,
+        waits: Waits | None = None,
     ) -> None:
+        """`waits` says when the seconds are over if they go on while a person is waited for."""
         self.limits = limits
         self.outer = outer
         self.level: int = 0 if outer is None else outer.level + 1
@@ -82,10 +85,14 @@ class Scope:
         self.spenders: dict[str, dict[str, float]] = {}
         """Tokens and cost by who spent them: the name of a template, else the key of a step."""
         self.seconds = seconds
-        own = None if seconds is None else now + seconds
-        around: float | None = outer.deadline if outer is not None else None
-        self.deadline: float | None = min((at for at in (own, around) if at is not None), default=None)
-        self._own_deadline = own
+        self.waits = waits
+        self.has_waits: bool = waits is not None or (outer is not None and outer.has_waits)
+        """Whether a time limit counts them, here or around."""
+        self.watchers: set[Callable[[], None]] = set()
+        """Called when waits were counted: who waits for the deadline looks at it again."""
+        self._own_deadline = None if seconds is None else now + seconds
+        self.deadline: float | None = None
+        self.find_deadline()
 
     def chain(self) -> Iterator["Scope"]:
         """This scope and those around it."""
@@ -211,6 +218,32 @@ class Scope:
     def is_late(self, now: float) -> bool:
         """Whether this scope's own deadline has passed."""
         return self._own_deadline is not None and now >= self._own_deadline
+
+    def find_deadline(self) -> None:
+        """Note when the first time limit is reached, here or around."""
+        if self.waits is not None:
+            self._own_deadline = self.waits.deadline
+        around = None if self.outer is None else self.outer.deadline
+        self.deadline = min((at for at in (self._own_deadline, around) if at is not None), default=None)
+
+    def due(self) -> float | None:
+        """When the first of the time limits that count waits is reached, here or around."""
+        return min((scope.waits.due for scope in self.chain() if scope.waits is not None), default=None)
+
+    def count_wait(self, begun: float, ended: float, due: float | None = None) -> None:
+        """Count time of the past, by any clock, in which a person was waited for and nothing evaluated.
+
+        `due` is when the first of the limits is reached by what was stored then: that stands.
+        """
+        counting = [scope.waits for scope in self.chain() if scope.waits is not None]
+        for waits in counting:
+            waits.add(begun, ended)
+        if counting and due is not None:
+            min(counting, key=lambda waits: waits.due).end_by(due)
+        for scope in reversed(tuple(self.chain())):
+            scope.find_deadline()
+        for watcher in tuple(self.watchers):
+            watcher()
 
     def timed_out(self) -> BudgetExceeded:
         """The error for the deadline of this scope."""

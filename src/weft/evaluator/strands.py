@@ -55,10 +55,19 @@ class Strand:
 
     def _wait_for(self, awaited: Awaited) -> None:
         self._awaited = awaited
+        scope = self._branch.scope
+        if scope.has_waits:
+            scope.watchers.add(self._look_at_deadline)
+        self._look_at_deadline()
+        awaited.when_ended(self._go_on)
+
+    def _look_at_deadline(self) -> None:
         deadline = self._branch.scope.deadline
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if deadline is not None:
             self._timer = asyncio.get_running_loop().call_at(deadline, self._be_late)
-        awaited.when_ended(self._go_on)
 
     def _be_late(self) -> None:
         scope = self._branch.scope
@@ -69,6 +78,7 @@ class Strand:
 
     def _go_on(self) -> None:
         """Run the branch until it waits again, or ends."""
+        self._branch.scope.watchers.discard(self._look_at_deadline)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,6 +1,7 @@
 """What an executor is: code that performs a task record, found by `schemas.method`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -124,9 +125,17 @@ class Rests(Exception):
     that it waits for, of the same flow, has ended.
     """
 
-    def __init__(self, until: Sequence[TaskId], dependencies: Sequence[Dependency] = ()) -> None:
+    def __init__(
+        self,
+        until: Sequence[TaskId],
+        dependencies: Sequence[Dependency] = (),
+        *,
+        wake_at: datetime | None = None,
+    ) -> None:
         super().__init__(f"waits for {len(until)} tasks")
         self.until = tuple(until)
+        self.wake_at = wake_at
+        """When the task has waited long enough; a process that serves the store has it go on then."""
         self.dependencies = tuple(dependencies)
         """What the task depends on anyway."""
 

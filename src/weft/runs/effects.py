@@ -14,6 +14,7 @@ from weft.evaluator.effects import (
     ScriptOutcome,
     ScriptRun,
     Step,
+    StepRecord,
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
@@ -32,6 +33,7 @@ from weft.runs.journal import Journal
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
+from weft.runs.time_limits import count_time_of
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
@@ -176,7 +178,9 @@ class DurableEffects:
         return self._schema_text(path, source)
 
     async def _recorded(self, step: Step, opened: OpenStep) -> Step:
-        return msgspec.structs.replace(step, record=await self._journal.record_of(opened))
+        """The step as a program is told of it: stored, so that the next attempt tells the same."""
+        await self._journal.show()
+        return msgspec.structs.replace(step, record=StepRecord(opened.task.id, self._journal.attempt))
 
     async def _find_reusable(self, reuse_hash: str) -> Task | None:
         """A step of any run that has answered the same; not one that this run was forked to do anew."""
@@ -204,6 +208,7 @@ class DurableEffects:
     ) -> "_Outcome":
         journal = self._journal
         if found is not None and journal.past.fate(found.task) is Fate.CALLED_OFF:
+            count_time_of(found.task)
             await asyncio.Event().wait()  # until what ended it then ends it again
         opened = journal.begin(step, input_hash, going_on(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None

@@ -1,14 +1,14 @@
 """The journal of a run: its steps as task records, each stored before anything that depends on it begins."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 
 from weft.clock import Clock
-from weft.evaluator.effects import Composite, Step, StepRecord
+from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.ids import NewTaskId, TaskId
 from weft.runs.causes import cause_of
@@ -16,13 +16,13 @@ from weft.runs.errors import RunLost
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Past
 from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
+from weft.runs.spent_before import spent_before
 from weft.secrets.registry import is_any, redact_json
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import mark_of
-from weft.tasks.usage import unkept_usage
+from weft.tasks.steps import first_mark, mark_of
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
@@ -48,6 +48,7 @@ class Journal:
         self._task = task
         self._clock = clock
         self._new_id = new_id
+        self.attempt = attempt
         self._run = Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
         self._open: dict[str, OpenStep] = {}
         self._hidden: dict[str, OpenStep] = {}
@@ -78,10 +79,9 @@ class Journal:
         """Whose run it is."""
         return self._run.user_id
 
-    async def record_of(self, opened: OpenStep) -> StepRecord:
-        """What a program that is started is told; it is stored, so that the next attempt tells the same."""
-        await self._flush()
-        return StepRecord(opened.task.id, self._run.attempt)
+    def now(self) -> datetime:
+        """The time that records are given."""
+        return self._clock.now()
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
@@ -97,12 +97,13 @@ class Journal:
         kind: str,
         *,
         inputs: JsonObject | None = None,
+        facts: JsonObject | None = None,
         before: Task | None = None,
     ) -> OpenStep:
         """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}), None)
+        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
         """Store now what is under way, and not in a moment."""
@@ -215,9 +216,17 @@ class Journal:
     def _record(self, step: Step) -> Task:
         return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
 
-    def _new(self, key: str, name: str, inputs: JsonObject, kind: str, asked: JsonObject) -> Task:
+    def _new(
+        self,
+        key: str,
+        name: str,
+        inputs: JsonObject,
+        kind: str,
+        asked: JsonObject,
+        facts: JsonObject | None = None,
+    ) -> Task:
         now = self._clock.now()
-        params: JsonObject = {"step": {"key": key, "kind": kind}}
+        params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
         if asked:
             params["asked"] = asked
         if is_any():
@@ -243,9 +252,10 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            spent = unkept_usage(task, self._parts_before(key)).as_mark()
-            mark = {"key": key, "kind": mark_of(task).get("kind"), **spent}
-            params = {**(task.params or {}), "step": mark}
+            params = {
+                **(task.params or {}),
+                "step": {**first_mark(task), **spent_before(self.past, key, task)},
+            }
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,
@@ -260,12 +270,6 @@ class Journal:
         self._show_soon()
         self._changed()
         return opened
-
-    def _parts_before(self, key: str) -> Iterator[Task]:
-        """The turns of a session, and what tools gave there, that an earlier try has left."""
-        numbers = count(1)
-        while found := self.past.kept(f"{key}#{next(numbers)}"):
-            yield found.task
 
     def _changed(self) -> None:
         if self.on_change is not None:

@@ -16,10 +16,11 @@ from weft.runs.journal import Journal
 from weft.runs.open_step import OpenStep
 from weft.runs.past import going_on
 from weft.runs.records import question_name
+from weft.runs.time_limits import count_time_of, due_time
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.tasks.questions import ANSWER, QUESTION, answer_of
+from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import DUE_AT, mark_of
 
 log = logging.getLogger(__name__)
 
@@ -62,15 +63,21 @@ class Questions:
         key = f"{step_key}?{self._asked[step_key]}"
         found = self._journal.past.kept(key) if self._journal.past else None
         if found is not None and _has_ended(found.task):
+            count_time_of(found.task)
             return _answer(found.task)
+        before = going_on(found)
+        due = due_time(self._journal.now()) if before is None else None
         opened = self._journal.begin_part(
             key,
             digest(question),
             question_name(question),
             QUESTION,
             inputs={QUESTION: question},
-            before=going_on(found),
+            facts={DUE_AT: due} if due is not None else {},
+            before=before,
         )
+        if before is not None:
+            count_time_of(before, now=self._journal.now())
         try:
             await self._journal.show()
             return await self._answered(opened, question, here)
@@ -184,8 +191,9 @@ class Questions:
             if not self._is_idle():
                 self._resting = None
                 return
-            until = [opened.task.id for opened, _ in self._waiting.values()]
-            self._rests = Rests(until, self._journal.rest())
+            asked = [opened.task for opened, _ in self._waiting.values()]
+            wake_at = min((due for task in asked if (due := due_at(task)) is not None), default=None)
+            self._rests = Rests([task.id for task in asked], self._journal.rest(), wake_at=wake_at)
         if self._evaluation is not None:
             self._evaluation.cancel()
 

@@ -1,6 +1,6 @@
 """Task records as columns: what rows of every dialect have in common."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -10,7 +10,7 @@ from weft.ids import TaskId
 from weft.store.errors import NotJson
 from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
 from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
-from weft.tasks.steps import is_step
+from weft.tasks.steps import KEY, digests_of, is_step, mark_of
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
 _MEMBERS_OF_FIELD = tuple(
@@ -70,9 +70,30 @@ def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
 
 
-def step_of(task: Task) -> TaskId | None:
-    """Of a step that comes with a flow, the flow's root: no engine performs it, no run goes on with it."""
-    return task.task_tree_id if task.parent_id is not None and is_step(task) else None
+STEP_COLUMNS = ("step_of", "step_key", "step_hash", "reuse_hash")
+
+StepRow = tuple[TaskId | None, str | None, str | None, str | None]
+
+_NO_STEP: StepRow = (None, None, None, None)
+
+
+def step_rows(tasks: Sequence[Task]) -> Iterator[StepRow]:
+    """What the step columns hold of tasks that come with a flow, for each.
+
+    No engine performs a step. Only one that came with its digests is found by what goes on with its run.
+    """
+    parents = {task.id: task.parent_id for task in tasks if is_step(task)}
+    return (_step_row(task, parents) if task.id in parents else _NO_STEP for task in tasks)
+
+
+def _step_row(task: Task, parents: Mapping[TaskId, TaskId | None]) -> StepRow:
+    maker = task.parent_id
+    while maker is not None and maker in parents:
+        maker = parents[maker]
+    digests = digests_of(task)
+    if maker is None or digests is None:
+        return maker, None, None, None
+    return maker, str(mark_of(task)[KEY]), digests.asked, digests.reuse
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:

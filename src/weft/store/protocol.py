@@ -15,6 +15,7 @@ from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import Dependency, JsonObject, Status, Task
 from weft.tasks.states import Outcome
+from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary
 
 T = TypeVar("T")
@@ -73,6 +74,8 @@ class Rest(Struct, frozen=True):
     until: tuple[TaskId, ...]
     dependencies: tuple[Dependency, ...] = ()
     """What the task depended on before: it has no others but these and what it rests for."""
+    wake_at: datetime | None = None
+    """From when on it need not rest any longer; somebody must look (`overdue_rests`) and wake it."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -199,6 +202,10 @@ class TaskStore(Protocol):
         """The steps that evaluations of a task have made, in the order in which they were stored."""
         ...
 
+    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
+        """What the steps of a flow are found by, of all runs in it."""
+        ...
+
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
         """A completed step of the same owner that gave the answer to the same request, if there is one."""
         ...
@@ -295,6 +302,10 @@ class TaskStore(Protocol):
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
         """The schedules that are on and due, the longest overdue first; those after one that is known."""
+        ...
+
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        """Tasks that rest longer than they need to, the longest overdue first."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:

@@ -1,11 +1,12 @@
 """Questions to people: steps that wait until somebody has answered, and the tasks that rest meanwhile."""
 
 from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
 
 from weft.ids import TaskId
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task, evolve
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import DUE_AT, mark_of
 
 QUESTION = "question"
 """The kind of such a step."""
@@ -36,6 +37,22 @@ def question_text(task: Task) -> str:
 def answer_of(task: Task) -> str:
     """What was answered."""
     return str((task.result or {}).get(ANSWER, ""))
+
+
+def due_at(task: Task) -> datetime | None:
+    """Until when a question can be answered; None: for ever."""
+    text = mark_of(task).get(DUE_AT)
+    try:
+        due = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return due if due is None or due.tzinfo is not None else due.replace(tzinfo=UTC)
+
+
+def is_overdue(task: Task, now: datetime) -> bool:
+    """Whether a question has waited longer than the time limit around it allows."""
+    due = due_at(task)
+    return due is not None and now >= due
 
 
 def woken(flow: Flow, until: Collection[TaskId]) -> tuple[Task, ...]:

@@ -12,6 +12,7 @@ from weft.evaluator.errors import ProgramError, program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
+from weft.evaluator.waits import Waits
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
@@ -106,7 +107,8 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
         try:
             if not is_number(limit) or limit < 0:
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
-            scope = Scope({}, current_branch().scope, seconds=min(limit, MOST), now=machine.now())
+            most, now = min(limit, MOST), machine.now()
+            scope = Scope({}, current_branch().scope, seconds=most, now=now, waits=Waits(now + most))
             return machine.within(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-timeout") from None

@@ -9,7 +9,7 @@ from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.conversation import record, seen
-from weft.evaluator.operators.steps import at, completed, failed
+from weft.evaluator.operators.steps import at, completed, failed, in_time
 from weft.evaluator.operators.subtasks import Spawner, spawner_of
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
@@ -17,12 +17,17 @@ from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.outputs import BadOutput, format_failure
 from weft.evaluator.plain import told_json
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.spawning import SPAWN_TOOL
+from weft.evaluator.tools import ASKS_PEOPLE
 from weft.language.problems import refuse
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.tree import Atomic, Text
 
 MAX_CONTINUATIONS = 20
 """How often one task may answer with CONTINUATION: as many as the turns that a session has."""
+
+WAITING_TOOLS = frozenset({ASKS_PEOPLE, SPAWN_TOOL})
+"""Those with which a session may come to wait for a person."""
 
 
 def atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
@@ -117,6 +122,14 @@ class AtomicTask(TaskCode):
         return self.settled(again).with_notes(repaired=True)
 
     def _ask(self, entered: Entered, call: ModelCall) -> TaskResult:
+        """The answer. Who asks keeps to the time limit; but not while a person is waited for."""
+        seconds = self.node.timeout_seconds
+        if seconds is None or WAITING_TOOLS.isdisjoint(self.node.tools):
+            return self._ask_on(entered, call)
+        machine, span = self.compiler.machine, self.node.span
+        return in_time(machine, seconds, span, lambda: self._ask_on(entered, call), is_bound_elsewhere=True)
+
+    def _ask_on(self, entered: Entered, call: ModelCall) -> TaskResult:
         """The answer; one that asks for a subtask is asked for again, with the result of that."""
         machine, span = self.compiler.machine, self.node.span
         called_at = surroundings().called_at

@@ -1,7 +1,7 @@
 """Steps: how task operators ask for effects, and what they make of failures."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,9 +22,12 @@ from weft.evaluator.results import (
     error_of,
 )
 from weft.evaluator.spawning import SPAWN_TOOL
+from weft.evaluator.waits import Waits
 from weft.language.spans import NOWHERE, Span
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
+
+T = TypeVar("T")
 
 COMPOSITE_STEPS = 10
 """What a composite task counts: a branch and its coroutines take the time of so many calls, at least."""
@@ -67,13 +70,22 @@ def run_composite(
     def act() -> TaskResult:
         return take_recorded(completed(ask(compiler, request, span, perform), span))
 
-    return act() if timeout_seconds is None else _in_time(machine, timeout_seconds, span, act)
+    return act() if timeout_seconds is None else in_time(machine, timeout_seconds, span, act)
 
 
-def _in_time(machine: Machine, seconds: float, span: Span, act: Callable[[], TaskResult]) -> TaskResult:
+def in_time(
+    machine: Machine,
+    seconds: float,
+    span: Span,
+    act: Callable[[], T],
+    *,
+    is_bound_elsewhere: bool = False,
+) -> T:
     """The result of a task that may take so long; the time of pure code counts too."""
     with at(span):
-        scope = Scope({}, current_branch().scope, seconds=seconds, now=machine.now())
+        now = machine.now()
+        waits = Waits(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
+        scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
     try:
         return machine.within(scope, act)
     except BudgetExceeded as error:

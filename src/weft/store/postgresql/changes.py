@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import asyncpg
 
 from weft.ids import TaskId
-from weft.store.columns import dependent_rows, step_of, waiting_for
+from weft.store.columns import STEP_COLUMNS, dependent_rows, step_rows, waiting_for
 from weft.store.postgresql.rows import task_row
 from weft.store.queries import load_queries
 from weft.tasks.changes import Changes
 from weft.tasks.record import FIELD_NAMES, Task, method_of
 
 _SQL = load_queries("postgresql")
-_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", "step_of")
+_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)
 _DEPENDENT_COLUMNS = ("dependency_id", "task_id", "is_required")
 
 
@@ -32,7 +32,8 @@ async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
     if tasks:
         statuses = {task.id: task.status for task in tasks}
         rows = (
-            [*task_row(task), method_of(task), waiting_for(task, statuses), step_of(task)] for task in tasks
+            [*task_row(task), method_of(task), waiting_for(task, statuses), *step]
+            for task, step in zip(tasks, step_rows(tasks), strict=True)
         )
         await connection.copy_records_to_table("tasks", columns=_ADDED_COLUMNS, records=rows)
         await connection.execute(_SQL["mark_referenced"], list({task.task_tree_id for task in tasks}))

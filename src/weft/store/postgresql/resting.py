@@ -20,7 +20,9 @@ async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
     request: Rest = entry.request
     claim, at, task_id = request.claim, request.at, request.claim.task_id
     guard = (task_id, claim.attempt, claim.worker, claim.user_id)
-    if not may_hold(claim) or not await connection.fetchval(_SQL["rest_task"], *guard, at):
+    if not may_hold(claim):
+        return False
+    if not await connection.fetchval(_SQL["rest_task"], *guard, at, request.wake_at):
         return False
     has_ended = await connection.fetchval(_SQL["has_ended"], list(request.until))
     dependencies = dependencies_at_rest(request, has_ended=has_ended)

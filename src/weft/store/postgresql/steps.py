@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 
+from weft.store.columns import STEP_COLUMNS
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import event_row, is_storable, is_stored_form, task_row
 from weft.store.queries import load_queries
@@ -14,7 +15,7 @@ from weft.store.steps import Run, StepChange
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 
 _SQL = load_queries("postgresql")
-_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", "step_of", "step_key", "step_hash", "reuse_hash")
+_ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)
 _CHANGED = tuple(
     FIELD_NAMES.index(name)
     for name in (

@@ -1,7 +1,7 @@
 """The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Self
@@ -27,6 +27,7 @@ from weft.store.templates import RegisteredTemplate
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
+from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary, summary_of
 
 _SQL = load_queries("postgresql")
@@ -99,6 +100,11 @@ class PostgresqlStore(GroupedWrites):
             rows = await self._readers.fetch(_SQL["due_schedules"], now, limit, *last)
         return [due_schedule_of(row) for row in rows]
 
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["overdue_rests"], now, limit)
+        return [TaskId(str(row["id"])) for row in rows]
+
     async def workers(self) -> Sequence[str]:
         with self._errors():
             rows = await self._readers.fetch(_SQL["list_workers"])
@@ -156,6 +162,13 @@ class PostgresqlStore(GroupedWrites):
             rows = await self._readers.fetch(_SQL["steps_of"], task_id)
         tasks = await tasks_of([row[:_WIDTH] for row in rows])
         return [StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)]
+
+    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
+        if not is_stored_form(root_id):
+            return {}
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["digests_of_flow"], root_id)
+        return {TaskId(str(row["id"])): Digests(row["step_hash"], row["reuse_hash"]) for row in rows}
 
     async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
         if not is_storable(user_id):

@@ -58,7 +58,8 @@ def end(writing: Writing, request: Ending) -> bool:
 def rest(writing: Writing, request: Rest) -> bool:
     """End an attempt without an outcome: its task waits until one of others has ended."""
     claim, at, task_id = request.claim, micros(request.at), request.claim.task_id
-    if writing.execute(SQL["rest_task"], (at, *_guard(claim))).rowcount != 1:
+    wake_at = None if request.wake_at is None else micros(request.wake_at)
+    if writing.execute(SQL["rest_task"], (at, wake_at, *_guard(claim))).rowcount != 1:
         return False
     row = writing.execute(SQL["has_ended"], (json_text(request.until),)).fetchone()
     dependencies = dependencies_at_rest(request, has_ended=bool(row[0]))

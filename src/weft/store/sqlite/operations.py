@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.columns import dependent_rows, step_of, waiting_for
+from weft.store.columns import dependent_rows, step_rows, waiting_for
 from weft.store.errors import TaskExists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
@@ -87,7 +87,10 @@ def _write(writing: Writing, changes: Changes) -> None:
 
 def _add(writing: Writing, tasks: Sequence[Task]) -> None:
     statuses = {task.id: task.status for task in tasks}
-    rows = ([*task_row(task), method_of(task), waiting_for(task, statuses), step_of(task)] for task in tasks)
+    rows = (
+        [*task_row(task), method_of(task), waiting_for(task, statuses), *step]
+        for task, step in zip(tasks, step_rows(tasks), strict=True)
+    )
     try:
         writing.executemany(SQL["insert_task"], rows)
     except sqlite3.IntegrityError as error:

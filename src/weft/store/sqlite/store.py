@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from weft.store.templates import RegisteredTemplate
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
+from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary, summary_of
 
 T = TypeVar("T")
@@ -114,6 +115,12 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
+    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
+            return [row[0] for row in connection.execute(_SQL["overdue_rests"], (micros(now), limit))]
+
+        return await self._read(read)
+
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
         def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
             rows = connection.execute(_SQL["running_flows"], (owner.is_everyone, owner.user_id))
@@ -163,6 +170,13 @@ class SqliteStore(GroupedWrites):
         def read(connection: sqlite3.Connection) -> Sequence[StoredStep]:
             rows = connection.execute(_SQL["steps_of"], (task_id,))
             return [StoredStep(task_of(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1]) for row in rows]
+
+        return await self._read(read)
+
+    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
+        def read(connection: sqlite3.Connection) -> Mapping[TaskId, Digests]:
+            rows = connection.execute(_SQL["digests_of_flow"], (root_id,))
+            return {task_id: Digests(asked, reuse) for task_id, asked, reuse in rows}
 
         return await self._read(read)
 

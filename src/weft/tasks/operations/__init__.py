@@ -4,7 +4,7 @@ from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQu
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.change_run import ChangeRun
-from weft.tasks.operations.copy import CopyTasks, MixedCopy, OutsideDependencies
+from weft.tasks.operations.copy import CopyTasks, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
 from weft.tasks.operations.fire import FireSchedule, Firing
 from weft.tasks.operations.fork import ForkRun
@@ -26,7 +26,6 @@ __all__ = [
     "Firing",
     "ForkRun",
     "LinkTasks",
-    "MixedCopy",
     "MoveTask",
     "NoOpenQuestion",
     "OutsideDependencies",

@@ -10,7 +10,15 @@ from weft.limits import MAX_ANSWER_CHARACTERS
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.operations.move import moved
 from weft.tasks.problems import shown
-from weft.tasks.questions import ANSWER, is_open_question, is_question, open_questions, woken
+from weft.tasks.questions import (
+    ANSWER,
+    due_at,
+    is_open_question,
+    is_overdue,
+    is_question,
+    open_questions,
+    woken,
+)
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed
 
@@ -26,6 +34,8 @@ class NoOpenQuestion(RequestError):
             reason = f"{name} is no question to a person"
         elif task.status is Status.COMPLETED:
             reason = f"{name} has been answered already"
+        elif is_open_question(task):
+            reason = f"{name} can be answered no more: its time limit was reached at {due_at(task)}"
         else:
             reason = f"{name} is {task.status}: it waits for no answer any more"
         super().__init__(reason)
@@ -54,7 +64,7 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
     def decide(self, found: Found) -> Decision[Task]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
-        if not is_open_question(task) or task.is_frozen:
+        if not is_open_question(task) or task.is_frozen or is_overdue(task, self.now):
             raise NoOpenQuestion(task=task)
         if len(self.answer) > MAX_ANSWER_CHARACTERS:
             raise AnswerTooLong(characters=len(self.answer))
@@ -69,15 +79,19 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
 class WakeTasks(Struct, frozen=True):
     """Has tasks of a flow go on that rest for a person, though nobody has answered; its value is their ids.
 
-    For somebody who is there now and will be asked.
+    For somebody who is there now and will be asked; with `overdue_at` only those whose time is up then.
     """
 
     task_id: TaskId
+    overdue_at: datetime | None = None
 
     def needs(self) -> Needs:
         return Needs(flows_of=(self.task_id,))
 
     def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
-        tasks = woken(flow, {task.id for task in open_questions(flow)})
-        return Decision(Changes(updated=tasks), tuple(task.id for task in tasks))
+        now = self.overdue_at
+        until = {task.id for task in open_questions(flow) if now is None or is_overdue(task, now)}
+        tasks = woken(flow, until)
+        run = (flow.root.id,) if tasks else ()
+        return Decision(Changes(updated=tasks, run=run), tuple(task.id for task in tasks))

@@ -1,4 +1,4 @@
-"""Copy a task with everything below it, as a new pending flow; mixed: some of it linked."""
+"""Copy a task with everything below it, as a new pending flow; some of it may be linked."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -41,27 +41,10 @@ class NotInCopy(RequestError):
 
 
 class CopyTasks(Struct, frozen=True, kw_only=True):
-    """Copies a task and its descendants; its value is the new flow."""
+    """Copies a task and its descendants, but links those that are named; its value is the new flow."""
 
     task_id: TaskId
-    with_dependencies: bool = False
-    new_id: NewTaskId
-    now: datetime
-
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
-
-    def decide(self, found: Found) -> Decision[Flow]:
-        flow = found.flow_of(self.task_id)
-        selected = select(flow, self.task_id, with_dependencies=self.with_dependencies)
-        return derive(flow, selected, as_copy, new_id=self.new_id, now=self.now)
-
-
-class MixedCopy(Struct, frozen=True, kw_only=True):
-    """Copies a task and its descendants, but links the named ones; its value is the new flow."""
-
-    task_id: TaskId
-    linked: frozenset[TaskId]
+    linked: frozenset[TaskId] = frozenset()
     with_dependencies: bool = False
     new_id: NewTaskId
     now: datetime

@@ -1,4 +1,4 @@
-"""What copy, link, archive and mixed copy share: new records made from stored ones, as one new flow."""
+"""what copy, link and archive share: new records made from stored ones, as one new flow."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -18,7 +18,7 @@ from weft.ids import TaskId
 from weft.tasks.changes import Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.operations import CopyTasks, MixedCopy, OutsideDependencies
+from weft.tasks.operations import CopyTasks, OutsideDependencies
 from weft.tasks.operations.copy import NotInCopy
 from weft.tasks.operations.derive import SourceNotCompleted
 from weft.tasks.problems import InvalidTasks
@@ -33,7 +33,7 @@ def copy_of(flow: Flow, name: str, *, with_dependencies: bool = False) -> Flow:
 
 
 def mixed(flow: Flow, name: str, *linked: str, with_dependencies: bool = False) -> Flow:
-    operation = MixedCopy(
+    operation = CopyTasks(
         task_id=named(flow, name).id,
         linked=frozenset(named(flow, one).id for one in linked),
         with_dependencies=with_dependencies,

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
 from weft.tasks.consistency import consistency_problems
 from weft.tasks.flow import Flow
-from weft.tasks.operations import ArchiveTasks, CopyTasks, FireSchedule, LinkTasks, MixedCopy, RetryTasks
+from weft.tasks.operations import ArchiveTasks, CopyTasks, FireSchedule, LinkTasks, RetryTasks
 from weft.tasks.operations.copy import NotInCopy
 from weft.tasks.operations.derive import IsStep
 from weft.tasks.operations.submit import SubmitFlow, without_open_runs
@@ -72,7 +72,7 @@ def test_the_copy_of_a_run_that_waits_for_a_step_does_not_wait(flow: Flow) -> No
 def test_a_mixed_copy_links_runs_as_one_record_and_no_steps(flow: Flow) -> None:
     def mixed(name: str) -> Flow:
         linked = frozenset({named(flow, name).id})
-        operation = MixedCopy(task_id=flow.root.id, linked=linked, new_id=numbered_ids("b"), now=NOON)
+        operation = CopyTasks(task_id=flow.root.id, linked=linked, new_id=numbered_ids("b"), now=NOON)
         return operation.decide(found_in(flow)).value
 
     assert [(task.name, task.status) for task, _ in mixed("run").walk()] == [

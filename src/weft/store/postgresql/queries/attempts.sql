@@ -51,9 +51,10 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
 RETURNING tasks.id;
 
 -- name: rest_task
--- An attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now
+-- An attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now, $6 wake_at
 UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0, updated_at = $5, worker = NULL, ready_at = NULL, losses = 0
+SET status = 'pending', started_at = NULL, progress = 0, updated_at = $5, worker = NULL, ready_at = NULL, losses = 0,
+    wake_at = $6
 WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker = $3 AND user_id IS NOT DISTINCT FROM $4
 RETURNING id;
 

@@ -22,6 +22,10 @@ UPDATE tasks SET has_references = true WHERE id = ANY ($1::uuid[]) AND NOT has_r
 -- Not those that came with a flow as a copy of what another run has done.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_hash IS NOT NULL ORDER BY seq;
 
+-- name: digests_of_flow
+-- $1 root
+SELECT id, step_hash, reuse_hash FROM tasks WHERE task_tree_id = $1 AND step_hash IS NOT NULL;
+
 -- name: find_reusable
 -- The oldest: those that came after are links to it. $1 hash, $2 user_id
 SELECT {columns} FROM tasks

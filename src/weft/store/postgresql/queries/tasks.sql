@@ -110,6 +110,10 @@ WHERE schedule_enabled AND next_run_at <= $1
       > (coalesce($3, timestamptz '-infinity'), coalesce($4, uuid '00000000-0000-0000-0000-000000000000'))
 ORDER BY next_run_at, id LIMIT $2;
 
+-- name: overdue_rests
+-- $1 now, $2 limit
+SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= $1 ORDER BY wake_at, id LIMIT $2;
+
 -- name: with_unfinished_runs
 -- Those of the tasks from which a flow was made that is to be run still. $1 ids, $2 everyone, $3 user_id
 SELECT original_task_id AS id FROM tasks

@@ -33,10 +33,11 @@ SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, work
 WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
 
 -- name: rest_task
--- An attempt without an outcome. ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
+-- An attempt without an outcome. ?1 now, ?2 wake_at, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
 UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?1, worker = NULL, ready_at = NULL, losses = 0
-WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?1, worker = NULL, ready_at = NULL, losses = 0,
+    wake_at = ?2
+WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
 
 -- name: has_ended
 -- Whether one of them has. ?1 JSON list of ids

@@ -1,7 +1,7 @@
 -- name: insert_task
--- After the record: method, waiting_for, step_of
-INSERT INTO tasks ({columns}, method, waiting_for, step_of)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+-- After the record: method, waiting_for, step_of, step_key, step_hash, reuse_hash
+INSERT INTO tasks ({columns}, method, waiting_for, step_of, step_key, step_hash, reuse_hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_task
 -- The operation that decided on the new record read the old one in this same transaction.
@@ -103,6 +103,10 @@ SELECT id, next_run_at, params, EXISTS (
 FROM tasks
 WHERE schedule_enabled = 1 AND next_run_at <= ?1 AND (next_run_at, id) > (?3, ?4)
 ORDER BY next_run_at, id LIMIT ?2;
+
+-- name: overdue_rests
+-- ?1 now, ?2 limit
+SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= ?1 ORDER BY wake_at, id LIMIT ?2;
 
 -- name: has_unfinished_run
 -- Whether a flow made from the task as its root is to be run still. :id, :everyone, :user_id
