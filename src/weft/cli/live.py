@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.asking import Quiet
 from weft.cli.output import STATUS_COLOURS, counts_line
 from weft.cli.saying import heard_or_not, say
-from weft.cli.text import printable
+from weft.cli.text import headline, printable
 from weft.cli.tree_rows import bar, tree_rows
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -89,9 +89,7 @@ class _LineView:
             await self._learn_names({event.task_id for event in events})
             for event in events:
                 if event.type.value in _TOLD:
-                    error = (
-                        f": {printable(event.facts['error'], width=200)}" if "error" in event.facts else ""
-                    )
+                    error = f": {headline(event.facts['error'], width=200)}" if "error" in event.facts else ""
                     verb = event.type.value.removeprefix("task.").replace("_", " ")
                     say(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}")
             self._after = events[-1].seq

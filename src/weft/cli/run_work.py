@@ -26,7 +26,7 @@ from weft.cli.running import with_app
 from weft.cli.saying import read_or_not, say
 from weft.cli.stopping import Stopping, leave_with
 from weft.cli.tasks_tree import print_tree
-from weft.cli.text import plural, printable
+from weft.cli.text import plural, printable, printable_lines
 from weft.cli.values import print_value
 from weft.cli.waiting import asked_json, tell_what_is_asked
 from weft.engine.limits import EngineLimits
@@ -298,7 +298,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
             print_value(outcome.result.value)
         elif outcome.result is not None:
             error = outcome.result.notes.get("error") or {}
-            click.echo(f"error: {printable(str(error.get('message')))}", err=True)
+            click.echo(f"error: {printable_lines(str(error.get('message')))}", err=True)
 
 
 def _words(steps: int, spent: Spent) -> str:

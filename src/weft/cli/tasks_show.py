@@ -8,7 +8,7 @@ import msgspec
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
-from weft.cli.text import printable
+from weft.cli.text import printable, printable_lines
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     width = max(map(len, record))
     for field, value in record.items():
         if is_all or not _is_empty(value):
-            click.echo(f"{field:<{width}}  {_shown(value)}")
+            click.echo(f"{field:<{width}}  {_shown(value, width + 2)}")
     for line in lines:
         click.echo(line)
     if is_open_question(task):
@@ -54,7 +54,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == {} or value == []
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, indent: int) -> str:
     if isinstance(value, str):
-        return printable(value)
+        return printable_lines(value, indent=indent)
     return printable(msgspec.json.encode(value).decode())

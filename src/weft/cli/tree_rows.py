@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from weft.cli.text import duration, plural, printable
+from weft.cli.text import duration, headline, plural, printable
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> It
     if waits:
         yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"
     if task.error:
-        yield printable(task.error, width=80)
+        yield headline(task.error, width=80)
 
 
 def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
