@@ -21,6 +21,7 @@ from weft.language.tree import Program, Template
 from weft.people import questions_of
 from weft.program_files import find_files, library_path
 from weft.resuming import RunChanges, begin_again, require_settled
+from weft.runs.input_names import require_use
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
@@ -185,7 +186,10 @@ def stored_program(
 
 
 def check_program(program: StoredProgram, inputs: JsonObject) -> None:
-    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for."""
+    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for.
+
+    Then NothingToRun, and UnusedInputs for what was given and is named nowhere.
+    """
     from weft.llm.model_names import model_name_problem
     from weft.project_tools import ToolNames
     from weft.settings import load_settings
@@ -211,6 +215,7 @@ def check_program(program: StoredProgram, inputs: JsonObject) -> None:
     problems = [*verdict.problems, *missing]
     if problems:
         raise InvalidProgram(in_order(problems))
+    require_use(program, inputs)
 
 
 def _defined(program: StoredProgram) -> frozenset[str]:
