@@ -116,6 +116,7 @@ class _Effects:
         return LocalEffects(
             log_message=lambda message: click.echo(printable(message), err=True),
             model=program.model,
+            folder=program.folder,
             on_event=self.narrator.tell,
             is_streaming=self._options.is_streaming,
             ask_person=person_to_ask(self.quiet),

@@ -55,7 +55,9 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     schemas: dict[str, str] = {}
     """The JSON Schema files that it names, by program and path."""
     model: str | None = None
-    """The model of tasks that name none."""
+    """The model of tasks that name none: the one that was the default when the run began."""
+    folder: str | None = None
+    """Where it works: scripts run there, and its `weft.toml` holds. None: where it is evaluated."""
     is_reusing: bool = True
     limits: dict[str, float] = {}
     """What the evaluation may use; what is not named is as usual."""
