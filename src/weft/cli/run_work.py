@@ -1,8 +1,10 @@
 """What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
 
 import signal
+import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from weft.cli.bindings import read_bindings
 from weft.cli.collecting import collecting
 from weft.cli.flow_run import allow_many_files
 from weft.cli.indexing import IndexingLine
-from weft.cli.live import watching
+from weft.cli.live import last_event, watching
 from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.options import read_input
@@ -161,7 +163,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
-    inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
+    inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
     if _is_name(file, options):
         return _named(file, inputs, options), inputs
     program = _of_file(file, inputs, options)
@@ -218,7 +220,8 @@ def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgra
 
 def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
     if is_python(file):
-        return python_text(file, inputs)
+        with redirect_stdout(sys.stderr):  # what the file prints is no result
+            return python_text(file, inputs)
     if file != STDIN:
         return file_text(Path(file), surface)
     return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
@@ -248,7 +251,9 @@ async def _run(
 ) -> int:
     stopping = Stopping()
     with stopping.on_signals():
+        told = 0
         if program is None:
+            told = await last_event(app, TaskId(resumed or ""))
             root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
             if is_person_here():
                 await wake(app, root_id)
@@ -256,7 +261,7 @@ async def _run(
             root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
             say(f"run {root_id}")
-        async with watching(app, root_id, effects.quiet):
+        async with watching(app, root_id, effects.quiet, after=told):
             await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)

@@ -110,9 +110,18 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
     if field not in FIELD_NAMES:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]
+    if field == "params" and not _keeps_program(task, value):
+        reason = "a run keeps its program; to run another one, or with other inputs, copy or fork it"
+        return [Problem(field, reason, "params.program as it is", shown(value), field)]
     allowed = _ONLY_IN.get(field)
     if allowed is not None and task.status not in allowed:
         states = " or ".join(sorted(allowed))
         reason = f"{field} can be updated only while the task is {states}; it is {task.status}"
         return [Problem(field, reason, states, task.status.value, field)]
     return []
+
+
+def _keeps_program(task: Task, params: object) -> bool:
+    """Whether the params still have the program of a run: without it the run could not go on."""
+    program = (task.params or {}).get("program")
+    return program is None or (isinstance(params, dict) and params.get("program") == program)
