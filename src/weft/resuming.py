@@ -8,7 +8,9 @@ from weft.app import App
 from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.people import wake
+from weft.runs.errors import NoRun
 from weft.runs.program import NoProgram, StoredProgram, as_params, program_of
+from weft.runs.template_tasks import is_run
 from weft.store.protocol import EventFilter
 from weft.tasks.events import EventType
 from weft.tasks.operations import ChangeRun
@@ -53,9 +55,14 @@ def require_settled(asked: Iterable[str]) -> None:
 
 
 async def begin_again(app: App, task_id: TaskId, changes: RunChanges | None = None) -> TaskId:
-    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again."""
+    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
+
+    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
+    """
     task = await app.get(task_id)
     root = await app.get(task.task_tree_id or task.id)
+    if not await is_run(app.store, root):
+        raise NoRun(root_id=root.id, name=root.name)
     if changes:
         root = await _changed(app, root, changes)
     if root.status is Status.FAILED:

@@ -7,6 +7,7 @@ import pytest
 from tests.runs_bench import MortalStore, RunsBench
 from weft.language.problems import InvalidProgram
 from weft.program_runs import check_program, stored_program
+from weft.settings import Settings
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 
@@ -33,7 +34,7 @@ async def test_a_call_in_a_library_is_not_performed_and_takes_no_step_of_the_pro
     runs: RunsBench, library: Path
 ) -> None:
     program = stored_program('(list (lib_ask "main") (twice "end"))', libraries=[library])
-    check_program(program, {})
+    check_program(program, {}, Settings(db="unused"))
     mortal = MortalStore(runs.store)
 
     def dying(prompt: str) -> str:
@@ -57,4 +58,4 @@ async def test_a_call_in_a_library_is_not_performed_and_takes_no_step_of_the_pro
 
 def test_a_name_that_a_library_only_sets_is_refused_before_anything_runs(library: Path) -> None:
     with pytest.raises(InvalidProgram, match="setting"):
-        check_program(stored_program("(list setting)", libraries=[library]), {})
+        check_program(stored_program("(list setting)", libraries=[library]), {}, Settings(db="unused"))

@@ -4,13 +4,14 @@ import pytest
 
 from weft.program_runs import check_program, stored_program
 from weft.runs.input_names import NothingToRun, UnusedInputs
+from weft.settings import Settings
 
 BARE = """<task><instructions>Write {{x}} in {{style}} words</instructions>
   <inputs><input name="x"/><input name="style">plain</input></inputs></task>"""
 
 
 def check(text: str, **inputs: object) -> None:
-    check_program(stored_program(text), inputs)
+    check_program(stored_program(text), inputs, Settings(db="unused"))
 
 
 @pytest.mark.parametrize(

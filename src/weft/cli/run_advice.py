@@ -4,7 +4,7 @@ import re
 
 from weft.runs.errors import differs
 from weft.runs.outcome import RunOutcome
-from weft.runs.program import PROGRAM
+from weft.tasks.pinned import PROGRAM
 from weft.tasks.record import Status, Task
 
 _CODE = re.compile(r"[^\n]*?:\d+:\d+: ([a-z-]+): ")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.runs.errors import differs
+from weft.runs.errors import NoRun, differs
 from weft.runs.past import is_halted
 from weft.runs.records import failure_of, halted_failure
 from weft.store.protocol import TaskStore
@@ -35,9 +35,9 @@ class RunOutcome(Struct, frozen=True):
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
-    """How the run of a task stands."""
+    """How the run of a task stands; raises NoRun when its result is not that of a program."""
     if task.status is Status.COMPLETED:
-        return RunOutcome(task.id, task.status, msgspec.convert(task.result, TaskResult))
+        return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
         return RunOutcome(task.id, task.status, (await _failure(store, task)).result())
     if task.status is Status.CANCELLED:
@@ -46,16 +46,23 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     return RunOutcome(task.id, task.status, None)
 
 
+def _result_of(task: Task) -> TaskResult:
+    try:
+        return msgspec.convert(task.result, TaskResult)
+    except msgspec.ValidationError:
+        raise NoRun(root_id=task.id, name=task.name) from None
+
+
 async def _failure(store: TaskStore, task: Task) -> TaskFailed:
     """What the step said whose failure ended the run, in the words of the run."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
         return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
-    steps = [step.task for step in reversed(await store.steps_of(task.id))]
-    for step in steps:
+    last = {step.key: step.task for step in await store.steps_of(task.id)}
+    for step in reversed(last.values()):
         mark = mark_of(step)
         if mark.get("ended_run"):
-            return failure_of(mark.get("failure"), task.error)
-    for step in filter(is_halted, steps):  # which stay as they are: nothing is marked there
+            return failure_of(mark["ended_run"], task.error)
+    for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
         if (step.error or "") in (task.error or ""):
             return halted_failure(step)
     return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))

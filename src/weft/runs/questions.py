@@ -21,6 +21,7 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import DUE_AT, mark_of
+from weft.telemetry.spans import RESTS
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ class Questions:
             wake_at = min((due for task in asked if (due := due_at(task)) is not None), default=None)
             self._rests = Rests([task.id for task in asked], self._journal.rest(), wake_at=wake_at)
         if self._evaluation is not None:
-            self._evaluation.cancel()
+            self._evaluation.cancel(RESTS)
 
 
 def _spawner_of(key: str) -> str:

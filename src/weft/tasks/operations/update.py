@@ -9,6 +9,7 @@ from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import flow_problems, node_of
+from weft.tasks.pinned import PROGRAM
 from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules import planned
@@ -111,8 +112,8 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]
     if field == "params" and not _keeps_program(task, value):
-        reason = "a run keeps its program; to run another one, or with other inputs, copy or fork it"
-        return [Problem(field, reason, "params.program as it is", shown(value), field)]
+        reason = "params of a run must keep 'program': without it the run can neither go on nor be copied"
+        return [Problem(field, reason, "params with the program", shown(value), field)]
     allowed = _ONLY_IN.get(field)
     if allowed is not None and task.status not in allowed:
         states = " or ".join(sorted(allowed))
@@ -123,5 +124,4 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
 
 def _keeps_program(task: Task, params: object) -> bool:
     """Whether the params still have the program of a run: without it the run could not go on."""
-    program = (task.params or {}).get("program")
-    return program is None or (isinstance(params, dict) and params.get("program") == program)
+    return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)
