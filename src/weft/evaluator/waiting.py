@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from types import CoroutineType
 from typing import Any, Protocol
 
 from weft.evaluator.branches import Branch
@@ -70,7 +71,9 @@ class Effect:
         around = self._branch.gr_context
         context = copy_context() if around is None else around.copy()
         context.run(_EFFECT.set, self)
-        self._task = context.run(asyncio.ensure_future, self._work)
+        work = self._work
+        task = work if isinstance(work, CoroutineType) else _awaiting(work)
+        self._task = asyncio.get_running_loop().create_task(task, context=context)
         self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
@@ -109,6 +112,10 @@ class Effect:
         act, self._act = self._act, None
         if act is not None:
             act()
+
+
+async def _awaiting(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 _EFFECT: ContextVar[Effect | None] = ContextVar("effect", default=None)
