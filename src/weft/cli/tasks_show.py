@@ -42,7 +42,8 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     width = max(map(len, record))
     for field, value in record.items():
         if is_all or not _is_empty(value):
-            click.echo(f"{field:<{width}}  {_shown(value, width + 2)}")
+            shown = _shown(value) if field != "error" else printable_lines(str(value), indent=width + 2)
+            click.echo(f"{field:<{width}}  {shown}")
     for line in lines:
         click.echo(line)
     if is_open_question(task):
@@ -54,7 +55,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == {} or value == []
 
 
-def _shown(value: object, indent: int) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, str):
-        return printable_lines(value, indent=indent)
+        return printable(value)
     return printable(msgspec.json.encode(value).decode())
