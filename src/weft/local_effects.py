@@ -79,6 +79,7 @@ class LocalEffects:
         memory_roots: Sequence[Path | str] | None = None,
         memory_db: str | None = None,
         on_indexing: "OnIndexing | None" = None,
+        folder: Path | str | None = None,
     ) -> None:
         """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
 
@@ -86,6 +87,8 @@ class LocalEffects:
 
         `memory_roots` are indexed and looked in instead of the project's, in the index of the store
         `memory_db`; `on_indexing` is told how far the index is, in a thread.
+
+        `folder` is where scripts run and whose project it is, instead of the folder of this process.
         """
         self._equipment = Equipment(
             models=models,
@@ -101,8 +104,10 @@ class LocalEffects:
             memory_roots=memory_roots,
             memory_db=memory_db,
             on_indexing=on_indexing,
+            folder=folder,
         )
         equipment = self._equipment
+        self._folder = None if folder is None else str(folder)
         self._memory = TaskMemory(
             equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
         )
@@ -166,12 +171,20 @@ class LocalEffects:
 
         equipment = self._equipment
         tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
-        result = await tasks.perform(step, call, self._model)
-        notes = result.notes
-        self.ledger.add(
-            Entry(step_key=step.key, template=call.template, model=notes["model"], **notes["usage"])
-        )
+        try:
+            result = await tasks.perform(step, call, self._model)
+        except TaskFailed as error:
+            self._enter(step, call, error.result().notes)
+            raise
+        self._enter(step, call, result.notes)
         return result
+
+    def _enter(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
+        """Enter what aider's model took, if it was asked."""
+        usage = notes.get("usage")
+        if usage is not None:
+            amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
+            self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
 
     async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""
@@ -186,7 +199,7 @@ class LocalEffects:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await run_program(run, self._equipment.commands)
+            outcome = await run_program(run, self._equipment.commands, cwd=self._folder, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
 

@@ -16,7 +16,7 @@ from weft.evaluator.data_context import DataContext
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
@@ -25,8 +25,8 @@ from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
 from weft.llm.journal import TurnJournal, Unkept
-from weft.llm.outlay import added, set_aside
-from weft.llm.payload import ModelReply, ToolMessage, Usage
+from weft.llm.outlay import added, priced, set_aside
+from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
@@ -173,7 +173,7 @@ class _Work:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         try:
-            tokens = await session.begin_turn()
+            tokens = await self._begun(session)
             outlay = await set_aside(model, self._purse, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
@@ -184,9 +184,7 @@ class _Work:
         self._arriving.clear()
         with counted_attempts() as attempts:
             try:
-                reply = await self._handler.journal.reply(
-                    self._key(), payload, lambda: request(model, payload, self._on_text())
-                )
+                reply = await self._handler.journal.reply(self._key(), payload, lambda: self._asked(payload))
             except ModelError as error:
                 failed = attempts.charged(is_failed=error.is_charged)
                 self._turn_failed(outlay.break_off(model, error.partial_text, failed))
@@ -201,6 +199,12 @@ class _Work:
         self._arriving.clear()
         self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
         return reply
+
+    async def _asked(self, payload: HandlerPayload) -> ModelReply:
+        """The model's answer with what it costs: a turn that is kept must say so by itself."""
+        model = self._handler.model
+        reply = await request(model, payload, self._on_text())
+        return msgspec.structs.replace(reply, usage=priced(model, reply.usage))
 
     def _turn_failed(self, usage: Usage) -> None:
         """Count what is charged for a turn without an answer, if anything is."""
@@ -264,7 +268,7 @@ class _Work:
             raise self.failed(TaskFailure("llm_error", message, content=reply.text or None))
         if reply.finish_reason == "length":
             if session.schema is not None:
-                raise session.output_exhausted(reply)
+                raise self._exhausted(session, session.output_exhausted(reply))
             notes["truncated"] = True
             tokens, template = reply.usage.output_tokens, self._call.template
             self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
@@ -279,10 +283,24 @@ class _Work:
         notes = {**self._notes(session), **(error.notes or {})}
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
 
+    async def _begun(self, session: Session) -> int:
+        """The tokens of the next payload; raises TaskFailed, with what the turns before took."""
+        try:
+            return await session.begin_turn()
+        except TaskFailed as error:
+            raise self._exhausted(session, error) from None
+
+    def _exhausted(self, session: Session, failed: TaskFailed) -> TaskFailed:
+        """The failure with what was spent: also where a limit ended it, that is paid for."""
+        if not self._turns or not isinstance(failed.error, ResourceExhaustion):
+            return failed
+        error = msgspec.structs.replace(failed.error, notes=self._notes(session))
+        return type(failed)(error, span=failed.span, code=failed.problem.code)
+
     def _model_failed(self, session: Session, error: ModelError) -> TaskFailed:
         message = self._handler.redact(error.message)
         if isinstance(error, ContextTooLong):
-            return session.context_exhausted(message)
+            return self._exhausted(session, session.context_exhausted(message))
         details: dict[str, Any] = {"is_transient": error.is_transient}
         if error.retry_after_seconds is not None:
             details["retry_after_seconds"] = error.retry_after_seconds

@@ -14,6 +14,7 @@ from weft.evaluator.effects import (
     ScriptOutcome,
     ScriptRun,
     Step,
+    StepRecord,
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
@@ -23,6 +24,7 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
 from weft.evaluator.taking_in import json_answer
 from weft.evaluator.tools import ASKS_PEOPLE
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.journal import TurnJournal
 from weft.runs.digests import digest, request_digest
 from weft.runs.forks import Fork
@@ -85,6 +87,10 @@ class DurableEffects:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            if call.subtype in AIDER_SUBTYPES:  # a program, which asks the model itself
+                async with self._slots:
+                    edited = await self._inner.call_model(await self._recorded(step, opened), call, purse)
+                return result_json(edited), {}
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
@@ -107,7 +113,7 @@ class DurableEffects:
                 if source is not None:
                     return source.result or {}, {"source": source}
             async with self._slots:
-                outcome = await self._inner.run_script(step, run)
+                outcome = await self._inner.run_script(await self._recorded(step, opened), run)
             return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
         return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
@@ -171,6 +177,11 @@ class DurableEffects:
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
+
+    async def _recorded(self, step: Step, opened: OpenStep) -> Step:
+        """The step as a program is told of it: stored, so that the next attempt tells the same."""
+        await self._journal.show()
+        return msgspec.structs.replace(step, record=StepRecord(opened.task.id, self._journal.attempt))
 
     async def _find_reusable(self, reuse_hash: str) -> Task | None:
         """A step of any run that has answered the same; not one that this run was forked to do anew."""

@@ -1,6 +1,7 @@
 """How a run goes wrong that is no failure of a task in it."""
 
 from weft.errors import RequestError, WeftError
+from weft.evaluator.effects import Step
 from weft.language.spans import Span
 from weft.tasks.problems import shown
 
@@ -37,7 +38,7 @@ class ReplayDiffers(RequestError):
     def __init__(self, *, key: str, span: Span, before: str, now: str) -> None:
         super().__init__(
             f"step {key} at {span}: {now} is asked for, and {before} was before; the program depends on "
-            f"something else than its inputs and the results of its steps (a concurrent set! does so)"
+            f"something else than its inputs and the results of its steps"
         )
         self.key = key
         self.span = span
@@ -49,11 +50,13 @@ class StepsLeft(RequestError):
     code = "steps-left"
     exit_code = 1
 
-    def __init__(self, *, key: str, name: str, count: int) -> None:
+    def __init__(self, *, key: str, name: str, count: int, last: Step | None = None) -> None:
+        """`last` is the step that was asked for last this time."""
         more = f" and {count - 1} more" if count > 1 else ""
+        where = "" if last is None else f" (the last one that is, is {last.key} at {last.place})"
         super().__init__(
-            f"step {key} ({name}){more} was performed before and is not asked for any more; the program "
-            f"depends on something else than its inputs and the results of its steps"
+            f"step {key} ({name}){more} was performed before and is not asked for any more{where}; the "
+            f"program depends on something else than its inputs and the results of its steps"
         )
         self.key = key
 

@@ -27,6 +27,8 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
+        self._last: Step | None = None
+        """The one that was asked for last: where a program is that leaves others out."""
         self._passed: set[str] = set()
         self._sorted: list[str] | None = None
 
@@ -45,8 +47,9 @@ class Past:
             return None
         if found.input_hash != input_hash:
             before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
-            raise ReplayDiffers(key=step.key, span=step.span, before=before, now=f"'{name}'")
+            raise ReplayDiffers(key=step.key, span=step.place, before=before, now=f"'{name}'")
         self._left.discard(step.key)
+        self._last = step
         return found
 
     def kept(self, key: str) -> StoredStep | None:
@@ -92,7 +95,7 @@ class Past:
         if left:
             order = list(self._by_key)  # as they were stored
             first = min(left, key=order.index)
-            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
+            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left), last=self._last)
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
