@@ -162,12 +162,16 @@ class _Work:
             if reply.tool_uses:
                 session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
                 return True
-            asked = None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+            asked = self._continuation(reply)
             if asked is not None:
                 session.add_user(continuation_words((await self._use_tools(tools, (asked,)))[0]))
             return asked is not None
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
+
+    def _continuation(self, reply: ModelReply) -> ToolUse | None:
+        """The subtask that an answer asks for in words; None: it is an answer, or there are no subtasks."""
+        return None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
 
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
@@ -185,7 +189,10 @@ class _Work:
         with counted_attempts() as attempts:
             try:
                 reply = await self._handler.journal.reply(
-                    self._key(), payload, lambda: request(model, payload, self._on_text())
+                    self._key(),
+                    session.said,
+                    lambda: request(model, payload, self._on_text()),
+                    lambda said: bool(said.tool_uses) or self._continuation(said) is not None,
                 )
             except ModelError as error:
                 failed = attempts.charged(is_failed=error.is_charged)

@@ -1,12 +1,12 @@
 """Where the turns of a session are kept, so that none that has ended is ever made twice."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from weft.evaluator.effects import Step
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
-from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
+from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 
 
 class TurnJournal(Protocol):
@@ -20,9 +20,17 @@ class TurnJournal(Protocol):
         ...
 
     async def reply(
-        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+        self,
+        key: str,
+        said: Sequence[Message],
+        ask: Callable[[], Awaitable[ModelReply]],
+        goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """The answer to a payload."""
+        """The answer to the next payload.
+
+        `said` is what the session has said and was told so far, without the conversation before it; `goes_on`
+        says of an answer whether there are further turns after it.
+        """
         ...
 
     async def tool_message(
@@ -39,7 +47,11 @@ class Unkept:
         return None
 
     async def reply(
-        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+        self,
+        key: str,
+        said: Sequence[Message],
+        ask: Callable[[], Awaitable[ModelReply]],
+        goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
         return await ask()
 

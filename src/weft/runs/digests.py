@@ -1,12 +1,13 @@
 """Digests: what two requests have in common when they are the same."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from weft.evaluator.effects import ModelCall, Turn
-from weft.llm.payload import HandlerPayload
+from weft.llm.payload import HandlerPayload, Message
 
 DIGEST_BYTES = 20
 
@@ -33,20 +34,29 @@ def request_digest(request: Any) -> str:
     return digest(type(request).__name__, request)
 
 
+def turn_digest(said: Sequence[Message]) -> str:
+    """Of what was said in a session so far: on replay it must be the same. Which model is asked, and how, may
+    be another when a run goes on."""
+    return digest(_timeless(said))
+
+
 def payload_digest(payload: HandlerPayload) -> str:
     """Of everything a model is sent, and which model: whoever sends the same may have the same answer.
 
     Not of times, of what is used up so far, of how long an answer may be for a budget's sake, and of the name
     of the template: none of them makes another question.
     """
-    messages = [msgspec.structs.replace(message, timestamp=None) for message in payload.messages]
     metadata = payload.metadata
     return digest(
         payload.system_prompt,
-        messages,
+        _timeless(payload.messages),
         payload.context,
         payload.tools,
         payload.output_schema,
         metadata.model,
         metadata.temperature,
     )
+
+
+def _timeless(messages: Sequence[Message]) -> list[Message]:
+    return [msgspec.structs.replace(message, timestamp=None) for message in messages]

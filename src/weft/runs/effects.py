@@ -89,7 +89,7 @@ class DurableEffects:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
             find = self._find_reusable if self._may_reuse(call) else None
-            turns = Turns(self._journal, call, self._slots, find)
+            turns = Turns(self._journal, step, call, self._slots, find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}

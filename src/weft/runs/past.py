@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import Enum
 
 from weft.evaluator.effects import Step
+from weft.language.spans import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.steps import StoredStep
 from weft.tasks.record import Status, Task
@@ -49,14 +50,18 @@ class Past:
         if found is None:
             return None
         if found.input_hash != input_hash:
-            before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
-            raise ReplayDiffers(key=step.key, span=step.span, before=before, now=f"'{name}'")
+            raise _differs(found, name, step.span)
         self._left.discard(step.key)
         return found
 
-    def kept(self, key: str) -> StoredStep | None:
-        """The record of a part of a step: a turn of a session, what a tool gave there, a question."""
+    def kept(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
+        """The record of a part of a step: a turn of a session, what a tool gave there, a question.
+
+        Raises ReplayDiffers when it was another one.
+        """
         found = self._by_key.get(key)
+        if found is not None and found.input_hash != input_hash:
+            raise _differs(found, name, span)
         self._left.discard(key)
         return found
 
@@ -101,6 +106,11 @@ class Past:
         if at is None or self._last_begun is None or self._last_begun <= at:
             return False
         return self._failed_at is None or at < self._failed_at
+
+
+def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
+    before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
+    return ReplayDiffers(key=found.key, span=span, before=before, now=f"'{name}'")
 
 
 def is_halted(task: Task) -> bool:

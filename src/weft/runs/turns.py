@@ -1,15 +1,15 @@
 """The turns of a session with a model: kept where more follow, so that none is made twice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
-from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
-from weft.runs.digests import digest, payload_digest
+from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
+from weft.runs.digests import digest, payload_digest, turn_digest
 from weft.runs.journal import Journal
 from weft.runs.past import going_on
 from weft.store.steps import StoredStep
@@ -22,12 +22,14 @@ class Turns:
     def __init__(
         self,
         journal: Journal,
+        step: Step,
         call: ModelCall,
         slots: asyncio.Semaphore,
         find: Callable[[str], Awaitable[Task | None]] | None,
     ) -> None:
         """`find` finds the step that has answered the same; without it none will do."""
         self._journal = journal
+        self._step = step
         self._call = call
         self._slots = slots
         self._find = find
@@ -48,31 +50,34 @@ class Turns:
         return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
 
     async def reply(
-        self, key: str, payload: HandlerPayload, ask: Callable[[], Awaitable[ModelReply]]
+        self,
+        key: str,
+        said: Sequence[Message],
+        ask: Callable[[], Awaitable[ModelReply]],
+        goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """The answer to a payload; kept when it asks for tools, for then there are further turns."""
-        found = self._kept(key)
-        if found is not None:
+        """The answer to the next payload; kept when there are further turns."""
+        input_hash, name = turn_digest(said), f"turn {key.rpartition('#')[2]}"
+        found = self._past(key, input_hash, name)
+        if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ModelReply)
         async with self._slots:
             reply = await ask()
-        if reply.tool_uses:
-            turn = self._journal.begin_part(
-                key, payload_digest(payload), f"turn {key.rpartition('#')[2]}", "turn"
-            )
-            stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
-            return msgspec.convert(stored, ModelReply)
-        return reply
+        if not goes_on(reply):
+            return reply
+        turn = self._journal.begin_part(key, input_hash, name, "turn")
+        stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
+        return msgspec.convert(stored, ModelReply)
 
     async def tool_message(
         self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
     ) -> ToolMessage:
         """What a tool gave."""
-        found = self._kept(key)
-        if found is not None:
+        input_hash = digest(use)
+        found = self._past(key, input_hash, use.name)
+        if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ToolMessage)
-        past = self._journal.past.kept(key) if self._journal.past else None
-        opened = self._journal.begin_part(key, digest(use), use.name, "tool", before=going_on(past))
+        opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=going_on(found))
         try:
             message = await call()
         except asyncio.CancelledError:
@@ -81,6 +86,7 @@ class Turns:
         stored = await self._journal.complete(opened, msgspec.to_builtins(message))
         return msgspec.convert(stored, ToolMessage)
 
-    def _kept(self, key: str) -> StoredStep | None:
-        found = self._journal.past.kept(key) if self._journal.past else None
-        return found if found is not None and found.task.status is Status.COMPLETED else None
+    def _past(self, key: str, input_hash: str, name: str) -> StoredStep | None:
+        """The record of a turn or a tool; raises ReplayDiffers when it was another one."""
+        past = self._journal.past
+        return past.kept(key, input_hash, name, self._step.span) if past else None

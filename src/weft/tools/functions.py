@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from weft.errors import text_of
+from weft.evaluator.errors import EndsEvaluation
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.threads import run_blocking
 from weft.tools.arguments import is_finite, read_arguments, schema_of
@@ -49,7 +50,7 @@ class FunctionTool:
                 return await self.function(**keywords)
             value = await run_blocking(lambda: self.function(**keywords), name=f"weft-{self.definition.name}")
             return await value if inspect.isawaitable(value) else value
-        except (ToolFailed, asyncio.CancelledError):
+        except (ToolFailed, EndsEvaluation, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
             raise ToolFailed(text_of(error)) from error

@@ -235,7 +235,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
         async def known(self, step: Any, payload: Any) -> None:
             return None
 
-        async def reply(self, key: str, payload: Any, ask: Any) -> ModelReply:
+        async def reply(self, key: str, said: Any, ask: Any, goes_on: Any) -> ModelReply:
             self.keys.append(key)
             return self.replies.pop(0)
 
