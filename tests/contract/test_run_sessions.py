@@ -1,5 +1,6 @@
 """Sessions with tools in durable programs: no turn and no tool is repeated after a crash."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -127,6 +128,17 @@ def spawns(payload: HandlerPayload) -> Any:
             context_management={"fresh_context": "disabled"},
         )
     return f"{prompt}: {given[-1]}" if given else prompt
+
+
+async def test_a_run_rests_after_a_budget_has_ended_what_a_session_spawned(runs: RunsBench) -> None:
+    runs.with_handler(spawns)
+    within = '(try (with-budget (:calls 1) (whole "it")) (catch e "too much"))'
+    ask = '(system:request_user_input :question "Go on?")'
+    async with asyncio.timeout(60):  # it hung
+        outcome = await runs.run(SPAWNING.replace('(whole "it")', f"{within} {ask}"), reuse=False)
+
+    assert outcome.status is Status.PENDING
+    assert (2, "system_spawn_subtask", "failed") in await runs.tree(outcome.root_id)
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])

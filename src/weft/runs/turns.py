@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
@@ -80,7 +81,10 @@ class Turns:
         opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=going_on(found))
         try:
             message = await call()
-        except asyncio.CancelledError:
+        except TaskFailed as error:  # of a subtask: a budget around this task is used up
+            self._journal.fail_soon(opened, error)
+            raise
+        except BaseException:
             self._journal.call_off(opened)
             raise
         stored = await self._journal.complete(opened, msgspec.to_builtins(message))
