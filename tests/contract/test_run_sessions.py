@@ -8,6 +8,7 @@ import pytest
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
 from weft.llm.payload import HandlerPayload, ToolMessage
+from weft.runs import turns
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 from weft.testing import tool_use
@@ -85,13 +86,13 @@ async def test_no_turn_and_no_tool_whose_end_is_stored_is_repeated(runs: RunsBen
             break
         made = (sum(runs.asked.values()), len(notes.called))
         stored = [task for task in await runs.flow(root_id) if task.status is Status.COMPLETED]
-        turns = sum(task.name.startswith("turn") for task in stored)
+        kept = sum(task.name.startswith("turn") for task in stored)
         ends = sum(task.name == "look" for task in stored)
         tools = sum(task.name.startswith("notes") for task in stored)
         outcome = await runs.go_on(root_id)
 
         assert outcome.status is Status.COMPLETED, dies_at
-        assert sum(runs.asked.values()) - made[0] == 6 - turns - ends, dies_at
+        assert sum(runs.asked.values()) - made[0] == 6 - kept - ends, dies_at
         assert len(notes.called) - made[1] == 4 - tools, dies_at
     assert dies_at > 10
 
@@ -108,6 +109,19 @@ async def test_a_task_that_uses_tools_is_not_linked_unless_it_says_so(runs: Runs
     outcome = await runs.run(saying_so)
     assert outcome.status is Status.COMPLETED
     assert len(notes.called) == 12
+
+
+async def test_nothing_is_digested_that_no_other_run_may_have(
+    runs: RunsBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digested(*parts: object) -> str:
+        raise AssertionError("for nobody")
+
+    notes = Notes()
+    runs.with_handler(notes.answer, tools=notes.tools())
+    monkeypatch.setattr(turns, "payload_digest", digested)
+
+    assert (await runs.run(PROGRAM)).status is Status.COMPLETED
 
 
 SPAWNING = """(deftask part (text) :instructions "Sum up {{text}}")

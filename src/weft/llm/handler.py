@@ -148,7 +148,7 @@ class _Work:
             tools=tools.definitions,
             context=self._context,
         )
-        known = await handler.journal.known(self._step, session.construct_payload)
+        known = await handler.journal.known(self._step, handler.model, session.construct_payload)
         if known is not None:
             return known
         reply = await self._turn(session)

@@ -7,6 +7,7 @@ from weft.evaluator.effects import Step
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
+from weft.llm.protocol import Model
 
 
 class TurnJournal(Protocol):
@@ -15,7 +16,9 @@ class TurnJournal(Protocol):
     A key is that of the session's step and a number: `3/1#2`. The same session asks in the same order.
     """
 
-    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+    async def known(
+        self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
+    ) -> TaskResult | None:
         """The result of the whole task, if one to the same first payload is known and may be used."""
         ...
 
@@ -43,7 +46,9 @@ class TurnJournal(Protocol):
 class Unkept:
     """Performs everything and keeps nothing."""
 
-    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+    async def known(
+        self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
+    ) -> TaskResult | None:
         return None
 
     async def reply(

@@ -40,8 +40,9 @@ def turn_digest(said: Sequence[Message]) -> str:
     return digest(_timeless(said))
 
 
-def payload_digest(payload: HandlerPayload) -> str:
-    """Of everything a model is sent, and which model: whoever sends the same may have the same answer.
+def payload_digest(payload: HandlerPayload, settings_digest: str) -> str:
+    """Of everything a model is sent, which model, and its settings: whoever sends the same may have the same
+    answer.
 
     Not of times, of what is used up so far, of how long an answer may be for a budget's sake, and of the name
     of the template: none of them makes another question.
@@ -55,6 +56,7 @@ def payload_digest(payload: HandlerPayload) -> str:
         payload.output_schema,
         metadata.model,
         metadata.temperature,
+        settings_digest,
     )
 
 

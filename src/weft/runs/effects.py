@@ -88,12 +88,14 @@ class DurableEffects:
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            find = self._find_reusable if self._may_reuse(call) else None
+            find = self._find_reusable if self._is_reusing else None
             turns = Turns(self._journal, step, call, self._slots, find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
-            return result_json(result), {"reuse_hash": turns.reuse_hash}
+            # What was cut is no answer for a run that has more to spend.
+            is_cut = bool(result.notes.get("truncated"))
+            return result_json(result), {"reuse_hash": None if is_cut else turns.reuse_hash}
 
         return then(self._step(step, perform), _answer)
 
@@ -176,12 +178,6 @@ class DurableEffects:
         found = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
         is_behind = found is not None and self._fork is not None and self._fork.is_behind(found)
         return None if is_behind else found
-
-    def _may_reuse(self, call: ModelCall) -> bool:
-        """Whether an answer to the same question will do. What tools give may have changed since."""
-        if call.reuse is not None:
-            return call.reuse and self._is_reusing
-        return self._is_reusing and not call.tools
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """The outcome of a step that is no composite: as it is stored."""

@@ -10,6 +10,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
+from weft.llm.protocol import Model
 from weft.runs.digests import digest, payload_digest, turn_digest
 from weft.runs.journal import Journal
 from weft.runs.past import going_on
@@ -38,16 +39,17 @@ class Turns:
         """The step of another run that has answered the same question."""
         self.reuse_hash: str | None = None
 
-    async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult | None:
+    async def known(
+        self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
+    ) -> TaskResult | None:
         """The result of a step that was asked the same, if that may be used."""
-        if self._call.reuse is False:
+        # What tools give may have changed since: then the task has to say so.
+        if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
             return None
-        reuse_hash = payload_digest(payload())
-        if not self._call.tools or self._call.reuse:
-            self.reuse_hash = reuse_hash
+        self.reuse_hash = payload_digest(payload(), model.settings_digest)
         if self._find is None:
             return None
-        self.source = await self._find(reuse_hash)
+        self.source = await self._find(self.reuse_hash)
         return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
 
     async def reply(

@@ -232,7 +232,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
             self.replies = list(replies)
             self.keys: list[str] = []
 
-        async def known(self, step: Any, payload: Any) -> None:
+        async def known(self, step: Any, model: Any, payload: Any) -> None:
             return None
 
         async def reply(self, key: str, said: Any, ask: Any, goes_on: Any) -> ModelReply:
@@ -252,7 +252,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
 
 async def test_the_journal_can_know_the_result_of_the_whole_task() -> None:
     class Known(Unkept):
-        async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult:
+        async def known(self, step: Step, model: Any, payload: Callable[[], HandlerPayload]) -> TaskResult:
             return TaskResult(f"known: {payload().messages[-1].content}", "COMPLETE")
 
     model = ScriptedModel()

@@ -1,0 +1,81 @@
+"""Reuse: whose answers become links in later runs, and whose do not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.runs_bench import RunsBench
+from weft.llm.models import ConfiguredModels
+from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.providers.provider_model import ProviderModel
+from weft.local_effects import LocalEffects
+from weft.model_settings import ModelParameters, ModelsSettings, ProviderSettings
+from weft.store.protocol import TaskStore
+from weft.tasks.record import Status
+
+ASK = '(deftask ask (x) :instructions "{{x}}")'
+
+
+@pytest.fixture
+def runs(store: TaskStore) -> RunsBench:
+    return RunsBench(store)
+
+
+async def test_an_answer_that_a_budget_has_cut_is_not_reused(runs: RunsBench) -> None:
+    def reply(payload: HandlerPayload) -> ModelReply:
+        most = payload.metadata.max_tokens or 500
+        words = " ".join(["word"] * min(most, 500))
+        usage = Usage(input_tokens=10, output_tokens=min(most, 500))
+        reason: Any = "length" if most < 500 else "stop"
+        return ModelReply(model="test:scripted", text=words, finish_reason=reason, usage=usage)
+
+    runs.with_handler(reply)
+    short = await runs.run(f'{ASK} (with-budget (:tokens 100) (ask "tell all"))')
+    assert short.result is not None
+    assert short.result.notes["truncated"] is True
+    long = await runs.run(f'{ASK} (ask "tell all")')
+    assert long.result is not None
+    assert len(long.result.content.split()) == 500
+
+    assert (await runs.run(f'{ASK} (ask "tell all")')).result.notes["reused"]  # type: ignore[union-attr]
+    assert runs.asked == {"tell all": 2}
+
+
+HERE = "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "is_reused"),
+    [
+        (HERE, {}, True),
+        (HERE, {"input_price": 2.0, "output_price": 1.0}, True),
+        ("http://127.0.0.1:2/v1", {}, False),
+        (HERE, {"temperature": 1.9}, False),
+        (HERE, {"max_tokens": 5000}, False),
+        (HERE, {"output": "none"}, False),
+    ],
+    ids=["nothing", "prices", "address", "temperature", "length", "output"],
+)
+async def test_other_settings_of_a_model_make_another_question(
+    runs: RunsBench, monkeypatch: pytest.MonkeyPatch, url: str, given: dict[str, Any], is_reused: bool
+) -> None:
+    async def request(self: ProviderModel, payload: HandlerPayload, on_text: object = None) -> ModelReply:
+        runs.asked[payload.messages[-1].content] += 1
+        return ModelReply(model=self.id, text="hello", usage=Usage(input_tokens=1, output_tokens=1))
+
+    monkeypatch.setattr(ProviderModel, "request", request)
+    for address, settings in ((HERE, {}), (url, given)):
+        runs.effects = effects_with(address, {"context_window": 1000, "temperature": 0.0, **settings})
+        assert (await runs.run(f'{ASK} (ask "hi")')).status is Status.COMPLETED
+
+    assert runs.asked == {"hi": 1 if is_reused else 2}
+
+
+def effects_with(url: str, parameters: dict[str, Any]) -> Callable[[], LocalEffects]:
+    settings = ModelsSettings(
+        default="mine:m",
+        providers={"mine": ProviderSettings(kind="openai", base_url=url)},
+        settings={"mine:m": ModelParameters(**parameters)},
+    )
+    return lambda: LocalEffects(models=ConfiguredModels(settings, {}))
