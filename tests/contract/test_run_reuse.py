@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.runs_bench import RunsBench
+from tests.runs_bench import MortalStore, RunsBench
 from weft.llm.models import ConfiguredModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.providers.provider_model import ProviderModel
 from weft.local_effects import LocalEffects
 from weft.model_settings import ModelParameters, ModelsSettings, ProviderSettings
+from weft.runs.outcome import RunOutcome
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 
@@ -40,6 +41,58 @@ async def test_an_answer_that_a_budget_has_cut_is_not_reused(runs: RunsBench) ->
 
     assert (await runs.run(f'{ASK} (ask "tell all")')).result.notes["reused"]  # type: ignore[union-attr]
     assert runs.asked == {"tell all": 2}
+
+
+def counting(runs: RunsBench) -> None:
+    """Have the model give another answer each time, whatever it is asked."""
+    runs.with_handler(lambda payload: f"answer {runs.asked.total()}")
+
+
+def value(outcome: RunOutcome) -> Any:
+    assert outcome.result is not None, outcome.status
+    return outcome.result.value
+
+
+async def test_a_run_that_asks_the_same_several_times_gets_several_answers(runs: RunsBench) -> None:
+    counting(runs)
+    program = f'{ASK} (list (ask "an idea") (ask "an idea") (loop 2 (ask "an idea")))'
+    first = await runs.run(program)
+    assert value(first) == ["answer 1", "answer 2", "answer 4"]
+
+    again = await runs.run(program)  # and when it is run again, the same ones
+    assert value(again) == value(first)
+    more = await runs.run(f'{ASK} (map ask (list "an idea" "an idea" "an idea" "an idea" "an idea"))')
+    assert value(more) == [f"answer {number}" for number in range(1, 6)]
+    assert runs.asked == {"an idea": 5}
+
+
+async def test_a_run_that_goes_on_is_not_given_an_answer_twice(runs: RunsBench) -> None:
+    counting(runs)
+    program = f'{ASK} (list (ask "an idea") (ask "between") (ask "an idea"))'
+    await runs.run(f'{ASK} (list (ask "an idea") (ask "an idea"))')
+    root_id, mortal = await runs.begin(program), MortalStore(runs.store)
+
+    def dies_between(payload: HandlerPayload) -> str:
+        mortal.die()
+        return "never stored"
+
+    runs.with_handler(dies_between)
+    assert await runs.live(root_id, mortal)
+    counting(runs)
+    outcome = await runs.go_on(root_id)
+
+    assert value(outcome)[::2] == ["answer 1", "answer 2"]
+    assert runs.asked["an idea"] == 2
+
+
+async def test_the_latest_run_is_linked_so_that_no_reuse_brings_new_answers(runs: RunsBench) -> None:
+    counting(runs)
+    program = f'{ASK} (list (ask "a") (ask "b"))'
+    await runs.run(program)
+    newer = value(await runs.run(program, reuse=False))
+    assert newer == ["answer 3", "answer 4"]
+
+    assert value(await runs.run(program)) == newer
 
 
 HERE = "http://127.0.0.1:1/v1"

@@ -23,6 +23,7 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.llm.journal import TurnJournal
+from weft.runs.answers import EarlierAnswers
 from weft.runs.causes import with_key
 from weft.runs.digests import digest, request_digest
 from weft.runs.forks import Fork
@@ -70,7 +71,7 @@ class DurableEffects:
         self._inner = inner
         self._keeping = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
-        self._store = store
+        self._earlier = EarlierAnswers(store, journal, fork)
         self._is_reusing = is_reusing
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
@@ -88,7 +89,7 @@ class DurableEffects:
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            find = self._find_reusable if self._is_reusing else None
+            find = self._earlier.find if self._is_reusing else None
             turns = Turns(self._journal, step, call, self._slots, find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
@@ -105,7 +106,7 @@ class DurableEffects:
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             if reuse_hash is not None:
-                source = await self._find_reusable(reuse_hash)
+                source = await self._earlier.find(reuse_hash)
                 if source is not None:
                     return source.result or {}, {"source": source}
             async with self._slots:
@@ -172,12 +173,6 @@ class DurableEffects:
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
-
-    async def _find_reusable(self, reuse_hash: str) -> Task | None:
-        """A step of any run that has answered the same; not one that this run was forked to do anew."""
-        found = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
-        is_behind = found is not None and self._fork is not None and self._fork.is_behind(found)
-        return None if is_behind else found
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """The outcome of a step that is no composite: as it is stored."""

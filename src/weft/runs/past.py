@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import Enum
 
 from weft.evaluator.effects import Step
+from weft.ids import TaskId
 from weft.language.spans import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.steps import StoredStep
@@ -43,6 +44,12 @@ class Past:
     def parents(self) -> set[str | None]:
         """The ids of records that have steps below them."""
         return {step.task.parent_id for step in self._by_key.values()}
+
+    @property
+    def sources(self) -> frozenset[TaskId]:
+        """The steps of other runs that those of this one are links of."""
+        found = (step.task.original_task_id for step in self._by_key.values())
+        return frozenset(one for one in found if one is not None)
 
     def find(self, step: Step, input_hash: str, name: str) -> StoredStep | None:
         """The record of a step; raises ReplayDiffers when something else was asked for there."""
