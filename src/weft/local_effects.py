@@ -154,7 +154,9 @@ class LocalEffects:
             clock=self._clock,
             is_streaming=self._is_streaming,
         )
-        context = await self._context(step, call, purse, handler)
+        context = await handler.journal.context(
+            TaskContext, lambda: self._context(step, call, purse, handler)
+        )
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
         return result.with_notes(**context.notes())

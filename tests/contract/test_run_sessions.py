@@ -1,6 +1,7 @@
 """Sessions with tools in durable programs: no turn and no tool is repeated after a crash."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,37 @@ async def test_nothing_is_digested_that_no_other_run_may_have(
     monkeypatch.setattr(turns, "payload_digest", digested)
 
     assert (await runs.run(PROGRAM)).status is Status.COMPLETED
+
+
+READING = """(deftask look () :instructions "look" :tools ("notes:read" "notes:write") :files ("a.txt"))
+(look)"""
+
+
+async def test_a_session_goes_on_with_the_files_that_it_began_with(
+    runs: RunsBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "a.txt"
+    file.write_text("the old text")
+    notes, mortal, seen = Notes(), MortalStore(runs.store), list[bool]()
+
+    def reply(payload: HandlerPayload) -> Any:
+        seen.append("the old text" in (payload.context or ""))
+        if len(seen) == 2:
+            mortal.die()
+        return notes.answer(payload)
+
+    runs.with_handler(reply, tools=notes.tools())
+    root_id = await runs.begin(READING, reuse=False)
+    assert await runs.live(root_id, mortal)
+    file.unlink()
+    outcome = await runs.go_on(root_id)
+
+    assert outcome.status is Status.COMPLETED
+    assert seen == [True] * 4  # the second turn was made twice: its answer was not stored
+    again = await runs.run(READING, reuse=False)
+    assert again.result is not None
+    assert again.result.notes["warnings"][0].startswith("file 'a.txt' is left out")
 
 
 SPAWNING = """(deftask part (text) :instructions "Sum up {{text}}")

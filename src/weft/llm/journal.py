@@ -1,7 +1,7 @@
 """Where the turns of a session are kept, so that none that has ended is ever made twice."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from weft.evaluator.effects import Step
 from weft.evaluator.results import TaskResult
@@ -9,12 +9,18 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 from weft.llm.protocol import Model
 
+C = TypeVar("C")
+
 
 class TurnJournal(Protocol):
     """Performs what a session asks for, or gives what is known of it already.
 
     A key is that of the session's step and a number: `3/1#2`. The same session asks in the same order.
     """
+
+    async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
+        """The data that the session works on: what it began with if it goes on, else what is found now."""
+        ...
 
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
@@ -45,6 +51,9 @@ class TurnJournal(Protocol):
 
 class Unkept:
     """Performs everything and keeps nothing."""
+
+    async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
+        return await find()
 
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]

@@ -9,7 +9,7 @@ from weft.ids import TaskId
 from weft.language.spans import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.steps import StoredStep
-from weft.tasks.record import Status, Task
+from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import mark_of
 
 
@@ -71,6 +71,11 @@ class Past:
             raise _differs(found, name, span)
         self._left.discard(key)
         return found
+
+    def given_to(self, key: str) -> JsonObject | None:
+        """The inputs of a part of a step whose result is known; None: it is not."""
+        found = self._by_key.get(key)
+        return None if found is None or found.task.status is not Status.COMPLETED else found.task.inputs
 
     def pass_over(self, key: str) -> None:
         """The steps below that key are not asked for again: what is around them ends without."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,11 @@ from weft.runs.journal import Journal
 from weft.runs.past import going_on
 from weft.store.steps import StoredStep
 from weft.tasks.record import Status, Task
+
+C = TypeVar("C")
+
+CONTEXT = "context"
+"""The input of a session's first turn that holds the data it works on."""
 
 
 class Turns:
@@ -35,9 +41,22 @@ class Turns:
         self._call = call
         self._slots = slots
         self._find = find
+        self._first_inputs: dict[str, Any] = {}
+        """What is kept with the first turn."""
         self.source: Task | None = None
         """The step of another run that has answered the same question."""
         self.reuse_hash: str | None = None
+
+    async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
+        """What the session began with: files may have changed since its first turn."""
+        key = f"{self._step.key}#1"
+        began = self._journal.past.given_to(key) if self._journal.past else None
+        if began is not None and CONTEXT in began:
+            return msgspec.convert(began[CONTEXT], kind)
+        found = await find()
+        if self._call.files is not None or self._call.context.wants_fresh:
+            self._first_inputs = {CONTEXT: found}
+        return found
 
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
@@ -68,7 +87,8 @@ class Turns:
             reply = await ask()
         if not goes_on(reply):
             return reply
-        turn = self._journal.begin_part(key, input_hash, name, "turn")
+        inputs = msgspec.to_builtins(self._first_inputs) if key.endswith("#1") else {}
+        turn = self._journal.begin_part(key, input_hash, name, "turn", inputs=inputs)
         stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
         return msgspec.convert(stored, ModelReply)
 

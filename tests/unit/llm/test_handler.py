@@ -227,13 +227,10 @@ async def test_what_a_model_says_is_never_read_for_placeholders() -> None:
 
 
 async def test_the_journal_performs_the_turns_and_can_know_them_already() -> None:
-    class Known:
+    class Known(Unkept):
         def __init__(self, replies: Sequence[ModelReply]) -> None:
             self.replies = list(replies)
             self.keys: list[str] = []
-
-        async def known(self, step: Any, model: Any, payload: Any) -> None:
-            return None
 
         async def reply(self, key: str, said: Any, ask: Any, goes_on: Any) -> ModelReply:
             self.keys.append(key)
