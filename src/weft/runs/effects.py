@@ -25,7 +25,7 @@ from weft.evaluator.tools import ASKS_PEOPLE
 from weft.llm.journal import TurnJournal
 from weft.runs.answers import EarlierAnswers
 from weft.runs.causes import with_key
-from weft.runs.digests import digest, request_digest
+from weft.runs.digests import request_digest, reuse_digest
 from weft.runs.forks import Fork
 from weft.runs.halting import Halting
 from weft.runs.journal import Journal
@@ -102,7 +102,7 @@ class DurableEffects:
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """How the program ended; reused in other runs only when the script says so."""
-        reuse_hash = digest("script", run) if run.reuse and self._is_reusing else None
+        reuse_hash = reuse_digest("script", run) if run.reuse and self._is_reusing else None
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             if reuse_hash is not None:

@@ -66,7 +66,7 @@ class Turns:
         if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
             return None
         self.reuse_hash = payload_digest(payload(), model.settings_digest)
-        if self._find is None:
+        if self._find is None or self.reuse_hash is None:
             return None
         self.source = await self._find(self.reuse_hash)
         return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
