@@ -1,11 +1,14 @@
 """Reuse: whose answers become links in later runs, and whose do not."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
+from weft.evaluator.tools import ToolContext
 from weft.llm.models import ConfiguredModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.providers.provider_model import ProviderModel
@@ -14,6 +17,7 @@ from weft.model_settings import ModelParameters, ModelsSettings, ProviderSetting
 from weft.runs.outcome import RunOutcome
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
+from weft.tools.functions import FunctionTool
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 
@@ -93,6 +97,58 @@ async def test_the_latest_run_is_linked_so_that_no_reuse_brings_new_answers(runs
     assert newer == ["answer 3", "answer 4"]
 
     assert value(await runs.run(program)) == newer
+
+
+async def test_a_script_that_says_so_is_reused_in_its_folder_only(
+    runs: RunsBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.effects = LocalEffects
+    seen = []
+    for name in ("one", "one", "two"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / name)
+        outcome = await runs.run('(get (script :argv ("pwd") :reuse true) "content")')
+        links = [task for task in await runs.flow(outcome.root_id) if task.original_task_id is not None]
+        seen.append((value(outcome).strip().rpartition("/")[2], len(links)))
+
+    assert seen == [("one", 0), ("one", 1), ("two", 0)]
+
+
+async def test_what_a_pure_tool_gave_is_reused_until_its_code_is_changed(runs: RunsBench) -> None:
+    called: list[str] = []
+
+    def double(number: int) -> int:
+        called.append("double")
+        return number * 2
+
+    def twice(number: int) -> int:
+        called.append("twice")
+        return number + number
+
+    def now(number: int, context: ToolContext) -> int:
+        called.append(context.step_key)
+        return number
+
+    for function, has_effects in (
+        (double, False),
+        (double, False),
+        (twice, False),
+        (double, True),
+        (now, False),
+    ):
+        tool = FunctionTool(function, name="own:act", description="Acts.", has_effects=has_effects)
+        runs.with_handler(lambda payload: "", tools=GivenTools(tool))
+        for _ in range(2):
+            await runs.run("(list (own:act :number 3) (own:act :number 4))")
+
+    assert called == [*["double"] * 2, *["twice"] * 2, *["double"] * 4, *["1", "2"] * 2]
+
+
+async def test_a_tool_that_only_reads_is_called_in_every_run(runs: RunsBench) -> None:
+    texts = iter(["old", "new"])
+    runs.with_handler(lambda payload: "", tools=GivenTools(GivenTool("notes:read", lambda: next(texts))))
+
+    assert [value(await runs.run("(notes:read)")) for _ in range(2)] == ["old", "new"]
 
 
 HERE = "http://127.0.0.1:1/v1"

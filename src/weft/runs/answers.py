@@ -16,10 +16,11 @@ class EarlierAnswers:
     is run again, those three.
     """
 
-    def __init__(self, store: TaskStore, journal: Journal, fork: Fork | None) -> None:
+    def __init__(self, store: TaskStore, journal: Journal, fork: Fork | None, *, is_reusing: bool) -> None:
         self._store = store
         self._journal = journal
         self._fork = fork
+        self._is_reusing = is_reusing
         self._given = journal.past.sources
         """What steps of this run that are known already are links of."""
         self._left: dict[str, list[TaskId]] = {}
@@ -27,8 +28,10 @@ class EarlierAnswers:
 
         self._looking: dict[str, asyncio.Event] = {}
 
-    async def find(self, reuse_hash: str) -> Task | None:
-        """The next step that has answered the same; None: there is none, or none is left."""
+    async def find(self, reuse_hash: str | None) -> Task | None:
+        """The next step that has answered the same; None: there is none, none is left, or none is wanted."""
+        if reuse_hash is None or not self._is_reusing:
+            return None
         while reuse_hash not in self._left:
             looking = self._looking.get(reuse_hash)
             if looking is None:

@@ -54,6 +54,15 @@ class KeepsTurns(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsSurroundings(Protocol):
+    """Effects that can say when the outcome of a script or a tool will do for another run."""
+
+    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """What decides on the outcome besides the request, as JSON; None: that cannot be said."""
+        ...
+
+
 class DurableEffects:
     """Performs what a program asks for by way of other effects, once."""
 
@@ -71,8 +80,8 @@ class DurableEffects:
         self._inner = inner
         self._keeping = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
-        self._earlier = EarlierAnswers(store, journal, fork)
-        self._is_reusing = is_reusing
+        self._reusing = inner if isinstance(inner, KnowsSurroundings) else None
+        self._earlier = EarlierAnswers(store, journal, fork, is_reusing=is_reusing)
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
         self._fork = fork
@@ -89,8 +98,7 @@ class DurableEffects:
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            find = self._earlier.find if self._is_reusing else None
-            turns = Turns(self._journal, step, call, self._slots, find)
+            turns = Turns(self._journal, step, call, self._slots, self._earlier.find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
@@ -102,13 +110,12 @@ class DurableEffects:
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """How the program ended; reused in other runs only when the script says so."""
-        reuse_hash = reuse_digest("script", run) if run.reuse and self._is_reusing else None
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            if reuse_hash is not None:
-                source = await self._earlier.find(reuse_hash)
-                if source is not None:
-                    return source.result or {}, {"source": source}
+            reuse_hash = await self._reuse_hash(run) if run.reuse else None
+            source = await self._earlier.find(reuse_hash)
+            if source is not None:
+                return source.result or {}, {"source": source}
             async with self._slots:
                 outcome = await self._inner.run_script(step, run)
             is_good = outcome.exit_code == 0 and not outcome.is_timed_out
@@ -117,12 +124,17 @@ class DurableEffects:
         return then(self._step(step, perform), lambda outcome: msgspec.convert(outcome.result, ScriptOutcome))
 
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
-        """What the tool returned."""
+        """What the tool returned; reused in other runs when it is one that says it always gives the same."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            reuse_hash = await self._reuse_hash(call)
+            source = await self._earlier.find(reuse_hash)
+            if source is not None:
+                return source.result or {}, {"source": source}
             # A person may take days, and must hold nobody up.
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
-                return {"value": await self._inner.call_tool(step, call, purse)}, {}
+                value = await self._inner.call_tool(step, call, purse)
+            return {"value": value}, {"reuse_hash": reuse_hash}
 
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
@@ -173,6 +185,11 @@ class DurableEffects:
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
+
+    async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
+        """What other runs find the outcome by; None: it is not for them."""
+        facts = None if self._reusing is None else await self._reusing.decides_on(request)
+        return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """The outcome of a step that is no composite: as it is stored."""

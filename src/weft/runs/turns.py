@@ -33,9 +33,9 @@ class Turns:
         step: Step,
         call: ModelCall,
         slots: asyncio.Semaphore,
-        find: Callable[[str], Awaitable[Task | None]] | None,
+        find: Callable[[str | None], Awaitable[Task | None]],
     ) -> None:
-        """`find` finds the step that has answered the same; without it none will do."""
+        """`find` finds a step that has answered the same."""
         self._journal = journal
         self._step = step
         self._call = call
@@ -66,8 +66,6 @@ class Turns:
         if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
             return None
         self.reuse_hash = payload_digest(payload(), model.settings_digest)
-        if self._find is None or self.reuse_hash is None:
-            return None
         self.source = await self._find(self.reuse_hash)
         return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
 
