@@ -176,6 +176,22 @@ def spawns(payload: HandlerPayload) -> Any:
     return f"{prompt}: {given[-1]}" if given else prompt
 
 
+async def test_a_model_is_told_the_same_of_a_subtask_that_is_a_link(runs: RunsBench) -> None:
+    said: list[Any] = []
+
+    def reply(payload: HandlerPayload) -> Any:
+        said.extend(message.content for message in payload.messages if isinstance(message, ToolMessage))
+        return spawns(payload)
+
+    runs.with_handler(reply)
+    outcomes = [await runs.run(SPAWNING) for _ in range(2)]
+
+    linked = [task for task in await runs.flow(outcomes[1].root_id) if task.original_task_id is not None]
+    assert len(linked) == 2
+    assert len(said) == 2
+    assert said[0] == said[1]
+
+
 async def test_a_run_rests_after_a_budget_has_ended_what_a_session_spawned(runs: RunsBench) -> None:
     runs.with_handler(spawns)
     within = '(try (with-budget (:calls 1) (whole "it")) (catch e "too much"))'
