@@ -17,7 +17,12 @@ from weft.tasks.operations import SubmitFlow
 from weft.tasks.record import JsonObject
 
 QUICK = EngineLimits(
-    concurrency=10, heartbeat_seconds=0.05, poll_seconds=0.02, lease_seconds=60, grace_seconds=0.1
+    concurrency=10,
+    heartbeat_seconds=0.05,
+    poll_seconds=0.02,
+    lookup_seconds=0.05,
+    lease_seconds=60,
+    grace_seconds=0.1,
 )
 
 Body = Callable[[Work], Awaitable[Any]]

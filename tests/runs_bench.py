@@ -80,6 +80,7 @@ class RunsBench:
         self.asked: Counter[str] = Counter()
         self.tools: Any = None
         self.clock: Clock = SystemClock()
+        self.settings = Settings(db="unused")
         self.effects: Callable[[], Effects] = self._effects
 
     def _effects(self) -> Effects:
@@ -101,7 +102,7 @@ class RunsBench:
     def app(self, store: TaskStore | None = None) -> App:
         return App(
             store or self.store,
-            settings=Settings(db="unused"),
+            settings=self.settings,
             limits=QUICK,
             clock=self.clock,
             new_effects=lambda _: self.effects(),

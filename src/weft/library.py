@@ -11,17 +11,15 @@ from weft.errors import RequestError
 from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
 from weft.language.argument_schemas import argument_schema
 from weft.language.builtin_names import RESERVED_NAMES
-from weft.language.check import verdict_on
 from weft.language.inlined_schemas import with_inlined_schemas
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.sexp.printer import print_program
 from weft.language.tree import Program, Template
 from weft.language.used_names import used_names
-from weft.llm.model_names import model_name_problem
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_files, name_problems, templates_of
-from weft.project_tools import ToolNames
+from weft.project_checks import library_of, project_verdict
 from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
 from weft.settings import Settings
 from weft.store.protocol import Owner
@@ -127,23 +125,14 @@ def _problems(
 ) -> list[LanguageProblem]:
     """What is wrong with the templates, and with registered ones that use them, beside all others."""
     new = {template.name for template in templates}
-    library = TaskLibrary()
+    others: list[Template] = []
     users: list[Template] = []
     for one in registered:
         if one.name in new:
             continue
         (template,) = (form for form in stored_text(one).read().forms if isinstance(form, Template))
-        if new.isdisjoint(one.facts.names):
-            library.register_task(definition_of(template))
-        else:
-            users.append(template)
-    verdict = verdict_on(
-        Program((*templates, *users)),
-        library,
-        tools=ToolNames(settings.tools),
-        models=lambda name: model_name_problem(name, settings.models),
-    )
-    return verdict.problems
+        (others if new.isdisjoint(one.facts.names) else users).append(template)
+    return project_verdict(Program((*templates, *users)), library_of(others), settings).problems
 
 
 def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:
@@ -165,9 +154,5 @@ def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> li
 
 async def known_templates(app: App) -> TaskLibrary:
     """The templates of the app's owner as a library that checks can use."""
-    library = TaskLibrary()
-    for one in await app.store.templates(owner=Owner(app.owner.user_id)):
-        for form in stored_text(one).read().forms:
-            if isinstance(form, Template):
-                library.register_task(definition_of(form))
-    return library
+    registered = await app.store.templates(owner=Owner(app.owner.user_id))
+    return library_of(form for one in registered for form in stored_text(one).read().forms)

@@ -2,6 +2,7 @@
 
 from weft.app import App
 from weft.ids import TaskId
+from weft.secrets.references import register_named
 from weft.secrets.registry import is_any, redact_json
 from weft.tasks.operations import AnswerQuestion, WakeTasks
 from weft.tasks.questions import is_question, open_questions
@@ -16,6 +17,9 @@ async def questions_of(app: App, task_id: TaskId) -> tuple[Task, ...]:
 
 async def answer(app: App, task_id: TaskId, text: str) -> Task:
     """Answer a question that a program or a model asked a person: who asked goes on. The question then."""
+    # Who answers in another process has not run the task: the secrets it was given are not known here yet.
+    for task in await app.flow_of(task_id):
+        register_named(task.inputs)
     text = redact_json(text) if is_any() else text
     operation = AnswerQuestion(task_id=task_id, answer=text, now=app.now())
     return await app.store.operate(operation, owner=app.owner)

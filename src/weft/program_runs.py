@@ -14,17 +14,18 @@ from weft.errors import EXIT_WAITING, WeftError
 from weft.evaluation import AnyProgram, read
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
-from weft.language.check import verdict_on
-from weft.language.library import TaskLibrary, definition_of
+from weft.language.library import TaskLibrary
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
-from weft.language.tree import Program, Template
+from weft.language.tree import Program
 from weft.people import questions_of, wake
 from weft.program_files import find_files, library_path
+from weft.runs.errors import NoRun
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
-from weft.runs.template_tasks import require_given
+from weft.runs.template_tasks import is_run, require_given
 from weft.runs.templates import call_program, find_template, with_templates
+from weft.settings import Settings
 from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Status, Task
 
@@ -116,7 +117,7 @@ async def arun(
         else:
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
             stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=inputs)
-            check_program(stored, inputs)
+            check_program(stored, inputs, app.settings)
         root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
@@ -128,9 +129,14 @@ async def arun(
 
 
 async def begin_again(app: App, task_id: TaskId) -> TaskId:
-    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again."""
+    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
+
+    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
+    """
     task = await app.get(task_id)
     root = await app.get(task.task_tree_id or task.id)
+    if not await is_run(app.store, root):
+        raise NoRun(root_id=root.id, name=root.name)
     if root.status is Status.FAILED:
         await app.retry(root.id)
     root_id = await app.begin(root.id)
@@ -181,24 +187,16 @@ def stored_program(
     return stored.with_schemas(read_schema or _schema_text)
 
 
-def check_program(program: StoredProgram, inputs: JsonObject) -> None:
+def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
     """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for."""
-    from weft.llm.model_names import model_name_problem
-    from weft.project_tools import ToolNames
-    from weft.settings import load_settings
+    # Imported here: who goes on with a run checks nothing.
+    from weft.project_checks import library_of, project_verdict
 
-    settings = load_settings()
-    library = TaskLibrary()
-    for text in program.libraries:
-        for form in text.read().forms:
-            if isinstance(form, Template):
-                library.register_task(definition_of(form))
-    verdict = verdict_on(
-        program.main.read(),
-        library,
-        tools=ToolNames(settings.tools),
-        models=lambda name: model_name_problem(name, settings.models),
-        mentioned=frozenset(inputs) | _defined(program),
+    forms = [form for text in program.libraries for form in text.read().forms]
+    # The functions of the libraries: the static check knows only their templates.
+    defined = frozenset(getattr(form, "name", "") for form in forms)
+    verdict = project_verdict(
+        program.main.read(), library_of(forms), settings, mentioned=frozenset(inputs) | defined
     )
     missing = [
         LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
@@ -208,12 +206,6 @@ def check_program(program: StoredProgram, inputs: JsonObject) -> None:
     problems = [*verdict.problems, *missing]
     if problems:
         raise InvalidProgram(in_order(problems))
-
-
-def _defined(program: StoredProgram) -> frozenset[str]:
-    """The functions of the libraries: the static check knows only their templates."""
-    forms = [form for text in program.libraries for form in text.read().forms]
-    return frozenset(getattr(form, "name", "") for form in forms)
 
 
 def run_name(program: StoredProgram) -> str:

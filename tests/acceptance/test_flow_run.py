@@ -118,10 +118,32 @@ def test_limits_are_read_and_wrong_ones_refused(db: str) -> None:
         assert run(db, [{"name": "a"}], "--limit", wrong).code == 2
 
 
+def test_programs_and_registered_templates_can_be_limited(db: str, tmp_path: Path) -> None:
+    (tmp_path / "note.sexp").write_text("(template note () 1)")
+    weft("library", "add", tmp_path / "note.sexp", db=db)
+    methods = {"note": {}, "template": {"template": "note"}, "note@1": {}}
+    asks = [
+        {"name": f"by {method} {number}", "parent_id": "all", "schemas": {"method": method}, "params": params}
+        for method, params in methods.items()
+        for number in range(3)
+    ]
+
+    ran = run(db, [{"name": "all"}, *asks], *(f"--limit={method}=1" for method in methods))
+
+    assert ran.code == 0, ran.err
+    told = [line.split() for line in ran.err.splitlines() if " by " in line]
+    for method in methods:
+        assert [words[0] for words in told if words[2] == method] == ["started", "completed"] * 3
+
+
 @pytest.mark.parametrize("arguments", [["flow", "run", "-"], ["serve", "--no-http"]])
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("comand", "did you mean 'command'?"), ("zzz", "there are: aggregate_results, aider, command")],
+    [
+        ("comand", "did you mean 'command'?"),
+        ("templat", "did you mean 'template'?"),
+        ("zzz", "there are: aggregate_results, aider, command"),
+    ],
 )
 def test_a_limit_of_an_executor_that_is_not_there_is_refused(
     db: str, arguments: list[str], name: str, hint: str
@@ -131,6 +153,16 @@ def test_a_limit_of_an_executor_that_is_not_there_is_refused(
     assert ran.code == 2
     assert ran.err.startswith(f"error: invalid-limit: '{name}=2': no executor is called '{name}'; {hint}")
     assert not Path(db).exists()
+
+
+def test_a_flow_is_not_resumed_by_weft_run_and_it_says_how(db: str) -> None:
+    root_id = run(db, [{"name": "a"}], "--json").json["root_id"]
+
+    resumed = weft("run", "--resume", root_id, db=db)
+
+    assert resumed.code == 2
+    assert resumed.err.startswith("error: no-run: ")
+    assert f"weft flow run {root_id}" in resumed.err
 
 
 def test_a_missing_flow_and_broken_input_are_told_as_everywhere(db: str) -> None:

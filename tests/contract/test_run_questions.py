@@ -350,3 +350,24 @@ async def test_a_question_holds_no_slot(runs: RunsBench) -> None:
 
     assert runs.asked == {"alone": 1}
     assert set(await open_ones(runs, root_id)) == {"Who?"}
+
+
+async def test_a_run_does_not_rest_while_the_end_of_a_step_is_being_stored(runs: RunsBench) -> None:
+    class Slow(MortalStore):
+        """Takes longer for a write than a run that waits for people only goes on."""
+
+        def __getattr__(self, method: str) -> Any:
+            real = super().__getattr__(method)
+
+            async def call(*arguments: Any, **named: Any) -> Any:
+                if method == "write_steps":
+                    await asyncio.sleep(0.05)
+                return await real(*arguments, **named)
+
+            return call
+
+    root_id = await runs.begin(f'{ASK} {MODEL} (parallel (ask "Who?") (think (think "one")))')
+    resting = await runs.go_on(root_id, Slow(runs.store).as_store)
+
+    assert resting.status is Status.PENDING
+    assert runs.asked == {"one": 1, "answer to one": 1}

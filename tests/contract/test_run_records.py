@@ -12,6 +12,7 @@ from tests.runs_bench import RunsBench
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
+from weft.exports import exported
 from weft.ids import TaskId, new_task_id
 from weft.runs import halting
 from weft.settings import Settings
@@ -19,6 +20,7 @@ from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
 from weft.store_opening import open_store
 from weft.tasks.flow import Flow
 from weft.tasks.nested import nested_json
+from weft.tasks.operations.delete import CannotDelete
 from weft.tasks.operations.derive import IsStep
 from weft.tasks.operations.fork import CannotFork, StepNotFound, UnknownInputs
 from weft.tasks.record import Origin, Status, Task
@@ -148,6 +150,58 @@ async def test_an_exported_run_that_has_not_ended_begins_anew_where_it_is_read(r
     assert runs.asked == {"bad": 1, "middle": 1, "Monday": 1, "last": 1}
 
 
+@pytest.mark.parametrize("with_children", [True, False])
+async def test_a_run_that_has_run_is_not_deleted_nor_are_its_steps(
+    runs: RunsBench, with_children: bool
+) -> None:
+    app = runs.app()
+    run = await runs.run(NESTED, day="Monday")
+    flow = await runs.flow(run.root_id)
+    for task in flow:
+        with pytest.raises(CannotDelete, match="only pending tasks can be deleted"):
+            await app.delete([task.id], with_children=with_children)
+
+    assert [task.id for task in await runs.flow(run.root_id)] == [task.id for task in flow]
+
+
+async def test_a_run_that_is_to_go_on_is_not_deleted_with_what_it_has_done(runs: RunsBench) -> None:
+    app = runs.app()
+    run = await runs.run(f'{ASK} (list (ask "first") (ask "bad"))')
+    await app.retry(run.root_id)
+    assert (await app.get(run.root_id)).status is Status.PENDING
+    with pytest.raises(CannotDelete, match="has 2 child tasks"):
+        await app.delete([run.root_id])
+    with pytest.raises(CannotDelete, match="only pending tasks can be deleted"):
+        await app.delete([run.root_id], with_children=True)
+
+    assert len(await runs.flow(run.root_id)) == 3
+
+
+async def test_a_step_that_another_run_links_to_says_so_and_stays(runs: RunsBench) -> None:
+    runs.with_handler(lambda payload: answer(payload.messages[-1].content))
+    first = await runs.run(NESTED, day="Monday")
+    second = await runs.run(NESTED, day="Tuesday")
+    linked = [task for task in steps_in(await runs.flow(second.root_id)) if task.origin_type is Origin.LINK]
+    sources = [task.original_task_id for task in linked if task.original_task_id is not None]
+
+    assert len(sources) == 3
+    for source in sources:
+        with pytest.raises(CannotDelete) as refused:
+            await runs.app().delete([source])
+        assert [problem.field for problem in refused.value.found] == ["status", "has_references"]
+    assert {task.id for task in await runs.flow(first.root_id)} >= set(sources)
+
+
+async def test_a_copy_of_a_run_that_was_never_run_can_be_deleted(runs: RunsBench) -> None:
+    app = runs.app()
+    run = await runs.run(NESTED, day="Monday")
+    copy = await app.copy(run.root_id)
+    assert (await app.get(run.root_id)).has_references
+    await app.delete([copy.root.id], with_children=True)
+
+    assert not (await app.get(run.root_id)).has_references
+
+
 @pytest.fixture
 async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
     """Runs on another, empty store."""
@@ -157,7 +211,7 @@ async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
 
 
 async def export_of(runs: RunsBench, root_id: TaskId) -> Any:
-    return msgspec.json.decode(nested_json(await runs.app().exported(root_id)))
+    return msgspec.json.decode(nested_json(await exported(runs.app(), root_id)))
 
 
 async def test_a_run_that_was_read_from_an_export_can_be_forked(

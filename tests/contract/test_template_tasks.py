@@ -1,10 +1,13 @@
 """Registered templates as executors of tasks and in programs, on every store."""
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
 from weft.clock import SystemClock
@@ -18,6 +21,7 @@ from weft.runs.program import program_of
 from weft.runs.templates import UnknownTemplate
 from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, Owner, TaskStore
+from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task
@@ -242,6 +246,57 @@ async def test_an_engine_learns_of_a_template_that_is_registered_while_it_runs(s
     await other.stop(grace_seconds=0)
 
     assert result_of((await bench.flow(root_id)).root)["parsedContent"] == 1
+
+
+async def test_an_engine_alone_finds_a_template_that_is_registered_after_the_claim(store: TaskStore) -> None:
+    bench = RunsBench(store)
+    patient = structs.replace(QUICK, lookup_seconds=60.0)
+    serving, other = App(store, settings=bench.settings, limits=patient), bench.app()
+    root_id = await serving.begin([task("sized", "late", inputs={"x": [1]})])
+    running = asyncio.create_task(serving.wait(root_id))
+    async for event in other.watch(root_id):
+        if event.type is EventType.TASK_STARTED:
+            await register(other, "(template late (x) (length x))")
+            break
+    await running
+    await serving.stop(grace_seconds=0)
+
+    assert result_of((await bench.flow(root_id)).root)["parsedContent"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "newest", "value"),
+    [
+        ("size", False, 1),
+        ("size", True, 2),
+        ("size@1", True, 1),
+        ("template", False, 1),
+        ("template", True, 2),
+    ],
+)
+async def test_a_copy_keeps_the_definition_unless_the_newest_is_asked_for(
+    store: TaskStore, method: str, newest: bool, value: int
+) -> None:
+    bench = RunsBench(store)
+    app = bench.app()
+    await register(app, "(template size (x) (length x))")
+    params = {"template": "size"} if method == "template" else None
+    first = await ended(bench, app, [task("sized", method, inputs={"x": [1]}, params=params)])
+    assert result_of(first.root)["parsedContent"] == 1
+    await register(app, "(template size (x) (+ 1 (length x)))")
+    copy = await app.copy(first.root.id, newest=newest)
+
+    assert result_of((await ended(bench, app, copy)).root)["parsedContent"] == value
+
+
+async def test_a_copy_of_a_program_is_that_program_whatever_is_asked_for(
+    store: TaskStore,
+) -> None:
+    bench = RunsBench(store)
+    run = await bench.run(f'{ASK} (ask "one")')
+    copy = await bench.app().copy(run.root_id, newest=True)
+
+    assert program_of(copy.root) == program_of((await bench.flow(run.root_id)).root)
 
 
 async def test_programs_use_registered_templates_and_keep_the_versions(store: TaskStore) -> None:

@@ -146,3 +146,29 @@ async def test_without_an_app_the_store_of_the_project_is_used(
         page = await app.list(TaskFilter(name="a"))
     assert (first["a"], second["a"]) == ({}, {})
     assert page.total == 2
+
+
+async def test_steps_may_name_tools(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("tea")
+    workflow = (
+        Workflow("notes")
+        .step("system:read_files", output_name="read", static_inputs={"paths": ["notes.txt"]})
+        .step(
+            "system:write_file",
+            output_name="copy",
+            static_inputs={"path": "copy.txt"},
+            dynamic_input_mappings={"content": "read.parsedContent.files.0.content"},
+        )
+        .step("system:read_files", output_name="missing", static_inputs={"paths": ["nowhere.txt"]})
+    )
+
+    found = await workflow.arun(app)
+
+    assert (tmp_path / "copy.txt").read_text() == "tea"
+    assert found["copy"]["parsedContent"] == {"path": "copy.txt", "bytes": 3}
+    assert found.errors == {
+        "missing": "tool 'system:read_files': 'nowhere.txt': there is no such file or folder"
+    }
+    calls = [task for task in await app.flow_of(found.root_id) if task.name.startswith("system:")]
+    assert len(calls) == 3, "each call is a step of its own, which is not repeated after a crash"

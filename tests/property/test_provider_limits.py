@@ -86,7 +86,7 @@ async def simulated(plans: list[Planned], settings: ProviderSettings) -> list[Ra
             loop.call_later(plan.patience, tasks[-1].cancel)
     await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 100_000)
     assert not limits._queue
-    assert limits._running == 0
+    assert not limits._open
     return sorted(ran, key=lambda one: (one.start, one.number))
 
 

@@ -103,6 +103,17 @@ def test_inputs_that_are_not_given_are_told_before_the_first_step() -> None:
     assert weft.evaluate(f"(define a 1) (define b 2) (define plna 3) {steps}", effects=effects)
 
 
+def test_inputs_of_a_call_that_are_not_given_are_told_before_the_first_step() -> None:
+    calls = '(deftask ask (x) :instructions "{{x}}") (ask "first") (ask question)'
+    effects = weft.InMemoryEffects(lambda call: "done")
+
+    with pytest.raises(InvalidProgram, match="the input 'question' is not given"):
+        weft.evaluate(calls, effects=effects)
+
+    assert effects.calls == []
+    assert weft.evaluate(calls, effects=effects, question="why").content == "done"
+
+
 @pytest.mark.parametrize(
     "program",
     [

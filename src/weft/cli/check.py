@@ -68,11 +68,9 @@ def _checked(
     registered: "dict[str, TaskDefinition]",
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
-    from weft.language.check import verdict_on
     from weft.language.library import TaskLibrary, definition_of
-    from weft.llm.model_names import model_name_problem
     from weft.program_files import templates_of
-    from weft.project_tools import ToolNames
+    from weft.project_checks import project_verdict
     from weft.settings import load_settings
 
     owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
@@ -82,7 +80,6 @@ def _checked(
     mentioned = frozenset().union(*(one.mentioned for one in loaded))
     unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
     settings = load_settings()
-    tools = ToolNames(settings.tools)
     found = []
     inputs: dict[str, list[str]] = {}
     for one in loaded:
@@ -90,13 +87,7 @@ def _checked(
         own = {name for name, (owner, _) in owners.items() if owner is one}
         others = {name: known for name, (_, known) in owners.items() if name not in own}
         library.tasks = {name: known for name, known in registered.items() if name not in own} | others
-        verdict = verdict_on(
-            one.program,
-            library,
-            tools=tools,
-            models=lambda name: model_name_problem(name, settings.models),
-            mentioned=mentioned,
-        )
+        verdict = project_verdict(one.program, library, settings, mentioned=mentioned)
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)

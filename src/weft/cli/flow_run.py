@@ -32,6 +32,10 @@ INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""
 
 
+PROGRAMS = "template"
+"""The id of the executor of programs, which is made for a store once that is open."""
+
+
 class InvalidLimit(RequestError):
     """A limit is not of the form executor=number, or there is no such executor."""
 
@@ -39,23 +43,46 @@ class InvalidLimit(RequestError):
 
 
 def limits_of(
-    concurrency: int, per_executor: tuple[str, ...], executors: "ExecutorRegistry"
+    concurrency: int,
+    per_executor: tuple[str, ...],
+    executors: "ExecutorRegistry",
+    db: str | None,
+    user: str | None,
 ) -> "EngineLimits":
     """The limits that options describe."""
     from weft.engine.limits import EngineLimits
-    from weft.executors.registry import UnknownExecutor
 
     limits: dict[str, int] = {}
     for text in per_executor:
         name, _, number = text.rpartition("=")
         if not name or not number.isascii() or not number.isdigit() or int(number) < 1:
             raise InvalidLimit(f"{text!r} is not of the form executor=number, such as command=4")
-        try:
-            executors.get(name)
-        except UnknownExecutor as error:
-            raise InvalidLimit(f"{text!r}: no executor is called {name!r}{error.hint}") from error
         limits[name] = int(number)
+        known = executors.find(name)
+        if known is not None and known.error is not None:
+            raise InvalidLimit(f"{text!r}: {known.source} could not be loaded: {known.error}")
+        if known is None and name != PROGRAMS and not _is_template(name, db, user):
+            raise InvalidLimit(f"{text!r}: no executor is called {name!r}{_hint(name, executors)}")
     return EngineLimits(concurrency=concurrency, per_executor=limits)
+
+
+def _is_template(name: str, db: str | None, user: str | None) -> bool:
+    """Whether a template of that name, or a version of it, is registered in the store, if there is one."""
+    from weft.runs.templates import read_name
+    from weft.store.errors import StoreNotFound
+
+    try:
+        return bool(with_app(db, user, lambda app: app.store.known_templates([read_name(name).name])))
+    except StoreNotFound:
+        return False
+
+
+def _hint(name: str, executors: "ExecutorRegistry") -> str:
+    """What may have been meant by the name of an executor, or which ones there are."""
+    from weft.tasks.problems import nearest
+
+    known = sorted([*(executor.id for executor in executors.list()), PROGRAMS])
+    return nearest(name, known) or f"; there are: {', '.join(known)}, and registered templates"
 
 
 def allow_many_files() -> None:
@@ -130,7 +157,7 @@ def run(
             user,
             lambda app: _run(app, flow, is_json=is_json),
             must_exist=is_stored,
-            limits=limits_of(concurrency, per_executor, executors),
+            limits=limits_of(concurrency, per_executor, executors, db, user),
             executors=executors,
         )
 

@@ -45,6 +45,7 @@ from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
 from weft.runs.templates import wanted_names, with_templates
 from weft.secrets.references import KEY
+from weft.settings import load_settings
 from weft.store.errors import StoreNotFound
 from weft.tasks.record import JsonObject, Status, Task
 
@@ -146,7 +147,7 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
     if _is_name(file, options):
         return _named(file, inputs, options), inputs
     program = _of_file(file, inputs, options)
-    check_program(program, inputs)
+    check_program(program, inputs, load_settings())
     return program, inputs
 
 

@@ -50,7 +50,7 @@ def serve(
             user,
             lambda app: _serve(app, is_json=is_json),
             must_exist=False,
-            limits=limits_of(concurrency, per_executor, executors),
+            limits=limits_of(concurrency, per_executor, executors, db, user),
             executors=executors,
         )
 

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     "--with-dependencies", is_flag=True, help="Take along what the copied tasks depend on elsewhere."
 )
 @click.option(
+    "--newest",
+    "is_newest",
+    is_flag=True,
+    help="Take registered templates as they are now, not in the versions that the tasks ran with.",
+)
+@click.option(
     "--from",
     "step",
     type=TEXT,
@@ -48,6 +54,7 @@ def copy(
     task_id: TaskId,
     linked: tuple[TaskId, ...],
     with_dependencies: bool,
+    is_newest: bool,
     step: str | None,
     settings: tuple[str, ...],
     is_fresh: bool,
@@ -69,13 +76,15 @@ def copy(
     """
     if step is None and (settings or is_fresh):
         raise click.UsageError("--set and --no-reuse are for forks of runs; say --from STEP too")
-    if step is not None and (linked or with_dependencies):
-        raise click.UsageError("--from cannot be combined with --link and --with-dependencies")
+    if step is not None and (linked or with_dependencies or is_newest):
+        raise click.UsageError("--from cannot be combined with --link, --with-dependencies and --newest")
     inputs = read_bindings(settings, ())
 
     async def make(app: "App") -> "Flow":
         if step is None:
-            return await app.copy(task_id, linked=linked, with_dependencies=with_dependencies)
+            return await app.copy(
+                task_id, linked=linked, with_dependencies=with_dependencies, newest=is_newest
+            )
         return await app.fork(task_id, step, inputs, reuse=not is_fresh)
 
     flow = with_app(db, user, make)

@@ -28,9 +28,10 @@ def export(task_id: TaskId, output: str | None, db: str | None, user: str | None
     A tree deeper than 200 levels is written as a flat list, which says the same.
     """
     # Imported here: `weft tasks export --help` must not pay for it.
+    from weft.exports import exported
     from weft.tasks.nested import nested_json
 
-    flow = with_app(db, user, lambda app: app.exported(task_id))
+    flow = with_app(db, user, lambda app: exported(app, task_id))
     text = nested_json(flow)
     if output is None:
         print_bytes(text)

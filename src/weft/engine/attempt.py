@@ -56,6 +56,8 @@ class Attempts:
         self._chance = chance
         self._limits = limits
         self._secrets = secrets or SecretSettings()
+        self._not_found: set[str] = set()
+        """The methods for which an executor was waited for in vain."""
 
     def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
         """The ending of an attempt that succeeded."""
@@ -113,12 +115,21 @@ class Attempts:
 
     async def _executor(self, method: str) -> Executor:
         """The executor of a method, also of one that came to be known after this process began."""
+        if self._executors.find(method) is None:
+            await self._look_for(method)
+        return self._executors.get(method)
+
+    async def _look_for(self, method: str) -> None:
+        """Look for an executor until there is one, or for as long as one may be expected to turn up."""
+        loop = asyncio.get_running_loop()
+        can_turn_up = self._executors.can_learn and method not in self._not_found
+        end = loop.time() + (self._limits.lookup_seconds if can_turn_up else 0.0)
         while self._executors.find(method) is None:
             with Patience(f"executor {method}"):
-                await self._executors.learn([method])
-                break
+                if not await self._executors.learn([method]) and loop.time() >= end:
+                    self._not_found.add(method)
+                    return
             await asyncio.sleep(self._limits.poll_seconds)
-        return self._executors.get(method)
 
     async def _work(self, claimed: Claimed, report: Report, *, wants_dependencies: bool) -> Work:
         task = claimed.task

@@ -19,6 +19,9 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     """How often a worker says that it is alive, and looks for cancelled and abandoned tasks."""
     poll_seconds: float = 0.2
     """How often to look for work that other processes have made ready."""
+    lookup_seconds: float = 1.0
+    """How long a claimed task waits for an executor that nobody knows: its template may just be registered.
+    Once for each method: a flow of many such tasks does not wait for each."""
     grace_seconds: float = 10.0
     """How long running attempts may go on, and endings be written, once the engine is asked to stop."""
     max_losses: int = 50

@@ -9,6 +9,7 @@ from greenlet import getcurrent, greenlet
 from weft.errors import InternalError
 from weft.evaluator.budget import Scope
 from weft.evaluator.effects import Turn
+from weft.evaluator.errors import BudgetExceeded
 
 
 class Branch(greenlet):
@@ -23,14 +24,30 @@ class Branch(greenlet):
         self.item = 0
         """The number of the item that is worked on, from 1; 0: there are none."""
         self.steps = 0
+        self.limits = 0
+        """Scopes with limits that were opened since the last step."""
+        self.foretold: tuple[int, BudgetExceeded] | None = None
+        """After how many steps it is known that a limit ends the scope, and the error for it."""
         self.conversation: tuple[Turn, ...] = ()
         """The exchanges of tasks with `history` so far: those before the branch, then its own."""
 
     def next_key(self) -> str:
-        """The key of the step that is taken now."""
+        """The key of the step that is taken now; raises where it is known that none is any more."""
+        if self.foretold is not None and self.steps >= self.foretold[0]:
+            raise self.foretold[1]
         self.steps += 1
+        self.limits = 0
+        return self.key_of(self.steps)
+
+    def key_of(self, number: int) -> str:
+        """The key of a step of the item that is worked on."""
         item = f"/{self.item}/" if self.item else ""
-        return f"{self.prefix}{item}{self.steps}"
+        return f"{self.prefix}{item}{number}"
+
+    def next_limit(self) -> str:
+        """The key of the scope with limits that is opened now."""
+        self.limits += 1
+        return f"{self.key_of(self.steps)}!{self.limits}"
 
     def pause(self, awaited: Any) -> Any:
         """Leave the branch, which runs now, until what it waits for has ended; what that gave."""

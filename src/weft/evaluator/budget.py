@@ -88,6 +88,8 @@ class Scope:
         self.waits = waits
         self.has_waits: bool = waits is not None or (outer is not None and outer.has_waits)
         """Whether a time limit counts them, here or around."""
+        self.foretold: BudgetExceeded | None = None
+        """How it ends, if an evaluation before has come to its limit."""
         self.watchers: set[Callable[[], None]] = set()
         """Called when waits were counted: who waits for the deadline looks at it again."""
         self._own_deadline = None if seconds is None else now + seconds
@@ -280,8 +282,11 @@ class Meter:
 
     def refill(self) -> None:
         """Charge what was used and take the next slice; raises when a budget or the time is used up."""
+        has_run = self._granted > 0
         self._settle()
-        if self.scope.deadline is not None:
+        if has_run and self.scope.deadline is not None:
+            # Not before a whole slice was used: else chance would end code between one step and the next, and
+            # when a run goes on it must end at the same place.
             self.scope.check_time(self._now())
         self._granted = self.left = int(min(SLICE, self.scope.left("steps")))
 

@@ -25,6 +25,13 @@ class TaskFailed(AuthorError):
         super().__init__(error.message if span is NOWHERE else self.problem.excerpt())
         self.error = error
         self.span = span
+        self.step_key: str | None = None
+        """The step that failed, or whose answer would not do; None: none did."""
+
+    def caused_by(self, cause: "TaskFailed") -> Self:
+        """This error, which tells another one in words of its own: it came from the same step."""
+        self.step_key = cause.step_key
+        return self
 
     def result(self) -> TaskResult:
         """The failed result that `catch` receives."""
@@ -42,7 +49,7 @@ class TaskFailed(AuthorError):
         if isinstance(error, TaskFailure):
             details = {"code": self.problem.code, "failing_expression": expression, "place": str(span)}
             error = msgspec.structs.replace(error, details={**details, **(error.details or {})})
-        return type(self)(error, span=span, code=self.problem.code)
+        return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
 
 class EndsEvaluation(Exception):

@@ -14,6 +14,7 @@ from weft.evaluator.forms import FORMS
 from weft.evaluator.forms.names import check_definable
 from weft.evaluator.forms.places import placed
 from weft.evaluator.functions import Code
+from weft.evaluator.history import History
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.operators import OPERATORS, template_calls
@@ -40,11 +41,13 @@ class Evaluator:
         limits: EvaluationLimits | None = None,
         operators: Mapping[type[Node], Form] | None = None,
         task_calls: TaskCalls | None = None,
+        history: History | None = None,
     ) -> None:
+        """`history` is what earlier evaluations of the same program have left."""
         self.library = library if library is not None else TaskLibrary()
         self.global_env = GlobalEnv(self.library)
         self.global_env.update(BUILT_INS)
-        self._machine = Machine(MeteredEffects(effects), limits=limits)
+        self._machine = Machine(MeteredEffects(effects), limits=limits, history=history)
         self._compiler = Compiler(
             self._machine,
             self.library,

@@ -12,8 +12,9 @@ from weft.errors import InternalError, WeftError
 from weft.evaluator.branches import Branch, current_branch
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
-from weft.evaluator.errors import exhausted
-from weft.evaluator.known import Known
+from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
+from weft.evaluator.history import History, NoHistory, Reached
+from weft.evaluator.known import Known, give_up
 from weft.evaluator.strands import Join, Strand, resume
 from weft.evaluator.waiting import Awaited, Effect, evaluating, scope_around
 
@@ -29,13 +30,18 @@ KNOWN_IN_A_ROW = 200
 class Machine:
     """What compiled code needs at run time."""
 
-    def __init__(self, effects: Effects, *, limits: EvaluationLimits | None = None) -> None:
+    def __init__(
+        self, effects: Effects, *, limits: EvaluationLimits | None = None, history: History | None = None
+    ) -> None:
         self.effects = effects
         self.limits = limits or EvaluationLimits()
+        self.history = history or NoHistory()
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
         self._known = 0
         """Answers that nobody had to wait for."""
+        self._foretold = 0
+        """Scopes under way of which it is known that a limit ends them."""
 
     def new_scope(self) -> Scope:
         """A scope with the limits of a whole evaluation; its time begins now."""
@@ -69,21 +75,27 @@ class Machine:
         while not strand.is_ended:
             try:
                 await ended
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as cancellation:
                 ended = loop.create_future()
-                strand.stop()
+                strand.stop(*cancellation.args)
         if strand.error is not None:
             raise strand.error
         return strand.value
 
-    def wait(self, answer: Awaitable[T]) -> T:
-        """The answer of an effect; everything else goes on meanwhile. Only for code inside `run`."""
+    def wait(self, answer: Awaitable[T], *, is_composite: bool = False) -> T:
+        """The answer of an effect; everything else goes on meanwhile. Only for code inside `run`.
+
+        Where it is known that a limit was reached, nothing is begun any more; but a composite may hold
+        answers that are known.
+        """
         branch = current_branch()
         if isinstance(answer, Known):
             self._known += 1
             if not self._known % KNOWN_IN_A_ROW:
                 branch.pause(Effect(asyncio.sleep(0), branch))
             return cast(T, answer.value)
+        if self._foretold and not is_composite:
+            self._raise_foretold(branch.scope, answer)
         effect = Effect(answer, branch)
         try:
             return cast(T, branch.pause(effect))
@@ -107,6 +119,46 @@ class Machine:
         finally:
             branch.scope = outer
             self.meter.enter(outer)
+
+    def bounded(self, scope: Scope, code: Callable[[], T]) -> T:
+        """As `within`, of a scope with limits. That one was reached is kept before anything goes on."""
+        branch = current_branch()
+        key, before = branch.next_limit(), branch.steps
+        known = self.history.reached(key)
+        if known is not None:
+            self._end_again(scope, key, known, code)
+            for number in range(before + 1, known.steps + 1):
+                self.history.pass_over(branch.key_of(number))
+            branch.steps = known.steps
+            raise known.again(scope, key)
+        try:
+            return self.within(scope, code)
+        except BudgetExceeded as error:
+            if error.scope is scope:
+                error.step_key = key
+                self.wait(self.history.keep(key, Reached(error.error, error.problem.code, branch.steps)))
+            raise
+
+    def _end_again(self, scope: Scope, key: str, known: Reached, code: Callable[[], Any]) -> None:
+        """Evaluate code as far as the answers are known: what it sets is set again."""
+        branch = current_branch()
+        scope.foretold = known.again(scope, key)
+        before, branch.foretold = branch.foretold, (known.steps, scope.foretold)
+        self._foretold += 1
+        try:
+            self.within(scope, code)
+        except TaskFailed as error:
+            if isinstance(error, BudgetExceeded) and error.scope is not scope:
+                raise
+        finally:
+            self._foretold -= 1
+            branch.foretold = before
+
+    def _raise_foretold(self, scope: Scope, answer: Awaitable[Any]) -> None:
+        for one in scope.chain():
+            if one.foretold is not None:
+                give_up(answer)
+                raise one.foretold
 
     def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
         """The values of all, in order; where they wait, they wait together. An error stops the others."""
@@ -132,12 +184,23 @@ class Machine:
             branch = current_branch()
             for index in indexes:
                 branch.item = index + 1
-                branch.steps = 0
+                branch.steps = branch.limits = 0
                 branch.conversation = before
                 values[index] = act(index)
                 if branch.conversation is not before:
                     recorded[index] = branch.conversation[len(before) :]
 
+        try:
+            self._run_together(work, parent, base)
+        except BaseException:
+            self.history.pass_over(base)
+            raise
+        for index in sorted(recorded):
+            parent.conversation += recorded[index]
+        return values
+
+    def _run_together(self, work: Callable[[], None], parent: Branch, base: str) -> None:
+        """Run as many branches as wait, until there is no work left; raises the error of the first item."""
         join = Join()
         try:
             while not join.strands or self._waiting < self.limits.concurrency:
@@ -149,14 +212,14 @@ class Machine:
                 join.add(branch, self.meter, awaited, self._ended)
         except BaseException:
             if join.strands:
-                join.stop()
-                parent.pause(join)  # nothing may be left behind
+                join.give_up()
+                parent.pause(join)
+                item, error = join.first_error()
+                if error is not None and item < branch.item:
+                    raise error from None
             raise
         if join.strands:
             parent.pause(join)
-        for index in sorted(recorded):
-            parent.conversation += recorded[index]
-        return values
 
     def _ended(self) -> None:
         self._waiting -= 1

@@ -7,11 +7,11 @@ from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import MOST, PAID, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.known import then
+from weft.evaluator.known import Known, then
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.results import TaskResult
 from weft.evaluator.scope_purse import ScopePurse
-from weft.evaluator.taking_in import taken_in
+from weft.evaluator.taking_in import json_answer
 from weft.evaluator.values import is_number
 
 T = TypeVar("T")
@@ -32,9 +32,16 @@ class MeteredEffects:
         scope = _counted()
         spender = call.template or step.key
         own = ScopePurse(scope, spender)
-        return then(
-            self._effects.call_model(step, call, own), lambda result: _paid(scope, spender, own, result)
-        )
+        try:
+            answer = self._effects.call_model(step, call, own)
+        except TaskFailed as error:  # a failure that is known: it was paid for
+            _pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
+            raise
+        if isinstance(answer, Known):
+            # Whether it was too much showed when it was asked, and must not show otherwise now.
+            _pay(scope, spender, answer.value.notes.get("usage"))
+            return answer
+        return then(answer, lambda result: _paid(scope, spender, own, result))
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         _counted()
@@ -43,14 +50,14 @@ class MeteredEffects:
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         own = ScopePurse(_counted(), call.tool)
         return then(
-            self._effects.call_tool(step, call, own), lambda value: _json(f"tool '{call.tool}'", value)
+            self._effects.call_tool(step, call, own), lambda value: json_answer(f"tool '{call.tool}'", value)
         )
 
     def get_context(
         self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         answer = self._effects.get_context(step, query, ScopePurse(_counted(), "get-context"))
-        return then(answer, lambda value: _json("memory", value))
+        return then(answer, lambda value: json_answer("memory", value))
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]
@@ -77,23 +84,22 @@ def _counted() -> Scope:
 
 def _paid(scope: Scope, spender: str, purse: ScopePurse, result: TaskResult) -> TaskResult:
     """The result, what it took being counted if that was not done."""
-    usage = result.notes.get("usage")
-    if isinstance(usage, dict) and not purse.is_used:
-        tokens = usage.get("tokens")
-        if tokens is None:
-            tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
-        scope.pay(spender, {"tokens": _amount(tokens), "cost": _amount(usage.get("cost"))})
+    if not purse.is_used and _pay(scope, spender, result.notes.get("usage")):
         scope.check(*PAID)
     return result
+
+
+def _pay(scope: Scope, spender: str, usage: Any) -> bool:
+    """Count what a call took, if that is said."""
+    if not isinstance(usage, dict):
+        return False
+    tokens = usage.get("tokens")
+    if tokens is None:
+        tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
+    scope.pay(spender, {"tokens": _amount(tokens), "cost": _amount(usage.get("cost"))})
+    return True
 
 
 def _amount(value: Any) -> float:
     """What was used, if that is said in a way that can be counted: an answer that is paid for is not lost."""
     return min(value, MOST) if is_number(value) and value > 0 else 0
-
-
-def _json(what: str, value: Any) -> Any:
-    try:
-        return taken_in(value)
-    except ValueError as error:
-        raise TaskFailed(TaskFailure("tool_execution_error", f"the answer of {what}: {error}")) from None

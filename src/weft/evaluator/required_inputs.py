@@ -1,18 +1,18 @@
-"""Inputs of bare tasks: all of them are there before the first step is paid for."""
+"""Inputs of bare tasks and calls: all of them are there before the first step is paid for."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.functions import BuiltIn
-from weft.language.check import verdict_on
+from weft.language.check import is_bare_call, verdict_on
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program, TaskCond, TaskNode
 
 
 def require_inputs(program: Program, evaluator: Evaluator, bindings: Mapping[str, Any]) -> None:
-    """Raise InvalidProgram with every input of the program's bare tasks that nothing binds."""
-    if not any(isinstance(form, TaskNode | TaskCond) for form in program.forms):
+    """Raise InvalidProgram with every input of the program's bare tasks and calls that nothing binds."""
+    if not any(isinstance(form, TaskNode | TaskCond) or is_bare_call(form) for form in program.forms):
         return  # most programs: they are not looked at twice
     verdict = verdict_on(program, evaluator.library)
     known = evaluator.global_env

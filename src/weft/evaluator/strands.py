@@ -12,6 +12,7 @@ from greenlet import getcurrent
 
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import Meter
+from weft.evaluator.errors import BudgetExceeded
 from weft.evaluator.waiting import Awaited
 
 
@@ -19,16 +20,8 @@ class Strand:
     """A branch from its first wait to its end."""
 
     __slots__ = (
-        "_awaited",
-        "_branch",
-        "_meter",
-        "_on_end",
-        "_thrown",
-        "_timer",
-        "error",
-        "is_ended",
-        "value",
-    )
+        "_awaited", "_branch", "_ending", "_meter", "_on_end", "_timer", "error", "is_ended", "value",
+    )  # fmt: skip
 
     def __init__(
         self, branch: Branch, meter: Meter, awaited: Awaited, on_end: Callable[["Strand"], None]
@@ -36,30 +29,51 @@ class Strand:
         self._branch = branch
         self._meter = meter
         self._on_end = on_end
-        self._thrown: BaseException | None = None
-        """What the branch gets instead of an outcome: it was stopped, or is late."""
+        self._ending: BaseException | None = None
+        """What the branch is to end with: it was stopped, or is late."""
         self._timer: asyncio.TimerHandle | None = None
         self.is_ended = False
         self.error: BaseException | None = None
         self.value: Any = None
         self._wait_for(awaited)
 
-    def stop(self) -> None:
-        """Cancel what the branch waits for, once; when that has ended the branch gets CancelledError."""
-        if self.is_ended:
-            return
-        is_first = self._thrown is None
-        self._thrown = asyncio.CancelledError()
+    def stop(self, *words: Any) -> None:
+        """Cancel what the branch waits for, once, and raise CancelledError in it when that has ended.
+
+        An outcome that comes all the same counts: it may be stored. The branch then ends where it waits next.
+        """
+        if not self.is_ended:
+            self._end_with(asyncio.CancelledError(*words))
+
+    @property
+    def item(self) -> int:
+        """The number of the item that the branch works on, or worked on last."""
+        return self._branch.item
+
+    def _end_with(self, ending: BaseException) -> None:
+        is_first = self._ending is None
+        self._ending = ending
         if is_first:
             self._awaited.stop()
 
     def _wait_for(self, awaited: Awaited) -> None:
         self._awaited = awaited
+        awaited.when_ended(self._go_on)
+        if self._is_to_end():
+            awaited.stop()
+            return
         scope = self._branch.scope
         if scope.has_waits:
             scope.watchers.add(self._look_at_deadline)
-        self._look_at_deadline()
-        awaited.when_ended(self._go_on)
+        if scope.deadline is not None:
+            self._look_at_deadline()
+
+    def _is_to_end(self) -> bool:
+        """Whether the branch goes no further; it may have left the scope that it was late in."""
+        ending = self._ending
+        if isinstance(ending, BudgetExceeded) and ending.scope not in self._branch.scope.chain():
+            self._ending = None
+        return self._ending is not None
 
     def _look_at_deadline(self) -> None:
         deadline = self._branch.scope.deadline
@@ -71,10 +85,8 @@ class Strand:
 
     def _be_late(self) -> None:
         scope = self._branch.scope
-        if scope.deadline is None or self._thrown is not None or self._awaited.is_settled():
-            return
-        self._thrown = scope.late(max(asyncio.get_running_loop().time(), scope.deadline))
-        self._awaited.stop()
+        if scope.deadline is not None and self._ending is None and not self._awaited.is_settled():
+            self._end_with(scope.late(max(asyncio.get_running_loop().time(), scope.deadline)))
 
     def _go_on(self) -> None:
         """Run the branch until it waits again, or ends."""
@@ -97,8 +109,11 @@ class Strand:
     def _resume(self) -> Any:
         branch = self._branch
         branch.parent = getcurrent()  # who began the branch may have ended, or wait for it
-        thrown, self._thrown = self._thrown, None
-        if thrown is None:
+        thrown: BaseException | None = None
+        value = None
+        if self._ending is not None and self._awaited.is_cut():
+            thrown, self._ending = self._ending, None
+        else:
             try:
                 value = self._awaited.outcome()
             except BaseException as error:
@@ -123,14 +138,19 @@ def resume(meter: Meter, branch: Branch, switch: Callable[..., Any], *arguments:
 
 
 class Join:
-    """Strands that are waited for together. An error of one stops the others."""
+    """Strands that are waited for together. An error of one stops the others.
+
+    Of several errors the one of the first item is raised, whichever came first: another evaluation, which
+    gets the same answers at other times, must raise the same.
+    """
 
     def __init__(self) -> None:
         self._strands: list[Strand] = []
         self._under_way = 0
         self._act: Callable[[], None] | None = None
-        self._error: BaseException | None = None
+        self._has_failed = False
         self._is_stopped = False
+        self._is_given_up = False
 
     def add(self, branch: Branch, meter: Meter, awaited: Awaited, on_end: Callable[[], None]) -> None:
         """Let a branch that waits go on by itself; call that when it has ended."""
@@ -159,31 +179,42 @@ class Join:
         for strand in self._strands:
             strand.stop()
 
+    def give_up(self) -> None:
+        """Stop all; nobody wants the outcome, only that nothing is left behind."""
+        self._is_given_up = True
+        self.stop()
+
     def is_settled(self) -> bool:
         """Whether all have ended, or are stopped."""
         return self._is_stopped or not self._under_way
 
+    def is_cut(self) -> bool:
+        """Whether they were stopped from outside, and not all had ended."""
+        has_error = any(strand.error is not None for strand in self._strands)
+        return has_error and not self._has_failed and not self._is_given_up
+
     def outcome(self) -> None:
-        """Nothing; raises the first error, of several at once the one that stands first."""
-        if self._error is not None:
-            raise self._error
+        """Nothing; raises the error of the first item that has failed."""
+        _, error = self.first_error()
+        if error is not None and not self._is_given_up:
+            raise error
+
+    def first_error(self) -> tuple[int, BaseException | None]:
+        """The first item that has failed, and its error; what was only stopped has not."""
+        own = [
+            (strand.item, strand.error)
+            for strand in self._strands
+            if strand.error is not None and not isinstance(strand.error, asyncio.CancelledError)
+        ]
+        return min(own, key=lambda one: one[0], default=(0, None))
 
     def _ended(self, strand: Strand) -> None:
         self._under_way -= 1
-        loop = asyncio.get_running_loop()
         if strand.error is not None and not self._is_stopped:
-            self._is_stopped = True
-            loop.call_soon(self._fail)
-        elif not self._under_way:
-            loop.call_soon(self._call)
-
-    def _fail(self) -> None:
-        """Keep the error and stop the others; what ended at the same turn of the event loop counts."""
-        self._error = next(strand.error for strand in self._strands if strand.error is not None)
-        if self._under_way:
+            self._has_failed = True
             self.stop()
-        else:
-            self._call()
+        if not self._under_way:
+            asyncio.get_running_loop().call_soon(self._call)
 
     def _call(self) -> None:
         """Go on with who waits. A turn later than the last end: strands inside each other take no stack."""

@@ -3,8 +3,11 @@
 from math import isfinite
 from typing import Any
 
+import msgspec
+
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import BuiltIn, Closure
-from weft.evaluator.results import TaskResult
+from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.library import TaskDefinition
 from weft.language.tree import Symbol
 from weft.limits import MAX_JSON_DEPTH
@@ -16,6 +19,16 @@ _AS_THEY_ARE = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closur
 def taken_in(value: Any) -> Any:
     """The value as the language has it, tuples as lists; raises ValueError, which says what is wrong."""
     return _taken_in(value, MAX_JSON_DEPTH)
+
+
+def json_answer(what: str, value: Any) -> Any:
+    """The answer of a tool or of memory as the language has it; raises TaskFailed where it is no JSON."""
+    try:
+        found = taken_in(value)
+        msgspec.json.encode(found)  # half a character (a lone surrogate) is none that can be stored
+    except ValueError as error:
+        raise TaskFailed(TaskFailure("tool_execution_error", f"the answer of {what}: {error}")) from None
+    return found
 
 
 def _taken_in(value: Any, levels: int) -> Any:

@@ -9,10 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from types import CoroutineType
 from typing import Any, Protocol
 
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import Scope
+from weft.evaluator.known import give_up
 
 CLEAN_UP_SECONDS = 5.0
 """How long an effect may take to end once it is cancelled: by then a script had its grace time and was
@@ -36,20 +38,25 @@ class Awaited(Protocol):
         """Whether its outcome is certain, though it may take a moment to end: it cannot be late any more."""
         ...
 
+    def is_cut(self) -> bool:
+        """Whether it has ended without an outcome, because it was stopped."""
+        ...
+
     def outcome(self) -> Any:
-        """What it gave; raises its error. Not of one that was stopped."""
+        """What it gave; raises its error."""
         ...
 
 
 class Effect:
     """An effect, which begins when it is waited for: not in the branch, which may be deep in its stack."""
 
-    __slots__ = ("_act", "_branch", "_task", "_timer", "_work", "evaluations")
+    __slots__ = ("_act", "_branch", "_is_let_go", "_task", "_timer", "_work", "evaluations")
 
     def __init__(self, work: Awaitable[Any], branch: Branch) -> None:
         self._work = work
         self._branch = branch
         self._timer: asyncio.TimerHandle | None = None
+        self._is_let_go = False
         self.evaluations = 0
         """How many evaluations run inside it: these end by themselves, when what they wait for has ended."""
 
@@ -64,18 +71,24 @@ class Effect:
         around = self._branch.gr_context
         context = copy_context() if around is None else around.copy()
         context.run(_EFFECT.set, self)
-        self._task = context.run(asyncio.ensure_future, self._work)
+        work = self._work
+        task = work if isinstance(work, CoroutineType) else _awaiting(work)
+        self._task = asyncio.get_running_loop().create_task(task, context=context)
         self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Cancel it; not before it began: it would leave a coroutine unfinished that it is to await."""
-        loop = asyncio.get_running_loop()
-        loop.call_soon(self._task.cancel)
-        self._timer = loop.call_later(CLEAN_UP_SECONDS, self._let_go)
+        """Cancel it. What has not begun yet never will: nobody has paid for it."""
+        give_up(self._work)
+        self._task.cancel()
+        self._timer = asyncio.get_running_loop().call_later(CLEAN_UP_SECONDS, self._let_go)
 
     def is_settled(self) -> bool:
         """Whether it has ended."""
         return self._task.done()
+
+    def is_cut(self) -> bool:
+        """Whether it was cancelled before it had an outcome; one that came in time counts."""
+        return self._is_let_go or self._task.cancelled()
 
     def outcome(self) -> Any:
         """What it gave."""
@@ -94,10 +107,15 @@ class Effect:
         if self.evaluations:
             self._timer = asyncio.get_running_loop().call_later(CLEAN_UP_SECONDS, self._let_go)
             return
+        self._is_let_go = True
         log.warning("an effect did not end %g s after it was cancelled: %r", CLEAN_UP_SECONDS, self._task)
         act, self._act = self._act, None
         if act is not None:
             act()
+
+
+async def _awaiting(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 _EFFECT: ContextVar[Effect | None] = ContextVar("effect", default=None)

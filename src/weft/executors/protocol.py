@@ -125,6 +125,9 @@ class Rests(Exception):
     that it waits for, of the same flow, has ended.
     """
 
+    is_rest = True
+    """For spans: it is no failure."""
+
     def __init__(
         self,
         until: Sequence[TaskId],

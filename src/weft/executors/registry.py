@@ -116,6 +116,11 @@ class ExecutorRegistry:
             raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
         return found.executor
 
+    @property
+    def can_learn(self) -> bool:
+        """Whether executors can turn up that nobody has registered here."""
+        return self._find_more is not None
+
     async def learn(self, methods: Collection[str]) -> bool:
         """Look elsewhere for executors of methods that are not known here; whether one was found."""
         unknown = [method for method in methods if self.find(method) is None]

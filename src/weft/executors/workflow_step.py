@@ -51,6 +51,12 @@ class WorkflowStep:
             # Others find the result by the name of the record: they are not told its inputs.
             reason = f"output_name is '{step.output_name}', but the record is called '{work.task.name}'"
             raise ExecutionFailed(reason, is_permanent=True)
+        if ":" in step.task_name and self._executors.find(step.task_name) is None:
+            reason = (
+                f"'{step.task_name}' is no executor; a tool is called by a step of a workflow in Python, "
+            )
+            reason += "or by a program (schemas.method template)"
+            raise ExecutionFailed(reason, is_permanent=True)
         executor = self._executors.get(step.task_name)
         return await perform(executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)}))
 

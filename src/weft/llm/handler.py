@@ -218,12 +218,15 @@ class _Work:
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
         """What the tools give, in the order of asking; they run at the same time."""
         messages = [self._used(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        tasks = [asyncio.create_task(message) for message in messages]
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(message) for message in messages]
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None  # of the journal: a tool's own are messages
-        return [task.result() for task in tasks]
+            return await asyncio.gather(*tasks)
+        except BaseException:  # of the journal, or of a subtask: a tool's own are messages
+            # No TaskGroup: before Python 3.13 one that fails leaves its task looking as if it were cancelled.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
     async def _used(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
         tool = tools.find(use.name)

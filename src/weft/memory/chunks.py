@@ -33,8 +33,13 @@ def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
     """
     chunks: list[Cut] = []
     first = 1
+    may_be_long = max(map(len, lines), default=0) * LONGEST_LINES > MAX_CHUNK_CHARACTERS
     while first <= len(lines):
-        last = _last_line(lines, starts, first)
+        last = min(first + LONGEST_LINES - 1, len(lines))
+        if may_be_long and sum(map(len, lines[first - 1 : last])) > MAX_CHUNK_CHARACTERS:
+            last = _within_size(lines, first, last)
+        elif last < len(lines):
+            last = _last_line(lines, starts, first)
         if first == last and len(lines[first - 1]) > MAX_CHUNK_CHARACTERS:
             chunks += [(first, first, start, end) for start, end in _parts(lines[first - 1])]
         else:
@@ -55,12 +60,9 @@ def _parts(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _last_line(lines: Sequence[str], starts: Sequence[int], first: int) -> int:
-    last = min(first + LONGEST_LINES - 1, len(lines))
-    if sum(map(len, lines[first - 1 : last])) > MAX_CHUNK_CHARACTERS:
-        return _within_size(lines, first, last)
-    if last == len(lines):
-        return last
-    near = starts[bisect_left(starts, first + SHORTEST_LINES) : bisect_left(starts, last + 2)]
+    """Where a chunk ends that may have as many lines as a chunk has at most."""
+    here = bisect_left(starts, first + SHORTEST_LINES)
+    near = starts[here : bisect_left(starts, first + LONGEST_LINES + 1, here)]
     if near:
         wanted = first + WANTED_LINES
         return _above(lines, first, min(near, key=lambda line: abs(line - wanted))) - 1

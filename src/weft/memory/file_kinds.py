@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Set
+from functools import lru_cache
 
 _TEST = re.compile(
     r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.[^/]*$|(^|/)conftest\.py$"
@@ -27,7 +28,14 @@ _KINDS = (
 
 def kind_factor(path: str, stems: Set[str]) -> float:
     """What the score of a file is multiplied by; 1 unless it is of a kind that the query does not ask for."""
-    for pattern, factor, words in _KINDS:
-        if pattern.search(path):
-            return 1.0 if words & stems or path.rsplit(".", 1)[-1].lower() in stems else factor
-    return 1.0
+    kind = _kind_of(path)
+    if kind is None:
+        return 1.0
+    factor, words = kind
+    return 1.0 if words & stems or path.rsplit(".", 1)[-1].lower() in stems else factor
+
+
+@lru_cache(maxsize=20_000)
+def _kind_of(path: str) -> tuple[float, frozenset[str]] | None:
+    """What a file counts and the stems that ask for it; remembered, as every query finds the same files."""
+    return next(((factor, words) for pattern, factor, words in _KINDS if pattern.search(path)), None)

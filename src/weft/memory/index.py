@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from weft.memory.database import (
 )
 from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed
 from weft.memory.lease import WAIT_SECONDS, Lease
+from weft.memory.packing import unpack
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
 from weft.memory.updating import Update
 
@@ -167,7 +167,7 @@ class SqliteIndex:
     def _encoded(self, file_id: int) -> bytes:
         """The text of a file as it was indexed."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
-        return b"" if row is None else zlib.decompress(row[0])
+        return b"" if row is None else unpack(row[0])
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""

@@ -33,6 +33,12 @@ BEST_ROWS = 300
 RARITY_POWER = 0.85
 """How much rare words count above common ones; 1 would be BM25's own, which lets one rare word decide."""
 
+BM25_K1 = 1.2
+"""How soon a further time of a word in a chunk counts less, as SQLite's bm25() has it."""
+
+K1 = 2.0
+"""The same as we have it: later, since a chunk that names a thing often is more likely about it."""
+
 _LEAST_IDF = 1e-6
 """What SQLite's bm25() takes for a word of more than half of the rows."""
 
@@ -44,7 +50,7 @@ class Hits(Struct, frozen=True):
     value: float
     """How much it counts: its weight, and how rare it is."""
     rows: Sequence[tuple[int, int, float]]
-    """Chunk, file, and how well it fits, from 0 to 2.2 (k1 + 1 of BM25)."""
+    """Chunk, file, and how well it fits, from 0 to 3 (k1 + 1 of BM25)."""
 
 
 class Counted(Struct, frozen=True):
@@ -158,9 +164,8 @@ class Lookup:
         # chunks, which in a small project is many a telling word.
         idf = max(math.log((self._all_chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
         rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
-        return Hits(
-            word, self.value(word, count), [(chunk, file, -score / idf) for chunk, file, score in rows]
-        )
+        found = [(chunk, file, with_our_k1(-score / idf)) for chunk, file, score in rows]
+        return Hits(word, self.value(word, count), found)
 
     def _statement(self) -> str:
         rank = f"bm25(memory_words, {FIELD_WEIGHTS})"
@@ -184,6 +189,15 @@ class Lookup:
         known = self._connection.execute("SELECT path, id FROM memory_roots").fetchall()
         chosen = [number for path, number in known if path in roots]
         return None if len(chosen) == len(known) else chosen
+
+
+def with_our_k1(fit: float) -> float:
+    """What BM25 gives with our k1, of what it gives with SQLite's own, which cannot be set.
+
+    That is `(k + 1) f / (f + k n)`, where `f` is how often the word is there and `n` how long the chunk is.
+    """
+    times = BM25_K1 * fit / max(BM25_K1 + 1 - fit, 1e-9)
+    return (K1 + 1) * times / (times + K1)
 
 
 def _list(numbers: Sequence[int]) -> str:

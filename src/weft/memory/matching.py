@@ -60,8 +60,7 @@ class LexicalMatcher:
         pairs = lookup.pairs(sought.pairs, words)
         tally = Tally(words, pairs, counted.value)
         if counted.common:
-            words += lookup.words_within(counted.common, tally.best_files(COMMON_FILES))
-            tally = Tally(words, pairs, counted.value)
+            tally.add(lookup.words_within(counted.common, tally.best_files(COMMON_FILES)))
         named = _named(self._index.reader, sought.paths, lookup.root_ids)
         files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
         wordless = [file.id for file in files if file.id not in tally.chunks]

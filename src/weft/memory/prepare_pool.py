@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from weft.memory.prepare_process import PrepareProcess
-from weft.memory.prepare_worker import Batch, Done, not_prepared, prepare_file
+from weft.memory.prepare_worker import Batch, Done, not_prepared, prepare_batch
 from weft.memory.walking import Found
 
 FILES_A_BATCH = 200
@@ -29,7 +29,7 @@ def prepare_files(root: Path, files: Sequence[Found], max_bytes: int) -> Iterato
     processes = min(os.cpu_count() or 1, MAX_PROCESSES)
     if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
         for batch in _batches(root, files, max_bytes):
-            yield [prepare_file(root, path, max_bytes) for path in batch.paths]
+            yield prepare_batch(batch)
         return
     yield from _Pool(root, files, max_bytes).run(processes)
 
@@ -42,7 +42,8 @@ class _Pool:
         self._max_bytes = max_bytes
         self._batches = _batches(root, files, max_bytes)
         self._taking = threading.Lock()
-        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=4)
+        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
+        """One, beside those that the threads hold: what waits in the end is written by one core alone."""
         self._is_over = threading.Event()
         self._error: Exception | None = None
 
@@ -91,9 +92,10 @@ class _Pool:
         return [self._alone(process, path) for path in batch.paths] if done is None else done
 
     def _alone(self, process: PrepareProcess, path: str) -> Done:
+        batch = Batch(os.fsencode(self._root), self._max_bytes, [path])
         if not process.is_there():
-            return prepare_file(self._root, path, self._max_bytes)
-        done = process.ask(Batch(os.fsencode(self._root), self._max_bytes, [path]))
+            return prepare_batch(batch)[0]
+        done = process.ask(batch)
         return not_prepared(path) if done is None else done[0]
 
 

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from weft.memory.preparing import Prepared, prepare
-from weft.memory.walking import Found, read_below
+from weft.memory.reading import Reader
+from weft.memory.walking import Found
 
 _log = logging.getLogger(__name__)
 
@@ -32,13 +33,18 @@ class Done(Struct, frozen=True, array_like=True):
     prepared: Prepared | None
 
 
-def prepare_file(root: Path, path: str, max_bytes: int) -> Done:
+def prepare_batch(batch: Batch) -> list[Done]:
+    """Read the files of a batch and prepare them."""
+    with Reader(Path(os.fsdecode(batch.root))) as reader:
+        return [prepare_file(reader, path, batch.max_bytes) for path in batch.paths]
+
+
+def prepare_file(reader: Reader, path: str, max_bytes: int) -> Done:
     """Read a file and prepare it."""
     try:
-        read = read_below(root, path, max_bytes)
+        content, known = reader.read(path, max_bytes)
     except (OSError, ValueError):
         return not_prepared(path)
-    content, known = read
     found = Found(path, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     if len(content) > max_bytes:
         return Done(found, Prepared(b"", "too_large"))
@@ -80,6 +86,4 @@ def main() -> None:
     decoder = msgspec.msgpack.Decoder(Batch)
     with os.fdopen(os.dup(1), "wb") as out:
         while (message := receive(sys.stdin.buffer)) is not None:
-            batch = decoder.decode(message)
-            root = Path(os.fsdecode(batch.root))
-            send(out, [prepare_file(root, path, batch.max_bytes) for path in batch.paths])
+            send(out, prepare_batch(decoder.decode(message)))

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import zlib
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from weft.memory.chunks import Cut, cut
 from weft.memory.decoding import decode
 from weft.memory.languages import language_of
 from weft.memory.outline import Outline, outline_of
+from weft.memory.packing import pack
 from weft.memory.protocol import Symbol
 from weft.memory.words import fields_of, path_words
 
@@ -58,8 +58,11 @@ def prepare(path: str, content: bytes) -> Prepared:
     text = decode(content)
     if text is None:
         return Prepared(digest, "binary")
-    encoded = text.encode("utf-8", "replace")
-    text = encoded.decode()
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:  # half surrogates, of a strange encoding
+        encoded = text.encode("utf-8", "replace")
+        text = encoded.decode()
     language = language_of(path, text)
     lines = text_lines(text)
     outline = outline_of(language, text, lines)
@@ -69,7 +72,7 @@ def prepare(path: str, content: bytes) -> Prepared:
         language=language,
         title=outline.title[:MAX_TITLE_CHARACTERS] if outline.title else None,
         symbols=_symbols(outline),
-        text=zlib.compress(encoded, 3),
+        text=pack(encoded),
         chunks=tuple(_chunks(path_words(path), lines, outline)),
     )
 

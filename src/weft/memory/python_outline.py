@@ -85,7 +85,7 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
     around: list[_Open] = []
     line = place = 0
     for found in _NAME.finditer(text):
-        start = found.start()
+        start, end = found.span()
         if start > strings.sure_to and not is_last_word:
             raise NotSure
         line += text.count("\n", place, start + 1)
@@ -96,8 +96,8 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
         if constant:
             yield Symbol(constant, "constant", line)
         else:
-            body = _Open(len(indent.expandtabs()), word, found.end())
-            yield Symbol(name, _kind(text, body, start, around, strings), line)
+            width = len(indent.expandtabs()) if indent else 0
+            yield Symbol(name, _kind(text, _Open(width, word, end), start, around, strings), line)
 
 
 def _strings(text: str) -> _Strings:
@@ -107,8 +107,10 @@ def _strings(text: str) -> _Strings:
     double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
     while (quoted := min(single, double)) < len(text):
         begin = max(place, text.rfind("\n", place, quoted) + 1)
-        code = _CODE.match(text, begin)
-        start = code.end() if code else begin
+        start = quoted
+        if begin < quoted and not text[begin:quoted].isspace():  # most stand at the beginning of their line
+            code = _CODE.match(text, begin)
+            start = code.end() if code else begin
         quote = text[start : start + 3]
         if quote in _TRIPLE:
             place = _end_of_string(text, quote, start + 3)

@@ -64,28 +64,30 @@ class Tally:
     def __init__(self, words: Sequence[Hits], pairs: Sequence[Hits], all_words_value: float) -> None:
         self._total = all_words_value or 1.0
         self._covered: dict[int, float] = {}
+        self._values: dict[int, dict[int, float]] = {}
+        """By file and chunk: what the chunk's words add up to."""
         self._sums: dict[int, float] = {}
         self.chunks: dict[int, list[tuple[int, float]]] = {}
         """By file, the best first, each with what its words add up to."""
-        values: dict[int, float] = {}
-        files: dict[int, int] = {}
+        self.add(words, pairs)
+
+    def add(self, words: Sequence[Hits], pairs: Sequence[Hits] = ()) -> None:
+        """Take in further hits."""
+        changed: set[int] = set()
         for hits in (*words, *pairs):
-            value = hits.value
             for chunk, file, fit in hits.rows:
-                values[chunk] = values.get(chunk, 0.0) + value * fit
-                files[chunk] = file
+                values = self._values.setdefault(file, {})
+                values[chunk] = values.get(chunk, 0.0) + hits.value * fit
+                changed.add(file)
         for hits in words:
             for file in {file for _, file, _ in hits.rows}:
                 self._covered[file] = self._covered.get(file, 0.0) + hits.value
-        for chunk in sorted(values, key=lambda chunk: (-values[chunk], chunk)):
-            self._add(files[chunk], chunk, values[chunk])
-
-    def _add(self, file: int, chunk: int, value: float) -> None:
-        """Add a chunk that is not better than those before."""
-        chunks = self.chunks.setdefault(file, [])
-        if len(chunks) < len(CHUNK_SHARES):
-            self._sums[file] = self._sums.get(file, 0.0) + CHUNK_SHARES[len(chunks)] * value
-            chunks.append((chunk, value))
+        for file in changed:
+            best = sorted(self._values[file].items(), key=_best_first)[: len(CHUNK_SHARES)]
+            self.chunks[file] = best
+            self._sums[file] = sum(
+                share * value for share, (_, value) in zip(CHUNK_SHARES, best, strict=False)
+            )
 
     def best_files(self, count: int) -> list[int]:
         """The files that add up to most, before anything else is known of them."""
@@ -104,6 +106,10 @@ class Tally:
         if file.name_stems and file.name_stems <= stems:
             points *= NAME_FACTOR
         return with_naming(points / (points + HALF * self._total), file.naming)
+
+
+def _best_first(chunk: tuple[int, float]) -> tuple[float, int]:
+    return -chunk[1], chunk[0]
 
 
 def with_naming(score: float, naming: int) -> float:

@@ -1,8 +1,8 @@
 """Rows of a file in the tables of the index: put in and taken out."""
 
 import sqlite3
-import zlib
 
+from weft.memory.packing import unpack
 from weft.memory.preparing import Prepared, text_at, text_lines
 from weft.memory.walking import Found
 from weft.memory.words import fields_of, path_words
@@ -64,7 +64,7 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
     path = connection.execute("SELECT path FROM memory_files WHERE id = ?", [file_id]).fetchone()[0]
     text = connection.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
     if text is not None:
-        lines = text_lines(zlib.decompress(text[0]).decode())
+        lines = text_lines(unpack(text[0]).decode())
         rows = connection.execute(
             """SELECT id, symbols, headings, first_line, last_line, start_character, end_character
             FROM memory_chunks WHERE file_id = ?""",

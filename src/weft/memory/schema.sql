@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS memory_files (
 
 CREATE TABLE IF NOT EXISTS memory_texts (
     file_id INTEGER PRIMARY KEY,
-    text BLOB NOT NULL              -- UTF-8, lines end with \n, compressed by zlib
+    text BLOB NOT NULL              -- UTF-8, lines end with \n, compressed by zstd
 );
 
 CREATE TABLE IF NOT EXISTS memory_chunks (

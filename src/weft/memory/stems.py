@@ -9,6 +9,9 @@ from weft.memory.words import camel_parts
 
 _WORD = re.compile(r"[^\W_]+")
 
+_BY_SPACES = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+"""Makes spaces of all in an ASCII text that is no part of a word: much faster than looking for words."""
+
 MAX_KNOWN = 50_000
 """Stems that are remembered."""
 
@@ -67,5 +70,9 @@ def _begun_so(text: str, beginnings: Set[str]) -> list[str]:
 
     Those with other letters than ASCII's all may: accents are taken away.
     """
+    if text.isascii():
+        whole = text.lower().translate(_BY_SPACES).split()
+        words = {*whole, *camel_parts(text)}
+        return [word for word in words if word[:2] in beginnings or word[:1] in beginnings]
     words = {*_WORD.findall(text.lower()), *camel_parts(text)}
     return [word for word in words if word[:2] in beginnings or word[:1] in beginnings or not word.isascii()]

@@ -14,9 +14,6 @@ _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, None})
 """What an error says of a path that is not there, or that leads over a link or to no ordinary file. Whatever
 else is wrong may pass: rights, a disk or a network that fails."""
 
-_MAY_HAVE_GROWN_BYTES = 16_384
-"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
-
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
     """A file as the walk sees it."""
@@ -178,40 +175,41 @@ def stat_below(root: Path, path: str) -> os.stat_result:
 
 
 def open_below(root: Path, path: str) -> int:
-    """A descriptor of an ordinary file below the root; raises OSError if it is none, or a link is on the way.
+    """A descriptor of an ordinary file below the root; OSError if it is none, or a link is on the way."""
+    folder, _, name = path.rpartition("/")
+    here = open_folder(root, folder)
+    try:
+        return open_in(here, name)
+    finally:
+        os.close(here)
+
+
+def open_folder(root: Path, path: str) -> int:
+    """A descriptor of a folder below the root, or of the root itself; raises OSError if a link is on the way.
 
     Folders are entered one by one: one that is made a link while we look leads nowhere.
     """
-    *folders, name = path.split("/")
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for folder in folders:
+        for folder in path.split("/") if path else ():
             if folder in ("", ".", ".."):
                 raise NotADirectoryError(path)
             below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
             os.close(here)
             here = below
-        if name in ("", ".", ".."):
-            raise IsADirectoryError(path)
-        # Without O_NONBLOCK opening a pipe would wait for somebody to write.
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=here)
-    finally:
+    except BaseException:
         os.close(here)
+        raise
+    return here
+
+
+def open_in(folder: int, name: str) -> int:
+    """A descriptor of an ordinary file in an open folder; raises OSError if it is none."""
+    if name in ("", ".", ".."):
+        raise IsADirectoryError(name)
+    # Without O_NONBLOCK opening a pipe would wait for somebody to write.
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(f"{path} is no ordinary file")
+        raise OSError(f"{name} is no ordinary file")
     return file
-
-
-def read_below(root: Path, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The bytes of a file, too many if it has more, and what was known of it before they were read."""
-    descriptor = open_below(root, path)
-    try:
-        known = os.fstat(descriptor)
-        content = b""
-        wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
-        while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
-            content += more
-        return content, known
-    finally:
-        os.close(descriptor)

@@ -21,10 +21,10 @@ from weft.evaluator.known import Known, then
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
+from weft.evaluator.taking_in import json_answer
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.llm.journal import TurnJournal
 from weft.runs.answers import EarlierAnswers
-from weft.runs.causes import with_key
 from weft.runs.digests import request_digest, reuse_digest
 from weft.runs.forks import Fork
 from weft.runs.halting import Halting
@@ -32,7 +32,7 @@ from weft.runs.journal import Journal
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
-from weft.runs.time_limits import count_time_of
+from weft.runs.script_steps import ending, outcome_json
 from weft.runs.turns import Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
@@ -118,10 +118,9 @@ class DurableEffects:
                 return source.result or {}, {"source": source}
             async with self._slots:
                 outcome = await self._inner.run_script(step, run)
-            is_good = outcome.exit_code == 0 and not outcome.is_timed_out
-            return msgspec.to_builtins(outcome), {"reuse_hash": reuse_hash if is_good else None}
+            return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
-        return then(self._step(step, perform), lambda outcome: msgspec.convert(outcome.result, ScriptOutcome))
+        return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         """What the tool returned; reused in other runs when it is one that says it always gives the same."""
@@ -134,7 +133,7 @@ class DurableEffects:
             # A person may take days, and must hold nobody up.
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 value = await self._inner.call_tool(step, call, purse)
-            return {"value": value}, {"reuse_hash": reuse_hash}
+            return {"value": json_answer(f"tool '{call.tool}'", value)}, {"reuse_hash": reuse_hash}
 
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
@@ -145,7 +144,8 @@ class DurableEffects:
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             async with self._slots:
-                return await self._inner.get_context(step, query, purse), {}
+                found = await self._inner.get_context(step, query, purse)
+            return json_answer("memory", found), {}
 
         return then(self._step(step, perform), lambda outcome: outcome.result)
 
@@ -158,7 +158,7 @@ class DurableEffects:
             return await self._inner.around(step, body)
         if found is not None and is_halted(found.task):
             journal.past.pass_over(step.key)
-            self._given(step, found)
+            self._given(found)
         opened = journal.begin(step, input_hash, going_on(found))
         self._halting.began(opened)
         try:
@@ -197,16 +197,13 @@ class DurableEffects:
         input_hash = request_digest(step.request)
         found = past.find(step, input_hash, name_of(step)) if past else None
         if found is not None and past.fate(found.task) is Fate.GIVEN:
-            return Known(self._given(step, found))
+            return Known(self._given(found))
         return self._performed(step, input_hash, found, perform)
 
     async def _performed(
         self, step: Step, input_hash: str, found: StoredStep | None, perform: Perform
     ) -> "_Outcome":
         journal = self._journal
-        if found is not None and journal.past.fate(found.task) is Fate.CALLED_OFF:
-            count_time_of(found.task)
-            await asyncio.Event().wait()  # until what ended it then ends it again
         opened = journal.begin(step, input_hash, going_on(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
         if before is not None:
@@ -214,16 +211,18 @@ class DurableEffects:
         self._halting.began(opened)
         try:
             result, facts = await perform(opened)
-        except TaskFailed as failure:
-            error = with_key(failure, step.key)
+        except TaskFailed as error:
+            if _is_cancelled():  # by who cancels it: another evaluation would not get to this
+                self._end_cancelled(opened)
+                raise asyncio.CancelledError from error
             await journal.fail(opened, error)
-            raise error from failure
+            raise
         except asyncio.CancelledError:
             self._end_cancelled(opened)
             raise
         finally:
             self._halting.ended(opened)
-        result = await journal.complete(opened, result, **facts)
+        result = await journal.complete(opened, result, **facts, is_last=True)
         source = facts.get("source")
         return _Outcome(result, None if source is None else first_source(source))
 
@@ -233,7 +232,7 @@ class DurableEffects:
             error = failure_of(mark_of(before).get("failure"), before.error)
             await self._journal.fail(opened, error)
             raise error
-        result = await self._journal.complete(opened, before.result or {}, source=before)
+        result = await self._journal.complete(opened, before.result or {}, source=before, is_last=True)
         return _Outcome(result, first_source(before))
 
     def _end_cancelled(self, opened: OpenStep) -> None:
@@ -242,10 +241,10 @@ class DurableEffects:
         if halted is None:
             self._journal.call_off(opened)
             return
-        self._journal.halt(opened, halted)
+        self._journal.halt(opened)
         raise halted
 
-    def _given(self, step: Step, found: StoredStep) -> "_Outcome":
+    def _given(self, found: StoredStep) -> "_Outcome":
         task = found.task
         if task.status is Status.COMPLETED:
             return _Outcome(
@@ -255,8 +254,12 @@ class DurableEffects:
             error = halted_failure(task)
         else:
             error = failure_of(mark_of(task).get("failure"), task.error)
-        self._journal.failed_before(step, found, error)
         raise error
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class _Outcome(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from weft.errors import RequestError, WeftError
 from weft.evaluator.errors import EndsEvaluation
 from weft.language.spans import NOWHERE, Span
+from weft.tasks.problems import shown
 
 
 class RunLost(EndsEvaluation, WeftError):
@@ -13,6 +14,19 @@ class RunLost(EndsEvaluation, WeftError):
     def __init__(self, *, task_id: str) -> None:
         super().__init__(f"task {task_id} was taken over by another process")
         self.task_id = task_id
+
+
+class NoRun(RequestError):
+    """A task is to go on as a run, and the flow that it is in is no run of a program."""
+
+    code = "no-run"
+
+    def __init__(self, *, root_id: str, name: str) -> None:
+        super().__init__(
+            f"the flow '{shown(name)}' ({root_id}) is no run of a program; go on with it by: "
+            f"weft flow run {root_id}"
+        )
+        self.root_id = root_id
 
 
 class ReplayDiffers(EndsEvaluation, RequestError):

@@ -18,13 +18,15 @@ from weft.language.tree import FunctionCall, Program, Variable
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.forks import Fork
+from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
 from weft.runs.questions import AsksPeople, Questions
-from weft.runs.template_tasks import TEMPLATE, argument_problems, template_of
+from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
 from weft.store.protocol import TaskStore
 from weft.store.steps import Run
+from weft.tasks.pinned import TEMPLATE
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -94,7 +96,7 @@ class TemplateExecutor:
             schema_text=program.schema_text,
             fork=fork,
         )
-        evaluator = Evaluator(effects, limits=_limits(program))
+        evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
         try:
             for library in program.libraries:
                 await evaluator.evaluate(library.read())

@@ -1,32 +1,29 @@
 """The journal of a run: its steps as task records, each stored before anything that depends on it begins."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, Self
-
-import msgspec
+from typing import Self
 
 from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
-from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
-from weft.runs.causes import cause_of
-from weft.runs.errors import RunLost
+from weft.runs.endings import called_off, completed, failed, with_mark
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Past
 from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
+from weft.runs.step_writer import StepWriter
 from weft.secrets.registry import is_any, redact_json
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import first_mark, mark_of
+from weft.tasks.steps import first_mark
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""
-
-CALLED_OFF = "called off: a time limit was reached, or another step failed"
 
 
 class Journal:
@@ -48,19 +45,20 @@ class Journal:
         self._clock = clock
         self._new_id = new_id
         self._run = Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
+        self._writer = StepWriter(store, self._run)
+        self._evaluation = asyncio.current_task()
         self._open: dict[str, OpenStep] = {}
         self._hidden: dict[str, OpenStep] = {}
         """Those that are under way and not stored yet; parents come before what is below them."""
         self._ended: dict[str, OpenStep] = {}
         """Those that have ended and whose end is not stored yet."""
-        self._failures: list[tuple[OpenStep, TaskFailed]] = []
-        """The steps without an outcome but a failure, also those that had it before."""
+        self._rejected: set[str] = set()
+        """The keys of steps whose answers nobody else should get."""
         self._with_children: set[str | None] = self.past.parents
         self._ids = {step.key: step.task.id for step in steps}
         """The records by key: those below look for theirs."""
         self._alarm: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._lost: BaseException | None = None
         self._is_resting = False
         self.on_change: Callable[[], None] | None = None
         """Called when a step begins or ends, if somebody wants to know."""
@@ -129,22 +127,26 @@ class Journal:
         *,
         reuse_hash: str | None = None,
         source: Task | None = None,
+        is_last: bool = False,
     ) -> JsonObject:
-        """Store the result, which is the source's if there is one; what was stored: it holds no secrets."""
-        task = self._completed(opened, result)
+        """Store the result, which is the source's if there is one; what was stored: it holds no secrets.
+
+        `is_last`: nothing comes after it that could be cancelled, so that what is stored counts.
+        """
+        task = completed(opened.task, result, self._clock.now())
         if source is not None:
             task = evolve(task, origin_type=Origin.LINK, original_task_id=first_source(source))
-        await self._end(opened, task, reuse_hash)
+        await self._end(opened, task, reuse_hash, is_last=is_last)
         return task.result or {}
 
     def complete_soon(self, opened: OpenStep, result: JsonObject) -> None:
         """Store the result with whatever is stored next: nothing but what is shown depends on it."""
-        opened.task = self._completed(opened, result)
+        opened.task = completed(opened.task, result, self._clock.now())
         self._end_soon(opened)
 
     async def answer(self, opened: OpenStep, result: JsonObject) -> bool:
         """Store the answer to a question; False: somebody else was quicker, or it was cancelled."""
-        return await self._ended_now(opened, self._completed(opened, result))
+        return await self._ended_now(opened, completed(opened.task, result, self._clock.now()))
 
     def ended_elsewhere(self, opened: OpenStep) -> None:
         """Note that the end of a question was stored by somebody else."""
@@ -154,67 +156,64 @@ class Journal:
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store a failure; on replay it is raised again, unless a budget was used up: it is counted anew."""
-        opened.task = self._failed(opened, error)
-        self._failures.append((opened, error))
-        await self._end(opened, opened.task)
+        opened.task = failed(opened.task, error, self._clock.now())
+        await self._end(opened, opened.task, is_last=True)
 
     def fail_soon(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store the failure of a composite with whatever is stored next."""
-        opened.task = self._failed(opened, error)
+        opened.task = failed(opened.task, error, self._clock.now())
         self._end_soon(opened)
 
     def call_off(self, opened: OpenStep) -> None:
         """Note that a step was cancelled; that is stored unless the whole evaluation is."""
-        if self._is_resting:
-            return
-        now = self._clock.now()
-        opened.task = evolve(
-            opened.task,
-            status=Status.CANCELLED,
-            error=CALLED_OFF,
-            params=_with_mark(opened.task, called_off=True).params,
-            completed_at=now,
-            updated_at=now,
-        )
+        if self._is_resting or (self._evaluation is not None and self._evaluation.cancelling()):
+            return  # the next evaluation goes on with it
+        opened.task = called_off(opened.task, self._clock.now())
         self._end_soon(opened)
 
-    def halt(self, opened: OpenStep, error: TaskFailed) -> None:
-        """Note the failure of a step that somebody has cancelled, as the store says already."""
+    def halt(self, opened: OpenStep) -> None:
+        """Note that somebody has cancelled a step, as the store says already."""
         self._open.pop(opened.key, None)
         self._hidden.pop(opened.key, None)
-        self._failures.append((opened, error))
 
     async def end(self, failure: TaskFailed | None = None) -> None:
         """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
         if failure is None:
             self.past.require_nothing_left()
         await self._flush()
-        if failure is not None:
-            await self._mark_what_failed(failure)
+        marks: dict[str, JsonObject] = {key: {"unfit": True} for key in self._rejected}
+        if failure is not None and failure.step_key is not None:
+            marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)
+        changes = [change for key, facts in marks.items() for change in await self._marked(key, facts)]
+        if changes:
+            await self._writer.write(changes)
+
+    async def keep(self, key: str, kind: str, text: str, facts: JsonObject) -> None:
+        """Store something that has happened and is no step, with all that has ended before."""
+        task = self._new(key, kind, {}, kind, {}, facts)
+        task = evolve(task, status=Status.FAILED, error=error_text(text), completed_at=task.started_at)
+        opened = OpenStep(key, "", task, self._open.get(self._parent_key(key)))
+        self._ids[key] = task.id
+        await self._ended_now(opened, task, is_last=True)
+
+    def reject(self, key: str) -> None:
+        """Let no other run have the answer of a step; stored when the evaluation ends."""
+        self._rejected.add(key)
 
     def stop(self) -> None:
         """The evaluation was cancelled as a whole: what is under way stays so, for the next one."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+        self._writer.stop()
 
-    def failed_before(self, step: Step, stored: StoredStep, error: TaskFailed) -> None:
-        """Note a failure that is known and raised again."""
-        opened = OpenStep(step.key, stored.input_hash, stored.task, None)
-        opened.is_stored = True
-        self._failures.append((opened, error))
-
-    async def _mark_what_failed(self, failure: TaskFailed) -> None:
-        """Mark the step whose failure has ended the run: it is performed again when the run goes on."""
-        key, message = cause_of(failure)
-        ended = [
-            opened
-            for opened, error in self._failures
-            if opened.key == key or (key is None and error.error.message == message)
-        ]
-        changes = [self._change(opened, _with_mark(opened.task, ended_run=True), None) for opened in ended]
-        if changes:
-            await self._write([msgspec.structs.replace(change, is_told=True) for change in changes])
+    async def _marked(self, key: str, facts: JsonObject) -> list[StepChange]:
+        """The record of a step with further facts; none if there is no record."""
+        task_id = self._ids.get(key)
+        if task_id is None:
+            return []
+        task = with_mark(await self._store.get(task_id, owner=EVERYONE), **facts)
+        return [StepChange(task, key, "", is_new=False, is_told=True, is_mark=True)]
 
     def _record(self, step: Step) -> Task:
         return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
@@ -290,48 +289,27 @@ class Journal:
     def _parent_id(self, key: str) -> TaskId:
         return self._ids.get(self._parent_key(key), self._task.id)
 
-    def _failed(self, opened: OpenStep, error: TaskFailed) -> Task:
-        now = self._clock.now()
-        mark = mark_of(opened.task)
-        if not isinstance(error, BudgetExceeded):
-            mark = {**mark, "failure": failure_json(error)}
-        params = {**(opened.task.params or {}), "step": mark}
-        return evolve(
-            opened.task,
-            status=Status.FAILED,
-            error=error_text(error.error.message),
-            params=redact_json(params) if is_any() else params,
-            completed_at=now,
-            updated_at=now,
-        )
-
-    def _completed(self, opened: OpenStep, result: JsonObject) -> Task:
-        now = self._clock.now()
-        return evolve(
-            opened.task,
-            status=Status.COMPLETED,
-            result=redact_json(result) if is_any() else result,
-            progress=1.0,
-            completed_at=now,
-            updated_at=now,
-            error=None,
-        )
-
-    async def _end(self, opened: OpenStep, task: Task, reuse_hash: str | None = None) -> None:
+    async def _end(
+        self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool
+    ) -> None:
         """Store the end of a step; raises TaskFailed when somebody has cancelled it."""
-        if not await self._ended_now(opened, task, reuse_hash):
+        if not await self._ended_now(opened, task, reuse_hash, is_last=is_last):
             raise halted_failure(await self._store.get(opened.task.id, owner=EVERYONE))
 
-    async def _ended_now(self, opened: OpenStep, task: Task, reuse_hash: str | None = None) -> bool:
+    async def _ended_now(
+        self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool = False
+    ) -> bool:
         """Store the end of a step, and those around it that are not stored yet; whether it counts."""
-        changes = [self._shown(one) for one in (*self._hidden_around(opened), *self._ended.values())]
+        changes = self._changes((*self._ended.values(), *self._hidden_around(opened)))
         self._ended.clear()
         self._hidden.pop(opened.key, None)
-        self._open.pop(opened.key, None)
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
-        self._changed()
-        return opened.task.id not in await self._write(changes)
+        try:
+            return opened.task.id not in await self._writer.write(changes, is_last=is_last)
+        finally:  # under way until it is written: the run must not rest before what follows has begun
+            self._open.pop(opened.key, None)
+            self._changed()
 
     def _end_soon(self, opened: OpenStep) -> None:
         """Store the end of a step with whatever is stored next, for that may depend on it."""
@@ -349,11 +327,16 @@ class Journal:
             around = around.parent
         return found[::-1]
 
-    def _shown(self, opened: OpenStep) -> StepChange:
-        change = self._change(opened, opened.task, None)
-        opened.is_stored = True
-        self._hidden.pop(opened.key, None)
-        return change
+    def _changes(self, steps: Iterable[OpenStep]) -> list[StepChange]:
+        """How the steps are to be stored now, each after those around it that are not stored yet."""
+        found: dict[str, StepChange] = {}
+        for step in steps:
+            for one in (*self._hidden_around(step), step):
+                if one.key not in found:
+                    found[one.key] = self._change(one, one.task, None)
+                    one.is_stored = True
+                    self._hidden.pop(one.key, None)
+        return list(found.values())
 
     def _change(self, opened: OpenStep, task: Task, reuse_hash: str | None) -> StepChange:
         is_new = not opened.is_stored
@@ -374,30 +357,14 @@ class Journal:
             self._show_soon()
 
     async def _flush_quietly(self) -> None:
-        try:
+        with suppress(Exception):  # told to the next step that is stored
             await self._flush()
-        except Exception as error:  # told to the next step that is stored
-            self._lost = error
 
     async def _flush(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        changes = [self._shown(opened) for opened in (*self._hidden.values(), *self._ended.values())]
+        changes = self._changes((*self._hidden.values(), *self._ended.values()))
         self._ended.clear()
         if changes:
-            await self._write(changes)
-
-    async def _write(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
-        """The steps that were not written, for somebody cancelled them."""
-        if self._lost is not None:
-            raise self._lost
-        refused = await self._store.write_steps(self._run, changes)
-        if refused is None:
-            self._lost = RunLost(task_id=self._task.id)
-            raise self._lost
-        return refused
-
-
-def _with_mark(task: Task, **facts: Any) -> Task:
-    return evolve(task, params={**(task.params or {}), "step": {**mark_of(task), **facts}})
+            await self._writer.write(changes)

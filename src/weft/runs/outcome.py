@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.runs.errors import differs
+from weft.runs.errors import NoRun, differs
 from weft.runs.records import failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
@@ -41,9 +41,9 @@ class RunOutcome(Struct, frozen=True):
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
-    """How the run of a task stands."""
+    """How the run of a task stands; raises NoRun when its result is not that of a program."""
     if task.status is Status.COMPLETED:
-        return RunOutcome(task.id, task.status, msgspec.convert(task.result, TaskResult))
+        return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
         return RunOutcome(task.id, task.status, (await _failure(store, task)).result())
     if task.status is Status.CANCELLED:
@@ -52,14 +52,21 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     return RunOutcome(task.id, task.status, None)
 
 
+def _result_of(task: Task) -> TaskResult:
+    try:
+        return msgspec.convert(task.result, TaskResult)
+    except msgspec.ValidationError:
+        raise NoRun(root_id=task.id, name=task.name) from None
+
+
 async def _failure(store: TaskStore, task: Task) -> TaskFailed:
     """What the step said whose failure ended the run, in the words of the run."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
         return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
-    for step in reversed(await store.steps_of(task.id)):
-        mark = mark_of(step.task)
+    last = {step.key: mark_of(step.task) for step in await store.steps_of(task.id)}
+    for mark in reversed(last.values()):
         if mark.get("ended_run"):
-            return failure_of(mark.get("failure"), task.error)
+            return failure_of(mark["ended_run"], task.error)
     return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
 
 

@@ -1,7 +1,6 @@
 """What earlier evaluations of a task have left: the steps by key, and what is to be done with each."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from enum import Enum
 
 from weft.evaluator.effects import Step
@@ -18,8 +17,6 @@ class Fate(Enum):
 
     GIVEN = "given"
     """Its outcome is known: the result, or the failure."""
-    CALLED_OFF = "called off"
-    """A time limit, or the failure of another step, ended it, and the program went on: so it will again."""
     PERFORMED = "performed"
     """It has no outcome that counts."""
 
@@ -31,11 +28,6 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
-        ended_run = [step.task.completed_at for step in steps if mark_of(step.task).get("ended_run")]
-        self._failed_at = max((at for at in ended_run if at is not None), default=None)
-        self._last_begun = max(
-            (step.task.started_at for step in steps if step.task.started_at is not None), default=None
-        )
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
@@ -61,16 +53,20 @@ class Past:
         self._left.discard(step.key)
         return found
 
-    def kept(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
+    def part(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
         """The record of a part of a step: a turn of a session, what a tool gave there, a question.
 
         Raises ReplayDiffers when it was another one.
         """
-        found = self._by_key.get(key)
+        found = self.kept(key)
         if found is not None and found.input_hash != input_hash:
             raise _differs(found, name, span)
-        self._left.discard(key)
         return found
+
+    def kept(self, key: str) -> StoredStep | None:
+        """The record of something that is found by its key alone."""
+        self._left.discard(key)
+        return self._by_key.get(key)
 
     def given_to(self, key: str) -> JsonObject | None:
         """The inputs of a part of a step whose result is known; None: it is not."""
@@ -78,8 +74,9 @@ class Past:
         return None if found is None or found.task.status is not Status.COMPLETED else found.task.inputs
 
     def pass_over(self, key: str) -> None:
-        """The steps below that key are not asked for again: what is around them ends without."""
-        self._left = {one for one in self._left if not one.startswith((f"{key}/", f"{key}#"))}
+        """What has that key, and what is below, is not asked for again: what is around them ends without."""
+        below = (f"{key}/", f"{key}#", f"{key}?", f"{key}!")
+        self._left = {one for one in self._left if one != key and not one.startswith(below)}
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
@@ -91,7 +88,9 @@ class Past:
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
-        if self._by_key[key].task.status is not Status.COMPLETED or "#" in key or "?" in key:
+        task = self._by_key[key].task
+        has_outcome = task.status in (Status.COMPLETED, Status.FAILED) and self.fate(task) is Fate.GIVEN
+        if not has_outcome or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
@@ -103,21 +102,10 @@ class Past:
     def fate(self, task: Task) -> Fate:
         """What becomes of a step whose record this is."""
         mark = mark_of(task)
-        if task.status is Status.COMPLETED:
-            return Fate.GIVEN
-        if task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run"):
-            return Fate.GIVEN
-        if task.status is Status.CANCELLED:
-            if is_halted(task):
-                return Fate.GIVEN  # it failed for the program
-            return Fate.CALLED_OFF if self._went_on_after(task.completed_at) else Fate.PERFORMED
-        return Fate.PERFORMED
-
-    def _went_on_after(self, at: datetime | None) -> bool:
-        """Whether the program took further steps after that; not when the run was about to end."""
-        if at is None or self._last_begun is None or self._last_begun <= at:
-            return False
-        return self._failed_at is None or at < self._failed_at
+        if is_halted(task):
+            return Fate.GIVEN  # it failed for the program
+        has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
+        return Fate.GIVEN if has_outcome and not mark.get("ended_run") else Fate.PERFORMED
 
 
 def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
@@ -131,5 +119,6 @@ def is_halted(task: Task) -> bool:
 
 
 def going_on(found: StoredStep | None) -> Task | None:
-    """The record that may go on; one that was cancelled stays so, and another takes its place."""
-    return None if found is None or found.task.status is Status.CANCELLED else found.task
+    """The record that may go on; one that is cancelled or completed stays so, and another takes its place."""
+    is_over = found is None or found.task.status in (Status.CANCELLED, Status.COMPLETED)
+    return None if found is None or is_over else found.task

@@ -14,10 +14,8 @@ from weft.language.reading import Surface, read_text
 from weft.language.sexp.printer import print_program
 from weft.language.task_fields import OutputFormat
 from weft.language.tree import Node, Program, TaskNode, Template
+from weft.tasks.pinned import PROGRAM
 from weft.tasks.record import JsonObject, Task
-
-PROGRAM = "program"
-"""The entry of `params` that holds it."""
 
 ReadSchema = Callable[[str, str], str]
 """The text of a schema file: its path, and the program that names it."""

@@ -20,6 +20,7 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import DUE_AT, mark_of
+from weft.telemetry.spans import RESTS
 
 QUIET_SECONDS = 0.1
 """How long nothing begins and nothing ends before a run that waits for people only is put to rest."""
@@ -59,7 +60,7 @@ class Questions:
         self._asked[step_key] += 1
         key = f"{step_key}?{self._asked[step_key]}"
         input_hash, name = digest(question), question_name(question)
-        found = self._journal.past.kept(key, input_hash, name) if self._journal.past else None
+        found = self._journal.past.part(key, input_hash, name) if self._journal.past else None
         if found is not None and _has_ended(found.task):
             count_time_of(found.task)
             return _answer(found.task)
@@ -188,7 +189,7 @@ class Questions:
             wake_at = min((due for task in asked if (due := due_at(task)) is not None), default=None)
             self._rests = Rests([task.id for task in asked], self._journal.rest(), wake_at=wake_at)
         if self._evaluation is not None:
-            self._evaluation.cancel()
+            self._evaluation.cancel(RESTS)
 
 
 def _spawner_of(key: str) -> str:

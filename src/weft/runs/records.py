@@ -105,6 +105,14 @@ def failure_of(stored: Any, text: str | None) -> TaskFailed:
     """The failure that was stored."""
     try:
         error: TaskError = msgspec.convert(stored["error"], TaskError)
-        return TaskFailed(error, code=str(stored["code"]))
+        return TaskFailed(_with_output(error), code=str(stored["code"]))
     except (msgspec.ValidationError, TypeError, KeyError):
         return TaskFailed(TaskFailure("unexpected_error", text or "the step failed"))
+
+
+def _with_output(error: TaskError) -> TaskError:
+    """The failure of a script with what it wrote as its content, which is stored once, in the details."""
+    if not isinstance(error, TaskFailure) or error.content is not None:
+        return error
+    written = (error.details or {}).get("script_stdout")
+    return error if written is None else msgspec.structs.replace(error, content=written)

@@ -5,18 +5,15 @@ from collections.abc import Iterable
 import msgspec
 
 from weft.executors.registry import BUILT_IN_IDS
-from weft.runs.program import PROGRAM
 from weft.runs.templates import UnknownTemplate, find_template, read_name
 from weft.store.protocol import TaskStore
 from weft.store.templates import RegisteredTemplate
 from weft.tasks.input_checks import known_problems, problems_of, validator_for
 from weft.tasks.input_mappings import mapped_names
+from weft.tasks.pinned import PROGRAM, TEMPLATE
 from weft.tasks.problems import InvalidTasks, Problem, joined, shown
 from weft.tasks.record import JsonObject, Task, method_of
 from weft.tasks.steps import is_step
-
-TEMPLATE = "template"
-"""The executor of programs, and of templates that `params.template` names."""
 
 
 def template_of(task: Task) -> str | None:
@@ -25,8 +22,16 @@ def template_of(task: Task) -> str | None:
     method = (task.schemas or {}).get("method")
     if PROGRAM in params or method is None:
         return None
-    named = params.get("template") if method == TEMPLATE else method
+    named = params.get(TEMPLATE) if method == TEMPLATE else method
     return str(named) if named is not None else None
+
+
+async def is_run(store: TaskStore, task: Task) -> bool:
+    """Whether a task is one that a program is evaluated for: it has one, or a template as its executor."""
+    method = method_of(task)
+    if PROGRAM in (task.params or {}) or method == TEMPLATE:
+        return True
+    return method not in BUILT_IN_IDS and bool(await store.known_templates({read_name(method).name}))
 
 
 def argument_problems(

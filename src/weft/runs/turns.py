@@ -113,4 +113,4 @@ class Turns:
     def _past(self, key: str, input_hash: str, name: str) -> StoredStep | None:
         """The record of a turn or a tool; raises ReplayDiffers when it was another one."""
         past = self._journal.past
-        return past.kept(key, input_hash, name, self._step.span) if past else None
+        return past.part(key, input_hash, name, self._step.span) if past else None

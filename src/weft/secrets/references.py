@@ -42,6 +42,12 @@ def resolved(value: Any, settings: SecretSettings, environment: Mapping[str, str
     return _replaced(value, lambda reference: _filled(reference, settings, environment))
 
 
+def register_named(value: Any, environment: Mapping[str, str] = os.environ) -> None:
+    """Keep secret what a value refers to, as far as this process knows it; nobody is given it for that."""
+    for _, reference in _references(value, ()):
+        register(environment.get(reference[KEY], ""), reference[KEY])
+
+
 def masked(value: Any) -> tuple[Any, frozenset[Path]]:
     """The value with a text in the place of every reference, and where these are."""
     paths = frozenset(path for path, _ in _references(value, ()))

@@ -20,7 +20,8 @@ DIGESTS = "digests"
 DIGESTS_VERSION = 1
 """To be raised when digests of the same request come out differently (`weft.runs.digests`)."""
 
-_PART = re.compile(r"(\d+)|([^\d/#]+)|(#)")
+_PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
+_LAST = 2**62
 
 
 def mark_of(task: Task) -> JsonObject:
@@ -75,9 +76,9 @@ def place_of(task: Task) -> Place:
 
 
 def place_of_key(key: str) -> Place:
-    """Where in its program a step with this key stands."""
+    """Where in its program a step with this key stands: turns (`#`) before what is below, limits last."""
     return tuple(
-        (int(number), "") if number else (-1 if mark else 0, word)
+        (int(number), "") if number else ({"#": -1, "!": _LAST}.get(mark, 0), word)
         for number, word, mark in _PART.findall(key)
     )
 

@@ -6,6 +6,7 @@ weft, or the command line (`exporting`).
 
 import os
 import sys
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from types import ModuleType, TracebackType
@@ -17,6 +18,9 @@ Kind = Literal["internal", "client"]
 
 CONTENT_VARIABLE = "WEFT_OTEL_CONTENT"
 TRACER_NAME = "weft"
+
+RESTS = "it comes to rest, and goes on later"
+"""What a cancellation says that is no failure of what it ends."""
 
 _NAMES_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 """Whether the API will load a provider by itself when it is asked for one."""
@@ -140,11 +144,16 @@ class _Collected:
     ) -> None:
         from opentelemetry import context
 
-        if error is not None:
+        if error is not None and not is_rest(error):
             message = redact(str(error)) if is_content_shown() else None
             self.fail(error_type(error), message)
         context.detach(self._token)
         self._span.end()
+
+
+def is_rest(error: BaseException) -> bool:
+    """Whether what leaves a block is no failure: the work comes to rest, and goes on later."""
+    return getattr(error, "is_rest", False) or (isinstance(error, CancelledError) and error.args == (RESTS,))
 
 
 def error_type(error: BaseException) -> str:

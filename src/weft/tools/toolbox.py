@@ -59,6 +59,11 @@ class Toolbox:
         self._modules.load()
         return self._given.names() | registered.names() | self._servers.names()
 
+    def known(self, name: str) -> Tool | None:
+        """The tool of exactly that name if it is there: nobody is connected to, and nothing imported."""
+        found = self._given.find(name) or registered.find(name)
+        return found if found is not None and _error_of(found) is None else None
+
     async def find(self, name: str) -> Tool | None:
         """The tool of exactly that name."""
         found = self._given.find(name) or registered.find(name)

@@ -55,6 +55,10 @@ class CheckedWorkflow:
         """The method of a step's record."""
         return self._interfaces[step.task_name].method
 
+    def params_of(self, step: WorkflowStepDefinition) -> JsonObject:
+        """The `params` of a step's record, but for its mappings."""
+        return {**step.params, **self._interfaces[step.task_name].params}
+
     def dependencies_of(self, step: WorkflowStepDefinition) -> list[str]:
         """The output names that a step uses, each once."""
         return list(dict.fromkeys(source.name for source in step.sources() if source.name in self.steps))

@@ -35,7 +35,9 @@ def _record(step: WorkflowStepDefinition, checked: CheckedWorkflow) -> JsonObjec
     # a step's inputs change only when a value that it uses does, which is what its result is reused by.
     known = checked.context_inputs(step)
     mappings = {source.parameter: source.text for source in step.sources() if source.parameter not in known}
-    params = {**step.params, "input_mappings": mappings} if mappings else step.params
+    params = checked.params_of(step)
+    if mappings:
+        params["input_mappings"] = mappings
     return {
         "name": step.output_name,
         "schemas": {"method": checked.method_of(step)},

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from weft.executors.outputs import output_schema_of
 from weft.executors.registry import ExecutorRegistry
@@ -20,6 +20,8 @@ class TaskInterface(Struct, frozen=True, kw_only=True):
     """The JSON Schema of its inputs; None: anything goes."""
     output_schema: JsonObject | None = None
     """The JSON Schema of its result; None: nothing is known of it before it is there."""
+    params: JsonObject = field(default_factory=dict)
+    """What the record of a step says in `params` to be that task, beside what the step says."""
 
 
 class TaskInterfaces(Protocol):
@@ -31,17 +33,29 @@ class TaskInterfaces(Protocol):
 
 
 class ExecutorTasks:
-    """The executors of a registry as tasks, by their ids, and templates by their names."""
+    """The executors of a registry as tasks, by their ids, templates by their names, and tools by theirs."""
 
-    def __init__(self, executors: ExecutorRegistry, templates: Iterable[RegisteredTemplate] = ()) -> None:
+    def __init__(
+        self,
+        executors: ExecutorRegistry,
+        templates: Iterable[RegisteredTemplate] = (),
+        tools: TaskInterfaces | None = None,
+    ) -> None:
         self._executors = executors
         self._templates = {one.name: one for one in templates}
+        self._tools = tools
 
     def interface_of(self, name: str) -> TaskInterface:
-        """How the executor or template of that name is called; raises UnknownExecutor."""
-        template = self._templates.get(name)
-        if template is not None and self._executors.find(name) is None:
-            return TaskInterface(method=name, input_schema=template.facts.input_schema)
+        """How the executor, template or tool of that name is called; raises UnknownExecutor or UnknownTool.
+
+        Names of tools have a colon; an executor or a template of such a name comes first.
+        """
+        if self._executors.find(name) is None:
+            template = self._templates.get(name)
+            if template is not None:
+                return TaskInterface(method=name, input_schema=template.facts.input_schema)
+            if self._tools is not None and ":" in name:
+                return self._tools.interface_of(name)
         executor = self._executors.get(name)
         return TaskInterface(
             method=executor.id,

@@ -12,7 +12,7 @@ class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One step: which task, its inputs, and the name its result goes by."""
 
     task_name: str
-    """The task to perform: what `TaskInterfaces` knows it by, such as the id of an executor."""
+    """The task to perform: what `TaskInterfaces` knows it by, such as the id of an executor, or a tool."""
     output_name: str
     """What other steps call its result; unique in the workflow."""
     static_inputs: JsonObject = field(default_factory=dict)

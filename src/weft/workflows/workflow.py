@@ -16,6 +16,7 @@ from weft.workflows.compiling import compiled
 from weft.workflows.interfaces import ExecutorTasks, TaskInterfaces
 from weft.workflows.results import WorkflowResult
 from weft.workflows.steps import WorkflowStepDefinition
+from weft.workflows.tools import ToolTasks
 
 
 class Workflow(Struct, frozen=True):
@@ -46,12 +47,11 @@ class Workflow(Struct, frozen=True):
     def compile(self, tasks: TaskInterfaces | None = None, /, **initial_context: Any) -> list[JsonObject]:
         """The flow of the workflow, as `weft flow submit` and `App.submit` take it; runs nothing.
 
-        Steps name executors of the project unless `tasks` says otherwise (`run` knows the templates of the
-        store, too). Raises InvalidWorkflow with
-        everything that is wrong.
+        Steps name executors and tools of the project unless `tasks` says otherwise (`run` knows the templates
+        of the store, too). Raises InvalidWorkflow with everything that is wrong.
         """
         if tasks is None:
-            tasks = ExecutorTasks(project_registry(load_settings()))
+            tasks = ExecutorTasks(project_registry(load_settings()), tools=ToolTasks())
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
@@ -63,7 +63,7 @@ class Workflow(Struct, frozen=True):
         if app is None:
             with SyncApp() as own:
                 return self.run(own, **initial_context)
-        tasks = ExecutorTasks(app.executors, app.templates(self._task_names()))
+        tasks = ExecutorTasks(app.executors, app.templates(self._task_names()), ToolTasks())
         flow = app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(flow)
 
@@ -73,7 +73,7 @@ class Workflow(Struct, frozen=True):
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)
         templates = await task_templates(app.store, app.owner, self._task_names())
-        tasks = ExecutorTasks(app.executors, templates)
+        tasks = ExecutorTasks(app.executors, templates, ToolTasks())
         summary = await app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(await app.flow_of(summary.root_id))
 

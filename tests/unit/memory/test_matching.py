@@ -64,6 +64,17 @@ def test_names_are_found_in_any_spelling(ask: Ask, query: str, name: str) -> Non
     assert paths(matches) == ["a.py"]
 
 
+@pytest.mark.parametrize("line", [1, 1_000, 20_000])
+def test_lines_are_given_wherever_they_are_in_a_large_file(ask: Ask, line: int) -> None:
+    lines = [f"value_{number} = {number}" for number in range(1, 20_001)]
+    lines[line - 1] = "purse = 1"
+
+    chunk = ask({"a.py": "\n".join(lines) + "\n"}, "purse")[0].chunk
+
+    assert chunk.text.split("\n") == lines[chunk.first_line - 1 : chunk.last_line]
+    assert chunk.first_line <= line <= chunk.last_line
+
+
 def test_why_says_the_words_by_field(ask: Ask) -> None:
     text = '"""Retries of requests."""\n\n\ndef backoff(attempt):\n    return 2**attempt  # jitter\n'
 

@@ -15,8 +15,8 @@ import os, sys
 sys.path[:] = {path!r}
 from weft.memory import prepare_worker
 prepare = prepare_worker.prepare_file
-def ended(root, path, max_bytes):
-    return os._exit(9) if path == "3.txt" else prepare(root, path, max_bytes)
+def ended(reader, path, max_bytes):
+    return os._exit(9) if path == "3.txt" else prepare(reader, path, max_bytes)
 prepare_worker.prepare_file = ended
 prepare_worker.main()
 """
@@ -83,7 +83,7 @@ def test_what_goes_wrong_in_a_thread_is_said(root: Path, monkeypatch: pytest.Mon
     def failing(*arguments: object) -> None:
         raise AssertionError("ours")
 
-    monkeypatch.setattr(prepare_pool, "prepare_file", failing)
+    monkeypatch.setattr(prepare_pool, "prepare_batch", failing)
     monkeypatch.setattr(prepare_process, "_started", lambda: None)
 
     with pytest.raises(AssertionError, match="ours"):

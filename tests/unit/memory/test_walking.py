@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.memory.walking import Walk, open_below, read_below
+from weft.memory.walking import Walk, open_below
 
 
 def write(root: Path, **files: str) -> None:
@@ -88,22 +88,3 @@ def test_only_ordinary_files_below_the_root_are_opened(tmp_path: Path, path: str
 
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the path
         open_below(root, path)
-
-
-@pytest.mark.parametrize("size", [0, 999, 1000, 1001, 40_000])
-def test_a_file_is_read_to_its_end_or_beyond_the_limit(tmp_path: Path, size: int) -> None:
-    content = bytes(number % 251 for number in range(size))
-    (tmp_path / "file").write_bytes(content)
-
-    read, known = read_below(tmp_path, "file", 1000)
-
-    assert (read, known.st_size) == (content[:1001], size)
-
-
-@pytest.mark.skipif(not Path("/proc/filesystems").is_file(), reason="needs a file that hides its size")
-def test_a_file_that_says_it_is_empty_is_read_to_its_end() -> None:
-    read, known = read_below(Path("/proc"), "filesystems", 1_000_000)
-
-    assert known.st_size == 0
-    assert read
-    assert read == Path("/proc/filesystems").read_bytes()

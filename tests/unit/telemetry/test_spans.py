@@ -23,7 +23,10 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolFailed
 from weft.llm.errors import ModelError
 from weft.local_effects import LocalEffects
+from weft.people import answer, questions_of
+from weft.program_runs import stored_program
 from weft.secrets import Secret
+from weft.tasks.record import Status
 from weft.telemetry.spans import span
 
 _EXPORTER = InMemorySpanExporter()
@@ -245,3 +248,27 @@ def test_a_span_is_nothing_while_the_api_has_no_provider(monkeypatch: pytest.Mon
     with span("x") as nothing:
         nothing.set({"a": 1})
         assert not trace.get_current_span().get_span_context().is_valid
+
+
+async def test_an_attempt_that_comes_to_rest_ends_its_span_and_has_not_failed(
+    spans: InMemorySpanExporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.runs.questions.QUIET_SECONDS", 0.01)
+    program = stored_program('(get (system:request_user_input :question "Who?") "answer")')
+    async with await App.open(tmp_path / "weft.db", new_effects=lambda _: LocalEffects()) as app:
+        root_id = await app.begin_program(program, {}, name="asking")
+        await app.wait(root_id)
+        assert (await app.get(root_id)).status is Status.PENDING
+        rested = [named(spans, name) for name in ("execute_task asking", "invoke_workflow")]
+        spans.clear()
+        [question] = await questions_of(app, root_id)
+        await answer(app, question.id, "Ada")
+        await app.begin(root_id)
+        await app.wait(root_id)
+        assert (await app.get(root_id)).status is Status.COMPLETED
+
+    for one in rested:
+        assert one.end_time is not None
+        assert one.status.status_code is StatusCode.UNSET
+        assert "error.type" not in (one.attributes or {})
+    assert named(spans, "execute_task asking").attributes

@@ -1,11 +1,14 @@
 """A workflow becomes the document of a flow."""
 
+from pathlib import Path
+
 import msgspec
+import pytest
 
 from weft.app import read_document
 from weft.executors.built_in import built_in_registry
 from weft.tasks.json_text import decode
-from weft.workflows import ExecutorTasks, Workflow, WorkflowStepDefinition
+from weft.workflows import ExecutorTasks, InvalidWorkflow, Workflow, WorkflowStepDefinition
 
 TASKS = ExecutorTasks(built_in_registry())
 
@@ -88,3 +91,40 @@ def test_long_chains_are_compiled() -> None:
     ]
 
     assert Workflow("long", [first, *rest]).compile(TASKS)[-1]["dependencies"] == ["s1998"]
+
+
+def test_a_step_that_names_a_tool_becomes_a_program_that_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workflow = Workflow("w").step("system:read_files", output_name="x", static_inputs={"paths": ["a"]})
+
+    _, record = workflow.compile()
+
+    assert record["schemas"] == {"method": "template"}
+    assert record["inputs"] == {"paths": ["a"]}
+    assert record["params"]["program"]["entry"] == "system:read_files"
+
+
+def test_tools_that_are_not_there_and_arguments_that_they_do_not_take_are_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workflow = (
+        Workflow("w")
+        .step("system:read_file", output_name="a")
+        .step("system:read_files", output_name="b", static_inputs={"path": "x"})
+        .step("shop:find_order", output_name="c")
+        .step("mcp:nobody:tool", output_name="d")
+    )
+
+    with pytest.raises(InvalidWorkflow) as caught:
+        workflow.compile()
+
+    told = [str(problem) for problem in caught.value.found]
+    assert told[0] == (
+        "steps[0].task_name: no tool is called 'system:read_file'; did you mean 'system:read_files'?"
+    )
+    assert [one for one in told if one.startswith("steps[1].inputs")]
+    assert "steps[2].task_name: no tool is called 'shop:find_order'" in told
+    assert "steps[3].task_name: no tool is called 'mcp:nobody:tool'" in told

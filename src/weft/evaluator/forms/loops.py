@@ -109,7 +109,7 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
             most, now = min(limit, MOST), machine.now()
             scope = Scope({}, current_branch().scope, seconds=most, now=now, waits=Waits(now + most))
-            return machine.within(scope, lambda: body(env))
+            return machine.bounded(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-timeout") from None
 
@@ -135,7 +135,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
                     )
             most = {name: min(value, MOST) for name, value in values.items()}
             scope = Scope(most, current_branch().scope)
-            return machine.within(scope, lambda: body(env))
+            return machine.bounded(scope, lambda: body(env))
         except Exception as error:
             raise placed(error, node, "with-budget") from None
 

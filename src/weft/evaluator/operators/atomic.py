@@ -2,14 +2,16 @@
 
 import msgspec
 
+from weft.evaluator.branches import current_branch
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import mentioned_bindings
 from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
+from weft.evaluator.history import Reached
 from weft.evaluator.operators.conversation import record, seen
-from weft.evaluator.operators.steps import at, completed, failed, in_time
+from weft.evaluator.operators.steps import at, completed, failed, in_time, unfit
 from weft.evaluator.operators.subtasks import Spawner, spawner_of
 from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
@@ -111,15 +113,21 @@ class AtomicTask(TaskCode):
         return result
 
     def _fitting(self, entered: Entered, call: ModelCall) -> TaskResult:
+        machine = self.compiler.machine
         result = self._ask(entered, call)
         try:
             return self.parsed(result)
         except BadOutput as problem:
             if self.node.disable_reparsing:
-                raise format_failure(problem, result.content, self.node.span) from None
+                raise unfit(machine, format_failure(problem, result.content, self.node.span)) from None
             repair = Repair(result.content, str(problem))
+        branch = current_branch()
+        first = branch.key_of(branch.steps)
         again = self._ask(entered, msgspec.structs.replace(call, repair=repair))
-        return self.settled(again).with_notes(repaired=True)
+        try:
+            return self.settled(again).with_notes(repaired=True)
+        except TaskFailed as error:
+            raise unfit(machine, error, first) from None
 
     def _ask(self, entered: Entered, call: ModelCall) -> TaskResult:
         """The answer. Who asks keeps to the time limit; but not while a person is waited for."""
@@ -137,7 +145,8 @@ class AtomicTask(TaskCode):
             spawner = spawner_of(self.compiler, self.node, entered, call, key)
             result, outcome = self._asked(Step(key, call, span, spawner), call, spawner)
             if outcome is None:
-                return completed(result, span)
+                with at(span, key):
+                    return completed(result, span)
             call = msgspec.structs.replace(call, continuations=(*call.continuations, outcome))
         message = f"the task asks for subtasks again and again: {MAX_CONTINUATIONS} times"
         raise failed(TaskFailure("execution_halted", message, content=result.content), span)
@@ -147,8 +156,13 @@ class AtomicTask(TaskCode):
     ) -> tuple[TaskResult, Continuation | None]:
         """The answer, and what came of the subtask that it asks for instead of ending; None: it ends."""
         machine = self.compiler.machine
+        limit = f"{step.key}!0"
+        known = machine.history.reached(limit)
+        if known is not None:
+            machine.history.pass_over(step.key)
+            raise TaskFailed(known.error, span=step.span, code=known.code)
         try:
-            with at(step.span):
+            with at(step.span, step.key):
                 result = machine.wait(machine.effects.call_model(step, call))
                 request = result.notes.get("subtask_request")
                 if result.status != "CONTINUATION" or spawner is None or not isinstance(request, dict):
@@ -157,7 +171,10 @@ class AtomicTask(TaskCode):
         except BudgetExceeded as error:
             if spawner is None or not spawner.owns(error):
                 raise
-            raise TaskFailed(error.error, span=error.span, code=error.problem.code) from None
+            failure = TaskFailed(error.error, span=error.span, code=error.problem.code)
+            failure.step_key = limit
+            machine.wait(machine.history.keep(limit, Reached(error.error, error.problem.code, 0)))
+            raise failure from None
         return result, Continuation(result.content, request, told_json(outcome))
 
 

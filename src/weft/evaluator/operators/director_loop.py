@@ -145,4 +145,4 @@ def _judged(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResult, str
 
 def _with_iteration(error: TaskFailed, iteration: int) -> TaskFailed:
     changed = msgspec.structs.replace(error.error, details={"iteration": iteration, "part": "evaluator"})
-    return TaskFailed(changed, span=error.span)
+    return TaskFailed(changed, span=error.span).caused_by(error)

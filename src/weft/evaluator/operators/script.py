@@ -6,9 +6,9 @@ from typing import Any
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError
+from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import ask, at, failed, mistake
+from weft.evaluator.operators.steps import ask, at, failed, mistake, unfit
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
@@ -56,19 +56,14 @@ class ScriptTask(TaskCode):
 
     def result(self, outcome: ScriptOutcome) -> TaskResult:
         """The result of a program that ended well; raises TaskFailed for any other."""
+        failure = script_failure(outcome, self.node.timeout_seconds)
+        if failure is not None:
+            raise unfit(self.compiler.machine, failed(failure, self.node.span))
         facts = script_facts(outcome)
-        reason: TaskFailureReason
-        if outcome.is_timed_out:
-            reason, message = "execution_timeout", "the script took too long"
-            if self.node.timeout_seconds is not None:
-                message = f"the script took longer than {self.node.timeout_seconds:g} seconds"
-        elif outcome.exit_code:
-            reason, message = "execution_halted", f"the script exited with code {outcome.exit_code}"
-            last_line = outcome.stderr.strip().rpartition("\n")[2]
-            message += f": {cut(last_line, 200)}" if last_line else ""
-        else:
+        try:
             return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
-        raise failed(TaskFailure(reason, message, content=outcome.stdout, details=facts), self.node.span)
+        except TaskFailed as error:
+            raise unfit(self.compiler.machine, error) from None
 
     def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
@@ -122,6 +117,22 @@ class ScriptTask(TaskCode):
 
     def _refused(self, message: str, code: str) -> ProgramError:
         return mistake(code, message, self.node.span)
+
+
+def script_failure(outcome: ScriptOutcome, timeout_seconds: float | None) -> TaskFailure | None:
+    """Why a program that was run has failed; None: it ended well."""
+    reason: TaskFailureReason
+    if outcome.is_timed_out:
+        reason, message = "execution_timeout", "the script took too long"
+        if timeout_seconds is not None:
+            message = f"the script took longer than {timeout_seconds:g} seconds"
+    elif outcome.exit_code:
+        reason, message = "execution_halted", f"the script exited with code {outcome.exit_code}"
+        last_line = outcome.stderr.strip().rpartition("\n")[2]
+        message += f": {cut(last_line, 200)}" if last_line else ""
+    else:
+        return None
+    return TaskFailure(reason, message, content=outcome.stdout, details=script_facts(outcome))
 
 
 def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:

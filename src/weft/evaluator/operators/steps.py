@@ -37,8 +37,8 @@ def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, An
     """What the effects answer to a request; a failure that names no place gets the one of the task."""
     machine = compiler.machine
     step = Step(machine.next_key(), request, span)
-    with at(span):
-        return machine.wait(effect(step, request))
+    with at(span, step.key):
+        return machine.wait(effect(step, request), is_composite=isinstance(request, Composite))
 
 
 def run_composite(
@@ -87,12 +87,12 @@ def in_time(
         waits = Waits(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
         scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
     try:
-        return machine.within(scope, act)
+        return machine.bounded(scope, act)
     except BudgetExceeded as error:
         if error.scope is not scope:
             raise
         message = f"the task took longer than {seconds:g} seconds"
-        raise failed(TaskFailure("execution_timeout", message), span) from None
+        raise failed(TaskFailure("execution_timeout", message), span).caused_by(error) from None
 
 
 def completed(result: TaskResult, span: Span) -> TaskResult:
@@ -105,6 +105,15 @@ def completed(result: TaskResult, span: Span) -> TaskResult:
     details = {"subtaskRequest": request} if request is not None else None
     message = f"the task asks for a subtask, and does not list the tool {SPAWN_TOOL}"
     raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
+
+
+def unfit(machine: Machine, failure: TaskFailed, *keys: str) -> TaskFailed:
+    """The failure by an answer that will not do: the last one of the running branch, and others before it."""
+    branch = current_branch()
+    failure.step_key = branch.key_of(branch.steps)
+    for key in (*keys, failure.step_key):
+        machine.history.reject(key)
+    return failure
 
 
 def expression_at(span: Span) -> str:
@@ -127,17 +136,25 @@ def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> 
 
 
 class at:  # noqa: N801  reads as a word: `with at(span)`
-    """Places errors that do not say where they happened. A class: a generator costs thrice as much."""
+    """Places errors that do not say where they happened, or in which step.
 
-    __slots__ = ("_span",)
+    A class: a generator costs thrice as much.
+    """
 
-    def __init__(self, span: Span) -> None:
+    __slots__ = ("_key", "_span")
+
+    def __init__(self, span: Span, key: str | None = None) -> None:
         self._span = span
+        self._key = key
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, TaskFailed) and error.span is NOWHERE:
+        if not isinstance(error, TaskFailed):
+            return
+        if error.step_key is None:
+            error.step_key = self._key
+        if error.span is NOWHERE:
             raise error.at(self._span, expression_at(self._span)) from None
 
 
@@ -155,4 +172,4 @@ def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, 
         facts["failing_expression"] = expression
     text = f"{message}: {cause.error.message}"
     failure = TaskFailure("subtask_failure", text, content=cause.error.content, details=facts)
-    return TaskFailed(failure, span=span if cause.span is NOWHERE else cause.span)
+    return TaskFailed(failure, span=span if cause.span is NOWHERE else cause.span).caused_by(cause)

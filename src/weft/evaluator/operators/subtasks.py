@@ -143,9 +143,9 @@ class SpawnedSubtask:
         except BudgetExceeded as error:
             if error.scope in scope.chain():
                 raise self._refusal.stopped(error, scope) from None
-            raise self._refusal.of(error.error, self.template) from None
+            raise self._refusal.of(error.error, self.template).caused_by(error) from None
         except TaskFailed as error:
-            raise self._refusal.of(error.error, self.template) from None
+            raise self._refusal.of(error.error, self.template).caused_by(error) from None
         except InvalidProgram as error:  # the template itself is wrong
             raise self._refusal.of(ValidationFailure(error.message), self.template) from None
 
@@ -234,7 +234,7 @@ class Refusal:
             self._failure(error.error, "the chain of subtasks was stopped"), code=error.problem.code
         )
         told.scope = scope
-        return told
+        return told.caused_by(error)
 
     def _invalid(self, what: str, problems: list[str]) -> TaskFailed:
         return self.of(ValidationFailure(f"{what}: {'; '.join(problems)}"), violations=problems)

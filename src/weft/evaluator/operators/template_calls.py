@@ -13,7 +13,7 @@ from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.overrides import replaced, settings_of_call
-from weft.evaluator.operators.steps import ask, failed, mistake, run_composite
+from weft.evaluator.operators.steps import ask, failed, mistake, run_composite, unfit
 from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import as_input, as_task_result
 from weft.evaluator.outputs import BadOutput, parse_output
@@ -171,11 +171,11 @@ def _returned(compiler: Compiler, definition: TaskDefinition, value: Any, span: 
         try:
             return msgspec.structs.replace(value, parsed_content=parse_output(value.content, shape))
         except BadOutput as problem:
-            raise _invalid(definition, value.content, [str(problem)], span) from None
+            raise unfit(compiler.machine, _invalid(definition, value.content, [str(problem)], span)) from None
     found = shape.violations(as_input("result", value, span))
     if found:
         content = value.content if isinstance(value, TaskResult) else None
-        raise _invalid(definition, content, [str(one) for one in found], span)
+        raise unfit(compiler.machine, _invalid(definition, content, [str(one) for one in found], span))
     return value
 
 

@@ -183,7 +183,7 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
     for name, node in settings.items():
         if node is None:
             continue
-        value = constant(node)
+        value = constant(node, frame)
         if value is UNKNOWN:
             value = _STAND_INS.get(kind_of(node, frame), UNKNOWN)
         if value is UNKNOWN:
@@ -217,7 +217,7 @@ def misfit(value: Node | None, shape: str | None, frame: Frame) -> str | None:
     known = known_shape(shape)
     if known is None or value is None:
         return None
-    fixed = constant(value)
+    fixed = constant(value, frame)
     if fixed is not UNKNOWN:
         found = known.violations(fixed)
         return str(found[0]) if found else None

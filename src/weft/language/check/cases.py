@@ -6,6 +6,7 @@ from typing import Any
 from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.check.constants import UNKNOWN, constant, known_shape
 from weft.language.check.findings import Findings
+from weft.language.check.scopes import Frame
 from weft.language.expressions import ConditionError, ReadCondition
 from weft.language.output_schemas import JsonSchema
 from weft.language.spans import Span
@@ -18,7 +19,9 @@ _OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternPropert
 """Where a schema has one of these, what fields there are is not read off `properties`."""
 
 
-def check_clauses(clauses: Sequence[Clause], otherwise: Node | None, findings: Findings) -> None:
+def check_clauses(
+    clauses: Sequence[Clause], otherwise: Node | None, frame: Frame, findings: Findings
+) -> None:
     """Note clauses of a `cond` that are never taken."""
     seen: set[Hashable] = set()
     is_decided = False
@@ -29,7 +32,7 @@ def check_clauses(clauses: Sequence[Clause], otherwise: Node | None, findings: F
         elif key is not None and key in seen:
             _note(clause.test.span, "a clause before it has the same test", findings)
         seen.add(key)
-        value = constant(clause.test)
+        value = constant(clause.test, frame)
         is_decided = is_decided or (value is not UNKNOWN and bool(value))
     if is_decided and otherwise is not None:
         _note(otherwise.span, "the test of a clause before it is always true", findings)

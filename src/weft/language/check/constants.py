@@ -44,7 +44,7 @@ _JSON_TYPES: Mapping[str, str] = {
 }
 
 
-def constant(node: Node | None) -> Any:
+def constant(node: Node | None, frame: Frame) -> Any:
     """The value of a node as JSON when it is the same in every evaluation; else UNKNOWN."""
     if isinstance(node, Literal):
         return node.value
@@ -53,11 +53,18 @@ def constant(node: Node | None) -> Any:
     if isinstance(node, Text):
         parts = [part for part in node.parts if isinstance(part, str)]
         return "".join(parts) if len(parts) == len(node.parts) else UNKNOWN
-    if isinstance(node, FunctionCall) and not node.keywords and node.func_name == "list":
-        items = [constant(item) for item in node.args]
+    if isinstance(node, FunctionCall) and frame.find(node.func_name) is None:
+        return _constant_call(node, frame)
+    return UNKNOWN
+
+
+def _constant_call(node: FunctionCall, frame: Frame) -> Any:
+    """What `list` and `dict` give whose items are constants."""
+    if not node.keywords and node.func_name == "list":
+        items = [constant(item, frame) for item in node.args]
         return UNKNOWN if any(item is UNKNOWN for item in items) else items
-    if isinstance(node, FunctionCall) and not node.args and node.func_name == "dict":
-        fields = {name: constant(value) for name, value in node.keywords}
+    if not node.args and node.func_name == "dict":
+        fields = {name: constant(value, frame) for name, value in node.keywords}
         return UNKNOWN if any(value is UNKNOWN for value in fields.values()) else fields
     return UNKNOWN
 

@@ -68,7 +68,7 @@ def _if(walk: Walk, node: If, frame: Frame) -> None:
 
 
 def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
-    check_clauses(node.clauses, node.otherwise, walk.findings)
+    check_clauses(node.clauses, node.otherwise, frame, walk.findings)
     if node.clauses:
         walk.visit(node.clauses[0].test, frame)
     for clause in node.clauses[1:]:

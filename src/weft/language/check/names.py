@@ -40,25 +40,25 @@ class Names:
     # Uses
 
     def use(
-        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, is_input: bool = False
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, outside: Frame | None = None
     ) -> None:
         """A name is used by code in the frame."""
         if is_built_in(name, frame):
             return
-        self.use_binding(frame, name, span, call, is_input=is_input)
+        self.use_binding(frame, name, span, call, outside=outside)
 
     def use_binding(
-        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, is_input: bool = False
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, outside: Frame | None = None
     ) -> None:
         """A name is used, and no built-in is meant by it."""
         routine = frame.routine
-        cell = self._resolve(Need(frame, name, span, call, is_input=is_input), routine, is_later=False)
+        cell = self._resolve(Need(frame, name, span, call, outside=outside), routine, is_later=False)
         if cell is not None:
             self._require(cell, routine)
 
     def use_template(self, name: str, span: Span, frame: Frame) -> None:
         """A template is used by code in the frame, whatever else is called so there."""
-        need = Need(self.templates, name, span, None, is_input=False)
+        need = Need(self.templates, name, span, None, outside=None)
         cell = self._resolve(need, frame.routine, is_later=False)
         if cell is not None:
             self._require(cell, frame.routine)
@@ -148,20 +148,34 @@ class Names:
     def report(self) -> None:
         """Note every use of a name that was not bound."""
         for need in self._missing.values():
-            if not need.is_input or need.origin.why_hidden(need.name):
+            if need.outside is None or self._why_not(need) is not None:
                 self._findings.note(need.span, "unbound-name", self._message(need))
                 continue
-            meant = self._findings.near_miss(need.name, need.origin.names_inside(self.globals))
+            meant = self._findings.near_miss(need.name, need.origin.names_inside(need.outside))
             if meant is None:
                 self.inputs.setdefault(need.name, need.span)
                 continue
             self.misspelt.setdefault(need.name, need.span)
-            message = (
-                f"'{need.name}' is not bound; did you mean '{meant}'? If not, make it an input of the task"
-            )
+            otherwise = "make it an input of the task"
+            if need.outside is self.templates:
+                otherwise = "choose another name for the input"
+            message = f"'{need.name}' is not bound; did you mean '{meant}'? If not, {otherwise}"
             self._findings.note(need.span, "unbound-name", message)
 
     def _message(self, need: Need) -> str:
+        name = need.name
+        why = self._why_not(need)
+        if why is not None:
+            return why
+        form = why_no_value(name)
+        if form is not None:
+            return f"'{name}' is not bound; {form}"
+        hint = self._findings.nearest(name, self.templates)
+        hint = hint or self._findings.nearest(name, chain(need.origin.names(), RESERVED_NAMES))
+        return f"'{name}' is not bound{hint}"
+
+    def _why_not(self, need: Need) -> str | None:
+        """Why a name is not bound that the program does bind somewhere; None: nothing is known of it."""
         name = need.name
         hidden = need.origin.why_hidden(name)
         if hidden:
@@ -170,9 +184,4 @@ class Names:
             return f"'{name}' is used before it is defined"
         if name in self.bindings.perhaps:
             return f"'{name}' is perhaps not bound: it is defined in some branches only"
-        form = why_no_value(name)
-        if form is not None:
-            return f"'{name}' is not bound; {form}"
-        hint = self._findings.nearest(name, self.templates)
-        hint = hint or self._findings.nearest(name, chain(need.origin.names(), RESERVED_NAMES))
-        return f"'{name}' is not bound{hint}"
+        return None

@@ -1,6 +1,7 @@
 """The checks of a whole program."""
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from weft.language.deep import deep_stack
 from weft.language.library import TaskLibrary
 from weft.language.problems import LanguageProblem
 from weft.language.spans import Span
-from weft.language.tree import Node, Program, TaskCond, TaskNode, Template
+from weft.language.tree import FunctionCall, Node, Program, TaskCond, TaskNode, Template
 from weft.limits import MAX_PROGRAM_DEPTH
 
 _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}
@@ -27,9 +28,10 @@ class Verdict(Struct, frozen=True):
 
     problems: list[LanguageProblem]
     inputs: dict[str, Span]
-    """The free names of its bare tasks, which whoever runs it must pass, and where each is first used."""
+    """The free names of its bare tasks and calls, which whoever runs it must pass, and where each is first
+    used."""
     misspelt: dict[str, Span]
-    """Free names of bare tasks that are problems: they are nearly names that the task binds."""
+    """Free names of bare tasks and calls that are problems: they are nearly names that are bound there."""
 
 
 def check_program(
@@ -48,7 +50,7 @@ def check_program(
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
-    """The names that whoever runs the program must pass, in order: the free names of its bare tasks."""
+    """The names that whoever runs the program must pass, in order: free ones of its bare tasks and calls."""
     return tuple(verdict_on(program, library).inputs)
 
 
@@ -123,13 +125,26 @@ def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
 
 
 def _visit(walk: Walk, form: Node) -> None:
-    """Look at a form; a task that is one by itself may name what is passed to it."""
-    walk.is_bare = isinstance(form, TaskNode | TaskCond)
+    """Look at a form; a task or call that is one by itself may name what is passed to it."""
+    if isinstance(form, TaskNode | TaskCond):
+        walk.outside = walk.names.globals
+    elif is_bare_call(form) and _is_there(walk, form.func_name):
+        walk.outside = walk.names.templates  # nearly a name of the program is a slip, too
     try:
         walk.visit(form, walk.names.globals)
     except RecursionError:
         _too_deep(walk, form)
-    walk.is_bare = False
+    walk.outside = None
+
+
+def is_bare_call(form: Node) -> TypeGuard[FunctionCall]:
+    """Whether a form of a program calls a template, a tool or a function of the program: no built-in."""
+    return isinstance(form, FunctionCall) and form.func_name not in RESERVED_NAMES
+
+
+def _is_there(walk: Walk, name: str) -> bool:
+    """Whether what a form calls is a tool, or bound by now: nothing can be passed to what is not there."""
+    return ":" in name or walk.names.globals.find(name) is not None
 
 
 def _too_deep(walk: Walk, form: Node) -> None:

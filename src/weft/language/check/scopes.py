@@ -40,7 +40,7 @@ class Call:
 class Need:
     """A use of a name: by code in `frame`, or by a routine that was made there."""
 
-    __slots__ = ("call", "frame", "is_input", "name", "origin", "span")
+    __slots__ = ("call", "frame", "name", "origin", "outside", "span")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Need:
         span: Span,
         call: Call | None,
         *,
-        is_input: bool,
+        outside: "Frame | None",
         origin: "Frame | None" = None,
     ) -> None:
         self.frame = frame
@@ -58,12 +58,13 @@ class Need:
         self.name = name
         self.span = span
         self.call = call
-        self.is_input = is_input
-        """Whether whoever runs the program may pass the name."""
+        self.outside = outside
+        """Whoever runs the program may pass the name, unless it is nearly one that is bound inside this
+        frame; None: nobody may."""
 
     def seen_from(self, frame: "Frame") -> "Need":
         """The same use, by a routine further out."""
-        return Need(frame, self.name, self.span, self.call, is_input=self.is_input, origin=self.origin)
+        return Need(frame, self.name, self.span, self.call, outside=self.outside, origin=self.origin)
 
 
 class Cell:
@@ -178,12 +179,18 @@ class Bindings:
         """Where a branch begins."""
         return len(self._trail)
 
-    def undo(self, mark: int) -> Changes:
-        """Take back what was bound since the mark; gives what it was."""
+    def undo(self, mark: int, around: Frame) -> Changes:
+        """Take back what was bound since the mark in the frame that the branch stands in; gives what it was.
+
+        Frames that were made in the branch end with it. They keep their names: calls in them are looked at
+        when the whole program is known.
+        """
         changes: Changes = {}
         if len(self._trail) == mark:
             return changes
         for frame, name, before in reversed(self._trail[mark:]):
+            if frame is not around:
+                continue
             changes.setdefault((id(frame), name), (frame, name, frame[name]))
             if before is None:
                 del frame[name]

@@ -21,9 +21,9 @@ def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
     """Look at a template; gives the frame of its parameters."""
     walk.names.is_reserved(node.name, node.span)
     arguments = _arguments(walk, node)
-    is_bare, walk.is_bare = walk.is_bare, False
+    outside, walk.outside = walk.outside, None
     walk.visit(node.body, arguments)
-    walk.is_bare = is_bare
+    walk.outside = outside
     walk.names.close(arguments.routine)
     if cell.value is node:
         cell.needs = arguments.routine.needs

@@ -40,8 +40,8 @@ class Walk:
         self.names = Names(self.findings, templates, self.calls.check)
         self.tools = tools
         self.models = models
-        self.is_bare = False
-        """Whether this is inside a task that is a form of the program: its free names are inputs."""
+        self.outside: Frame | None = None
+        """Set inside a task or call that is a form of the program: its free names are inputs, see `Need`."""
         self._visitors = visitors
 
     def visit(self, node: Node, frame: Frame) -> None:
@@ -68,7 +68,7 @@ class Walk:
         self.visit_all(nodes, frame)
         if len(functions) > since:
             self.names.close(frame.routine, since)
-        return self.names.bindings.undo(mark)
+        return self.names.bindings.undo(mark, frame)
 
     def one_of(self, branches: Sequence[Sequence[Node | None]], frame: Frame) -> None:
         """Look at sequences of nodes of which one is evaluated."""
@@ -85,8 +85,8 @@ class Walk:
     # Names
 
     def use(self, name: str, span: Span, frame: Frame, call: Call | None = None) -> None:
-        """A name is read or called in a frame; what a bare task reads may be passed to it."""
-        self.names.use(frame, name, span, call, is_input=self.is_bare and call is None)
+        """A name is read or called in a frame; what a bare task or call reads may be passed to it."""
+        self.names.use(frame, name, span, call, outside=self.outside if call is None else None)
 
     def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
         """A name is bound in a frame."""
@@ -123,7 +123,7 @@ class Walk:
         """Look at the placeholders of a text."""
         for part in text.parts:
             if isinstance(part, Variable):  # nobody wants the text of a built-in
-                self.names.use_binding(frame, part.name, part.span, is_input=self.is_bare)
+                self.names.use_binding(frame, part.name, part.span, outside=self.outside)
             elif not isinstance(part, str):
                 self.visit(part, frame)
 

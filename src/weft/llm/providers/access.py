@@ -32,6 +32,12 @@ class ApiKey:
     def __repr__(self) -> str:
         return "ApiKey(...)"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ApiKey) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
 
 class Access(Struct, frozen=True, kw_only=True):
     """Everything that is needed to ask a provider."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from weft.llm.providers.access import Access
-from weft.llm.providers.limits import ProviderLimits
 from weft.llm.providers.redaction import Redactor
+from weft.llm.providers.shared_limits import limits_of
 from weft.llm.providers.timing import Timing
 from weft.model_settings import ModelParameters
 
@@ -28,11 +28,14 @@ _HOME = {
 
 
 class Connection:
-    """What all models of one provider share: the HTTP client, the limits, and what must not be said."""
+    """What all models of one provider share: the HTTP client, the limits, and what must not be said.
+
+    The limits are shared with every other connection to the provider in this process.
+    """
 
     def __init__(self, access: Access, timing: Timing) -> None:
         self.access = access
-        self.limits = ProviderLimits(access.name, access.settings, timing)
+        self.limits = limits_of(access, timing)
         self.redactor = Redactor(access)
         self._base_url = access.base_url or _HOME[access.kind]
         _keep_quiet()

@@ -1,12 +1,13 @@
 """How fast a provider is asked: requests at the same time and per minute, tokens per minute, and pauses."""
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from weft.llm.errors import ModelError
+from weft.llm.providers.places import Place
 from weft.llm.providers.timing import Timing
 from weft.llm.providers.windows import Use, Window
 from weft.model_settings import ProviderSettings
@@ -18,21 +19,23 @@ LONGEST_PAUSE_SECONDS = 600.0
 class Ticket:
     """The right to make one request."""
 
-    def __init__(self, tokens: Window | None, use: Use | None) -> None:
-        self._tokens = tokens
+    def __init__(self, limits: "ProviderLimits", use: Use | None) -> None:
+        self._limits = limits
         self._use = use
+        self.loop = asyncio.get_running_loop()
 
     def settle(self, tokens: int) -> None:
         """Say how many tokens it really took."""
-        if self._tokens is not None and self._use is not None:
-            self._tokens.settle(self._use, tokens)
+        if self._use is not None:
+            self._limits.settle(self._use, tokens)
 
 
 class ProviderLimits:
     """Lets requests through in the order they came, as many and as fast as the provider is to be asked.
 
     Only the first in the queue looks at the limits; the others wait for it. Who is cancelled leaves the
-    queue, and the next one is first. Belongs to one event loop.
+    queue, and the next one is first. Used by many event loops and threads; methods whose name begins with an
+    underscore, other than `_turn`, are called with the lock held.
     """
 
     def __init__(self, name: str, settings: ProviderSettings, timing: Timing) -> None:
@@ -41,19 +44,27 @@ class ProviderLimits:
         self._requests = Window(settings.requests_per_minute) if settings.requests_per_minute else None
         self._tokens = Window(settings.tokens_per_minute) if settings.tokens_per_minute else None
         self._timing = timing
-        self._queue: deque[asyncio.Event] = deque()
-        self._running = 0
+        # Reentrant: the collector may end a request that was forgotten while this thread holds the lock.
+        self._lock = threading.RLock()
+        self._queue: deque[Place] = deque()
+        self._open: set[Ticket] = set()
         self._paused_until = float("-inf")
-        self._changed = asyncio.Event()
 
     def pause(self, seconds: float) -> None:
         """Let nobody through for that long: the provider has said so to one, and means all.
 
         Not for longer than LONGEST_PAUSE_SECONDS: then it is asked again, and may have thought better of it.
         """
-        until = self._timing.now() + min(seconds, LONGEST_PAUSE_SECONDS)
-        self._paused_until = max(self._paused_until, until)
-        self._changed.set()
+        with self._lock:
+            until = self._timing.now() + min(seconds, LONGEST_PAUSE_SECONDS)
+            self._paused_until = max(self._paused_until, until)
+            self._wake_first()
+
+    def settle(self, use: Use, tokens: int) -> None:
+        """Count what a request really took."""
+        with self._lock:
+            if self._tokens is not None:
+                self._tokens.settle(use, tokens)
 
     @asynccontextmanager
     async def ticket(self, tokens: int, longest_wait: float | None = None) -> AsyncIterator[Ticket]:
@@ -61,45 +72,59 @@ class ProviderLimits:
 
         Raises ModelError when the provider asked for a pause that is longer than may be waited.
         """
-        await self._turn(tokens, longest_wait)
+        ticket = await self._turn(tokens, longest_wait)
+        try:
+            yield ticket
+        finally:
+            with self._lock:
+                self._open.discard(ticket)
+                self._wake_first()
+
+    async def _turn(self, tokens: int, longest_wait: float | None) -> Ticket:
+        """A ticket when this request is the first and nothing keeps it back."""
+        with self._lock:
+            if not self._queue and self._wait_seconds(tokens) == 0.0:
+                return self._take(tokens)
+            place = Place()
+            self._queue.append(place)
+            self._wake_first()  # which drops those before it whose loop has been closed
+        try:
+            while True:
+                with self._lock:
+                    place.sleep_on()  # before the look: what changes after it wakes this one
+                    wait = self._wait_seconds(tokens) if self._queue[0] is place else None
+                    if wait == 0.0:
+                        self._queue.popleft()
+                        return self._take(tokens)
+                    if self._queue[0] is place:
+                        self._check_pause(longest_wait)
+                await place.rest(wait, self._timing)
+        except BaseException:
+            with self._lock:
+                if place in self._queue:  # others remove it when they find its loop closed
+                    self._queue.remove(place)
+                self._wake_first()
+            raise
+
+    def _take(self, tokens: int) -> Ticket:
         now = self._timing.now()
         if self._requests is not None:
             self._requests.take(1, now)
-        use = self._tokens.take(tokens, now) if self._tokens is not None else None
-        self._running += 1
-        self._next()
-        try:
-            yield Ticket(self._tokens, use)
-        finally:
-            self._running -= 1
-            self._changed.set()
+        ticket = Ticket(self, self._tokens.take(tokens, now) if self._tokens is not None else None)
+        self._open.add(ticket)
+        self._wake_first()
+        return ticket
 
-    async def _turn(self, tokens: int, longest_wait: float | None) -> None:
-        """Return when this request is the first and nothing keeps it back; it has left the queue then."""
-        if not self._queue and self._wait_seconds(tokens) == 0.0:
-            return
-        place = asyncio.Event()
-        self._queue.append(place)
-        try:
-            if self._queue[0] is not place:
-                await place.wait()
-            while (wait := self._wait_seconds(tokens)) != 0.0:
-                self._check_pause(longest_wait)
-                await self._change(wait)
-        except BaseException:
-            self._queue.remove(place)
-            self._next()
-            raise
-        self._queue.popleft()
-
-    def _next(self) -> None:
-        """Tell the first in the queue that it is the first."""
-        if self._queue:
-            self._queue[0].set()
+    def _wake_first(self) -> None:
+        """Have the first in the queue look; one whose loop has been closed waits no more."""
+        while self._queue and not self._queue[0].wake():
+            self._queue.popleft()
 
     def _wait_seconds(self, tokens: int) -> float | None:
         """How long to wait: 0 not at all, None until somebody is done."""
-        if self._running >= self._concurrency:
+        if len(self._open) >= self._concurrency:
+            self._open -= {ticket for ticket in tuple(self._open) if ticket.loop.is_closed()}
+        if len(self._open) >= self._concurrency:
             return None
         now = self._timing.now()
         waits = [self._paused_until - now, 0.0]
@@ -119,16 +144,3 @@ class ProviderLimits:
                 is_transient=True,
                 retry_after_seconds=left,
             )
-
-    async def _change(self, seconds: float | None) -> None:
-        """Wait that long, or until something has changed."""
-        self._changed.clear()
-        changed = asyncio.ensure_future(self._changed.wait())
-        waiting: set[asyncio.Future[Any]] = {changed}
-        if seconds is not None:
-            waiting.add(asyncio.ensure_future(self._timing.sleep(seconds)))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waiting:
-                one.cancel()

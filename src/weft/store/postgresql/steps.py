@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from weft.store.columns import STEP_COLUMNS
+from weft.store.columns import STEP_COLUMNS, json_text
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import event_row, is_storable, is_stored_form, task_row
 from weft.store.queries import load_queries
@@ -39,9 +39,13 @@ async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequen
         return
     changes = [change for entry in entries for change in entry.request.changes]
     await _insert(connection, run, [change for change in changes if change.is_new])
-    changed = [change for change in changes if not change.is_new]
+    changed = [change for change in changes if not change.is_new and not change.is_mark]
     refused = {id(change) for change in changed if not await _update(connection, run, change)}
-    written = [change for change in changes if id(change) not in refused]
+    written = [change for change in changes if id(change) not in refused and not change.is_mark]
+    for change in changes:
+        if change.is_mark:
+            params = json_text(change.task.params)
+            await connection.execute(_SQL["mark_step"], params, change.task.id, run.task_id)
     await _mark(connection, written)
     await _release(connection, [change for change in written if not change.is_new])
     for entry in entries:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from weft.ids import TaskId
+from weft.store.columns import json_text
 from weft.store.sqlite.rows import event_row, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.store.step_events import step_events
@@ -28,6 +29,9 @@ def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | No
     for change in request.changes:
         if change.is_new:
             _insert(writing, run, change)
+        elif change.is_mark:
+            writing.insert_steps()
+            writing.execute(SQL["mark_step"], (json_text(change.task.params), change.task.id, run.task_id))
         elif not _update(writing, run, change):
             refused.add(change.task.id)
             continue

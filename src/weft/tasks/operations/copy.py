@@ -11,6 +11,7 @@ from weft.tasks import graph
 from weft.tasks.changes import Decision, Found, Needs
 from weft.tasks.flow import Flow
 from weft.tasks.operations.derive import IsStep, NewIds, as_copy, as_link, derive, require_completed
+from weft.tasks.pinned import unpinned
 from weft.tasks.problems import shown
 from weft.tasks.record import Task
 from weft.tasks.steps import makers
@@ -46,6 +47,8 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     task_id: TaskId
     linked: frozenset[TaskId] = frozenset()
     with_dependencies: bool = False
+    is_newest: bool = False
+    """Whether templates are taken as they are registered by then; else as the tasks had pinned them."""
     new_id: NewTaskId
     now: datetime
 
@@ -62,7 +65,9 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
         return derive(flow, selected, self._make, new_id=self.new_id, now=self.now)
 
     def _make(self, task: Task, new_ids: NewIds) -> Task:
-        return as_link(task, new_ids) if task.id in self.linked else as_copy(task, new_ids)
+        if task.id in self.linked:
+            return as_link(task, new_ids)
+        return as_copy(unpinned(task) if self.is_newest else task, new_ids)
 
 
 def select(

@@ -53,6 +53,8 @@ def test_bound_names_are_accepted(program: str) -> None:
     assert messages(program) == []
 
 
+ASK = '(deftask ask (x) :instructions "{{x}}")'
+
 REFUSED = [
     ("x", "'x' is not bound"),
     ("(define total 1) totl", "'totl' is not bound; did you mean 'total'?"),
@@ -101,6 +103,14 @@ REFUSED = [
         '(template t () (task-cond ("output.x" (task :instructions "{{output}}"))))',
         "'output' is not bound",
     ),
+    (f"{ASK} (ask question) (define question 1)", "'question' is used before it is defined"),
+    (
+        f"{ASK} (if true (begin (define question 1))) (ask question)",
+        "'question' is perhaps not bound: it is defined in some branches only",
+    ),
+    (f"{ASK} (if true (ask zz))", "'zz' is not bound"),
+    (f"{ASK} (template t () (ask zz)) (t)", "'zz' is not bound"),
+    (f"{ASK} (ask (zz 1))", "'zz' is not bound"),
     (
         """(template t () (director-evaluator-loop :director (task :instructions "x")
              :evaluator (task :instructions "y") :condition "evaluaton.success"))""",
@@ -148,9 +158,16 @@ def test_all_problems_are_told_at_once_in_order() -> None:
         ('(define x 1) (task :instructions "{{x}}")', ()),
         ('(deftask t (x) :instructions "{{x}}")', ()),
         ("(list x)", ()),
+        (f"{ASK} (ask question)", ("question",)),
+        (f'{ASK} (ask :x (string-append question "?"))', ("question",)),
+        (f"{ASK} (ask (ask (first questions)))", ("questions",)),
+        (f"{ASK} (list (ask question))", ()),
+        (f"{ASK} (define question 1) (ask question)", ()),
+        (f"{ASK} (define (main topic) (ask topic)) (main subject)", ("subject",)),
+        ("(system:read_files :paths files)", ("files",)),
     ],
 )
-def test_free_names_of_bare_tasks_are_inputs(program: str, names: tuple[str, ...]) -> None:
+def test_free_names_of_bare_tasks_and_calls_are_inputs(program: str, names: tuple[str, ...]) -> None:
     assert required_inputs(read_program(Source("example", program))) == names
 
 
@@ -165,6 +182,8 @@ STEP = '(task :instructions "Plan" :output-slot plan)'
         (f'(sequential {STEP} (task :instructions "Do {{{{step}}}}"))', "steps"),
         (f'(sequential {STEP} (task :instructions "Do it" :input-source plaan))', "plan"),
         ('(task :instructions "{{cod}}" :inputs ((code 1)))', "code"),
+        (f"{ASK} (define question 1) (ask quesion)", "question"),
+        (f"{ASK} (ask (let ((answer 1)) anwser))", "answer"),
         (
             """(director-evaluator-loop :instructions "q" :director (task :instructions "d")
                  :evaluator (task :instructions "e") :condition "curent_iteration > 1")""",
@@ -172,7 +191,7 @@ STEP = '(task :instructions "Plan" :output-slot plan)'
         ),
     ],
 )
-def test_what_is_nearly_a_name_of_a_bare_task_is_no_input(program: str, meant: str) -> None:
+def test_what_is_nearly_a_name_that_is_bound_there_is_no_input(program: str, meant: str) -> None:
     (problem,) = problems(program)
 
     assert problem.code == "unbound-name"
@@ -209,6 +228,7 @@ def test_templates_are_suggested_before_built_ins() -> None:
 
 def test_names_of_functions_are_never_inputs() -> None:
     assert codes('(task :instructions "{{f(x)}}")') == ["unbound-name"]
+    assert codes("(f x)") == ["unbound-name", "unbound-name"], "nothing is passed to what is not there"
 
 
 def test_reserved_names_are_told_in_trees_that_no_text_was_read_for() -> None:
@@ -244,3 +264,34 @@ def test_a_local_name_hides_a_built_in() -> None:
     assert codes("(define (f items) (length items)) (f (list 1))") == []
     assert codes("(let ((first (lambda (a b) a))) (first 1 2))") == []
     assert codes("(let ((first (lambda (a b) a))) (first 1))") == ["wrong-arity"]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '(let* ((error "a")) (ask error))',
+        '(let ((error "a")) (ask error))',
+        '(try (ask "a") (catch error (ask error)))',
+        "(map (lambda (error) (ask error)) (list 1))",
+        "(let* ((before 1) (error (ask before)) (after (ask error))) (ask (list error after)))",
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "(if true {})", "(or false {})", "(loop 2 {})", "(parallel 1 {})"])
+def test_a_local_name_hides_a_built_in_in_calls_of_templates_wherever_they_stand(
+    form: str, around: str
+) -> None:
+    assert messages(f"{ASK} {around.format(form)}") == []
+
+
+def test_a_built_in_that_nothing_hides_is_a_function_in_a_branch_too() -> None:
+    (message,) = messages(f'{ASK} (if true (let* ((other "a")) (ask error)))')
+
+    assert message.endswith("'x' of ask is a function, which cannot leave the program")
+
+
+def test_a_local_function_named_list_or_dict_makes_no_constant() -> None:
+    task = '(deftask t ((x number)) :instructions "{{x}}")'
+
+    assert codes(f"{task} (t (list 1))") == ["wrong-type"]
+    assert codes(f"{task} (let* ((list (lambda (x) 5))) (t (list 1)))") == []
+    assert codes("(let ((list (lambda (x) false))) (cond ((list 1) 1) (else 2)))") == []

@@ -12,6 +12,9 @@ SET status = $3, result = $4, error = $5, progress = $6, params = $7, started_at
 WHERE id = $1 AND step_of = $2 AND status NOT IN ('completed', 'cancelled')
 RETURNING id;
 
+-- name: mark_step
+UPDATE tasks SET params = $1, reuse_hash = NULL WHERE id = $2 AND step_of = $3;
+
 -- name: mark_parents
 UPDATE tasks SET has_children = true WHERE id = ANY ($1::uuid[]) AND NOT has_children;
 

@@ -18,6 +18,10 @@ SET status = :status, result = :result, error = :error, progress = :progress, pa
 WHERE id = :id AND step_of = :step_of AND status NOT IN ('completed', 'cancelled')
 RETURNING seq;
 
+-- name: mark_step
+-- ?1 params, ?2 id, ?3 step_of
+UPDATE tasks SET params = ?1, reuse_hash = NULL WHERE id = ?2 AND step_of = ?3;
+
 -- name: mark_parent
 UPDATE tasks SET has_children = 1 WHERE id = ?1 AND NOT has_children;
 

@@ -1,0 +1,114 @@
+"""Writes the steps of one run: in order, what comes together in one go, and whatever becomes of who asks."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from weft.errors import TransientError
+from weft.ids import TaskId
+from weft.runs.errors import RunLost
+from weft.store.protocol import TaskStore
+from weft.store.steps import Run, StepChange
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+"""How long to wait before writing again when the store is busy: a paid answer is worth waiting for."""
+
+
+class _Write:
+    """Changes on their way, and who waits for them."""
+
+    __slots__ = ("answer", "changes", "outcome")
+
+    def __init__(self, changes: Sequence[StepChange]) -> None:
+        self.changes = changes
+        self.outcome: frozenset[TaskId] | BaseException | None = None
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self, outcome: frozenset[TaskId] | BaseException) -> None:
+        self.outcome = outcome
+        if not self.answer.done():
+            self.answer.set_result(None)
+
+    async def ended(self, *, is_last: bool) -> frozenset[TaskId]:
+        """The steps that were refused. A cancellation waits, and is forgotten if it comes too late."""
+        cancelled: asyncio.CancelledError | None = None
+        while self.outcome is None:
+            try:
+                await self.answer
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self.answer = asyncio.get_running_loop().create_future()
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        if cancelled is not None and not is_last:
+            raise cancelled
+        return self.outcome
+
+
+class StepWriter:
+    """Of one evaluation. Once something could not be written nothing more is."""
+
+    def __init__(self, store: TaskStore, run: Run) -> None:
+        self._store = store
+        self._run = run
+        self._waiting: list[_Write] = []
+        self._work: asyncio.Task[None] | None = None
+        self._lost: BaseException | None = None
+
+    async def write(self, changes: Sequence[StepChange], *, is_last: bool = False) -> frozenset[TaskId]:
+        """Store changes; those that were not written, for somebody has cancelled these steps.
+
+        `is_last`: it is the last thing that an effect does. What is stored must then count, in this
+        evaluation as in the next: a cancellation meanwhile comes too late.
+        """
+        if self._lost is not None:
+            raise self._lost
+        write = _Write(changes)
+        self._waiting.append(write)
+        if self._work is None:
+            self._work = asyncio.get_running_loop().create_task(self._write_all())
+        return await write.ended(is_last=is_last)
+
+    def stop(self) -> None:
+        """Write no more: the run goes on elsewhere, or later."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _write_all(self) -> None:
+        """Write until nothing waits; what comes while a write is under way goes with the next."""
+        group: list[_Write] = []
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting, []
+                outcome = await self._written([change for write in group for change in write.changes])
+                for write in group:
+                    write.end(outcome)
+        except BaseException as error:
+            self._lost = RunLost(task_id=self._run.task_id) if _is_stop(error) else error
+            for write in (*group, *self._waiting):
+                write.end(self._lost)
+            if _is_stop(error):
+                raise
+        finally:
+            self._work = None
+
+    async def _written(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                refused = await self._store.write_steps(self._run, changes)
+            except TransientError as error:
+                log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                continue
+            if refused is None:
+                raise RunLost(task_id=self._run.task_id)
+            return refused
+
+
+def _is_stop(error: BaseException) -> bool:
+    return not isinstance(error, Exception)
