@@ -19,7 +19,7 @@ _UUID4 = re.compile(UUID4_PATTERN)
 
 
 def new_task_id() -> TaskId:
-    """A fresh random task id; `uuid.uuid4` makes the same, by way of a number, in thrice the time."""
+    """A fresh random task id; `uuid.uuid4` makes the same, by way of a number, in twice the time."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return TaskId(f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}")

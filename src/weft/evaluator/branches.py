@@ -9,7 +9,7 @@ from greenlet import getcurrent, greenlet
 from weft.errors import InternalError
 from weft.evaluator.budget import Scope
 from weft.evaluator.effects import Turn
-from weft.evaluator.errors import BudgetExceeded
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
 
 
 class Branch(greenlet):
@@ -60,3 +60,8 @@ def current_branch() -> Branch:
     if not isinstance(branch, Branch):
         raise InternalError("compiled code runs only inside Machine.run")
     return branch
+
+
+def is_of_outer_scope(error: TaskFailed) -> bool:
+    """Whether the budget that is used up belongs to the running scope or one around it."""
+    return isinstance(error, BudgetExceeded) and error.scope in current_branch().scope.chain()

@@ -111,6 +111,19 @@ class Scope:
             scope = scope.outer
         self.check(resource)
 
+    def count(self, resource: str, amount: float) -> None:
+        """Count a use here and in every scope around, of something that was allowed before."""
+        for scope in self.chain():
+            scope.used[resource] += amount
+
+    def foretell(self, error: BudgetExceeded, steps: float | None) -> None:
+        """Let it end with that error: after so many steps, or where nothing more is known; time is none."""
+        self.foretold = error
+        self.seconds = self.waits = self._own_deadline = None
+        self.find_deadline()
+        if steps is not None:
+            self.limits = {**self.limits, "steps": steps}
+
     def pay(self, spender: str, amounts: dict[str, float]) -> None:
         """Count tokens and cost that were used; never raises: what is over shows at the next `check`."""
         for scope in self.chain():
@@ -287,7 +300,11 @@ class Meter:
         if has_run and self.scope.deadline is not None:
             # Not before a whole slice was used: else chance would end code between one step and the next, and
             # when a run goes on it must end at the same place.
-            self.scope.check_time(self._now())
+            try:
+                self.scope.check_time(self._now())
+            except BudgetExceeded as error:
+                error.is_of_code = True
+                raise
         self._granted = self.left = int(min(SLICE, self.scope.left("steps")))
 
     def count(self, steps: int) -> None:

@@ -27,10 +27,12 @@ class TaskFailed(AuthorError):
         self.span = span
         self.step_key: str | None = None
         """The step that failed, or whose answer would not do; None: none did."""
+        self.is_raced = False
+        """Whether it ended others that were under way: that it came first was a matter of time."""
 
     def caused_by(self, cause: "TaskFailed") -> Self:
         """This error, which tells another one in words of its own: it came from the same step."""
-        self.step_key = cause.step_key
+        self.step_key, self.is_raced = cause.step_key, cause.is_raced
         return self
 
     def result(self) -> TaskResult:
@@ -69,10 +71,12 @@ class BudgetExceeded(TaskFailed):
     code = "budget-exceeded"
     scope: Any = None
     """Whose budget it was."""
+    is_of_code = False
+    """Whether a time limit was reached in pure code, and not while something was waited for."""
 
     def at(self, span: Span, expression: str) -> Self:
         placed = super().at(span, expression)
-        placed.scope = self.scope
+        placed.scope, placed.is_of_code = self.scope, self.is_of_code
         return placed
 
 

@@ -4,8 +4,8 @@ An evaluation that goes on with another must take the same way. Answers alone do
 was reached, or which budget used up, depends on how long things took then.
 """
 
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Awaitable, Iterable
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -16,18 +16,28 @@ from weft.evaluator.results import TaskError
 
 
 class Reached(Struct, frozen=True):
-    """A limit that was reached."""
+    """A limit that was reached; or a failure that was caught, and had ended others which were under way."""
 
     error: TaskError
     code: str
     steps: int
     """How many steps the branch had taken by then."""
+    used: float | None = None
+    """How many steps of pure code, where that is what took too long."""
 
     def again(self, scope: Scope, key: str) -> BudgetExceeded:
         """The error that it was, for the scope that has the limit this time."""
         error = BudgetExceeded(self.error, code=self.code)
         error.scope, error.step_key = scope, key
         return error
+
+
+class Passed(Struct, frozen=True):
+    """A call that was made before and is not asked for again."""
+
+    spender: str
+    usage: Any
+    """As the result or the failure said it."""
 
 
 class History(Protocol):
@@ -41,8 +51,11 @@ class History(Protocol):
         """Keep that a limit was reached: done before the program goes on."""
         ...
 
-    def pass_over(self, key: str) -> None:
-        """What was asked for at that key and below it need not be asked for again: something else failed."""
+    def pass_over(self, key: str) -> Iterable[Passed]:
+        """What was asked for at that key and below it need not be asked for again: something else failed.
+
+        Those calls among it that were made, for who counts them.
+        """
         ...
 
     def reject(self, key: str) -> None:
@@ -59,6 +72,7 @@ class NoHistory:
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         return Known(None)
 
-    def pass_over(self, key: str) -> None: ...
+    def pass_over(self, key: str) -> Iterable[Passed]:
+        return ()
 
     def reject(self, key: str) -> None: ...

@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from weft.errors import InternalError, WeftError
-from weft.evaluator.branches import Branch, current_branch
+from weft.evaluator.branches import Branch, current_branch, is_of_outer_scope
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
 from weft.evaluator.history import History, NoHistory, Reached
 from weft.evaluator.known import Known, give_up
 from weft.evaluator.strands import Join, Strand, resume
+from weft.evaluator.usage import pay
 from weft.evaluator.waiting import Awaited, Effect, evaluating, scope_around
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ MAX_NESTED_BRANCHES = 500
 """How deep `map` in `map` in `map` goes. A branch that begins inside another takes room on the C stack."""
 
 KNOWN_IN_A_ROW = 200
-"""After so many answers that are known the event loop gets a turn: others are at work in it too."""
+"""After so many steps whose outcome is known the event loop gets a turn: others are at work in it too."""
 
 
 class Machine:
@@ -39,7 +40,7 @@ class Machine:
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
         self._known = 0
-        """Answers that nobody had to wait for."""
+        """Steps since something was waited for."""
         self._foretold = 0
         """Scopes under way of which it is known that a limit ends them."""
 
@@ -90,10 +91,8 @@ class Machine:
         """
         branch = current_branch()
         if isinstance(answer, Known):
-            self._known += 1
-            if not self._known % KNOWN_IN_A_ROW:
-                branch.pause(Effect(asyncio.sleep(0), branch))
             return cast(T, answer.value)
+        self._known = 0
         if self._foretold and not is_composite:
             self._raise_foretold(branch.scope, answer)
         effect = Effect(answer, branch)
@@ -106,7 +105,16 @@ class Machine:
 
     def next_key(self) -> str:
         """The key of the step that the running branch takes now."""
-        return current_branch().next_key()
+        branch = current_branch()
+        self._breathe(branch)
+        return branch.next_key()
+
+    def _breathe(self, branch: Branch) -> None:
+        """Give the event loop a turn now and then, also where nothing is waited for: others work in it."""
+        self._known += 1
+        if self._known >= KNOWN_IN_A_ROW:
+            self._known = 0
+            branch.pause(Effect(asyncio.sleep(0), branch))
 
     def within(self, scope: Scope, code: Callable[[], T]) -> T:
         """The value of the code, counted in a scope inside that of the running branch."""
@@ -123,36 +131,64 @@ class Machine:
     def bounded(self, scope: Scope, code: Callable[[], T]) -> T:
         """As `within`, of a scope with limits. That one was reached is kept before anything goes on."""
         branch = current_branch()
-        key, before = branch.next_limit(), branch.steps
+        key = branch.next_limit()
         known = self.history.reached(key)
         if known is not None:
-            self._end_again(scope, key, known, code)
-            for number in range(before + 1, known.steps + 1):
-                self.history.pass_over(branch.key_of(number))
-            branch.steps = known.steps
-            raise known.again(scope, key)
+            raise self._ended_again(scope, key, known, code)
         try:
             return self.within(scope, code)
         except BudgetExceeded as error:
             if error.scope is scope:
                 error.step_key = key
-                self.wait(self.history.keep(key, Reached(error.error, error.problem.code, branch.steps)))
+                self._keep(key, error, scope.used["steps"] if error.is_of_code else None)
             raise
 
-    def _end_again(self, scope: Scope, key: str, known: Reached, code: Callable[[], Any]) -> None:
-        """Evaluate code as far as the answers are known: what it sets is set again."""
+    def attempt(self, code: Callable[[], T]) -> T:
+        """The value of code whose failures are caught. One that was a matter of time is kept."""
         branch = current_branch()
-        scope.foretold = known.again(scope, key)
-        before, branch.foretold = branch.foretold, (known.steps, scope.foretold)
+        key = branch.next_limit()
+        known = self.history.reached(key)
+        if known is not None:
+            ended = self._ended_again(Scope({}, branch.scope), key, known, code)
+            raise TaskFailed(ended.error, code=ended.problem.code).caused_by(ended)
+        try:
+            return code()
+        except TaskFailed as error:
+            if error.is_raced and not is_of_outer_scope(error):
+                self._keep(key, error)
+            raise
+
+    def _keep(self, key: str, error: TaskFailed, used: float | None = None) -> None:
+        reached = Reached(error.error, error.problem.code, current_branch().steps, used)
+        self.wait(self.history.keep(key, reached))
+
+    def _ended_again(self, scope: Scope, key: str, known: Reached, code: Callable[[], Any]) -> BudgetExceeded:
+        """The error of code, evaluated only as far as the answers are known: what it sets is set again."""
+        branch = current_branch()
+        self._breathe(branch)
+        first = branch.steps + 1
+        error = known.again(scope, key)
+        scope.foretell(error, known.used)
+        before, branch.foretold = branch.foretold, (known.steps, error)
         self._foretold += 1
         try:
             self.within(scope, code)
-        except TaskFailed as error:
-            if isinstance(error, BudgetExceeded) and error.scope is not scope:
+        except TaskFailed as found:
+            if is_of_outer_scope(found):
                 raise
         finally:
             self._foretold -= 1
             branch.foretold = before
+        for number in range(first, known.steps + 1):
+            self._pass_over(branch, branch.key_of(number))
+        branch.steps = known.steps
+        return error
+
+    def _pass_over(self, branch: Branch, key: str) -> None:
+        """Ask for nothing of what was asked for below a key; what it took counts."""
+        for passed in self.history.pass_over(key):
+            branch.scope.count("calls", 1)
+            pay(branch.scope, passed.spender, passed.usage)
 
     def _raise_foretold(self, scope: Scope, answer: Awaitable[Any]) -> None:
         for one in scope.chain():
@@ -192,8 +228,10 @@ class Machine:
 
         try:
             self._run_together(work, parent, base)
-        except BaseException:
-            self.history.pass_over(base)
+        except BaseException as error:
+            if isinstance(error, TaskFailed):
+                error.is_raced = True
+            self._pass_over(parent, base)
             raise
         for index in sorted(recorded):
             parent.conversation += recorded[index]

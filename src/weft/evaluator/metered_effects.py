@@ -4,15 +4,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from weft.evaluator.branches import current_branch
-from weft.evaluator.budget import MOST, PAID, Scope
+from weft.evaluator.budget import PAID, Scope
 from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
-from weft.evaluator.errors import TaskFailed
-from weft.evaluator.known import Known, then
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.known import Known, give_up, then
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.evaluator.scope_purse import ScopePurse
 from weft.evaluator.taking_in import json_answer
-from weft.evaluator.values import is_number
+from weft.evaluator.usage import pay
 
 T = TypeVar("T")
 
@@ -29,34 +29,31 @@ class MeteredEffects:
         self._effects = effects
 
     def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
-        scope = _counted()
+        scope = current_branch().scope
         spender = call.template or step.key
         own = ScopePurse(scope, spender)
         try:
-            answer = self._effects.call_model(step, call, own)
-        except TaskFailed as error:  # a failure that is known: it was paid for
-            _pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
+            answer = _counted(scope, self._effects.call_model(step, call, own))
+        except TaskFailed as error:
+            if not isinstance(error, BudgetExceeded):  # a failure that is known: it was paid for
+                scope.count("calls", 1)
+                pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
             raise
-        if isinstance(answer, Known):
-            # Whether it was too much showed when it was asked, and must not show otherwise now.
-            _pay(scope, spender, answer.value.notes.get("usage"))
-            return answer
         return then(answer, lambda result: _paid(scope, spender, own, result))
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
-        _counted()
-        return self._effects.run_script(step, run)
+        return _counted(current_branch().scope, self._effects.run_script(step, run))
 
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
-        own = ScopePurse(_counted(), call.tool)
-        return then(
-            self._effects.call_tool(step, call, own), lambda value: json_answer(f"tool '{call.tool}'", value)
-        )
+        scope = current_branch().scope
+        answer = _counted(scope, self._effects.call_tool(step, call, ScopePurse(scope, call.tool)))
+        return then(answer, lambda value: json_answer(f"tool '{call.tool}'", value))
 
     def get_context(
         self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
-        answer = self._effects.get_context(step, query, ScopePurse(_counted(), "get-context"))
+        scope = current_branch().scope
+        answer = _counted(scope, self._effects.get_context(step, query, ScopePurse(scope, "get-context")))
         return then(answer, lambda value: json_answer("memory", value))
 
     def around(
@@ -74,32 +71,25 @@ class MeteredEffects:
         return self._effects.schema_text(path, source)
 
 
-def _counted() -> Scope:
-    """The scope of the branch that asks, the call counted; raises when a budget is used up already."""
-    scope = current_branch().scope
-    scope.check(*PAID)  # what was settled may have been more than was set aside
-    scope.spend("calls", 1)
-    return scope
+def _counted(scope: Scope, answer: Awaitable[T]) -> Awaitable[T]:
+    """The answer, the call counted; raises when a budget is used up already.
+
+    Not for an answer that is known: whether there was enough left for it was seen when it was asked for.
+    """
+    if isinstance(answer, Known):
+        scope.count("calls", 1)
+        return answer
+    try:
+        scope.check(*PAID)  # what was settled may have been more than was set aside
+        scope.spend("calls", 1)
+    except BudgetExceeded:
+        give_up(answer)
+        raise
+    return answer
 
 
 def _paid(scope: Scope, spender: str, purse: ScopePurse, result: TaskResult) -> TaskResult:
     """The result, what it took being counted if that was not done."""
-    if not purse.is_used and _pay(scope, spender, result.notes.get("usage")):
-        scope.check(*PAID)
+    if not purse.is_used:
+        pay(scope, spender, result.notes.get("usage"))
     return result
-
-
-def _pay(scope: Scope, spender: str, usage: Any) -> bool:
-    """Count what a call took, if that is said."""
-    if not isinstance(usage, dict):
-        return False
-    tokens = usage.get("tokens")
-    if tokens is None:
-        tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
-    scope.pay(spender, {"tokens": _amount(tokens), "cost": _amount(usage.get("cost"))})
-    return True
-
-
-def _amount(value: Any) -> float:
-    """What was used, if that is said in a way that can be counted: an answer that is paid for is not lost."""
-    return min(value, MOST) if is_number(value) and value > 0 else 0

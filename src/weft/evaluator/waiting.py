@@ -78,8 +78,9 @@ class Effect:
 
     def stop(self) -> None:
         """Cancel it. What has not begun yet never will: nobody has paid for it."""
-        give_up(self._work)
         self._task.cancel()
+        if not isinstance(self._work, CoroutineType):  # else the task itself ends it
+            give_up(self._work)
         self._timer = asyncio.get_running_loop().call_later(CLEAN_UP_SECONDS, self._let_go)
 
     def is_settled(self) -> bool:

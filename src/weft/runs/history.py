@@ -1,17 +1,34 @@
 """The history of a run: limits that earlier evaluations have come to, as records among its steps."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from typing import Any
 
 import msgspec
 
-from weft.evaluator.history import Reached
+from weft.evaluator.history import Passed, Reached
 from weft.evaluator.results import TaskError
 from weft.runs.journal import Journal
-from weft.tasks.record import Status
+from weft.runs.records import KINDS
+from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import mark_of
 
 LIMIT = "limit"
 """The kind of such a record."""
+
+
+def usage_of(task: Task) -> Any:
+    """What the call of a step took, if it is said: in its result, or in its failure."""
+    if task.origin_type is Origin.LINK:
+        return None
+    if task.result is not None:
+        return (task.result.get("notes") or {}).get("usage")
+    error = (mark_of(task).get("failure") or {}).get("error") or {}
+    return (error.get("notes") or {}).get("usage")
+
+
+def is_terminal(task: Task) -> bool:
+    """Whether the call was made, and ended by itself."""
+    return task.status in (Status.COMPLETED, Status.FAILED)
 
 
 class RunHistory:
@@ -31,19 +48,23 @@ class RunHistory:
         try:
             failure = mark["failure"]
             error: TaskError = msgspec.convert(failure["error"], TaskError)
-            return Reached(error, str(failure["code"]), int(mark["steps"]))
+            return Reached(error, str(failure["code"]), int(mark["steps"]), mark.get("used"))
         except (msgspec.ValidationError, TypeError, KeyError, ValueError):
             return None
 
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         """Store that a limit was reached."""
         failure = {"code": reached.code, "error": msgspec.to_builtins(reached.error)}
-        facts = {"failure": failure, "steps": reached.steps}
+        facts = {"failure": failure, "steps": reached.steps, "used": reached.used}
         return self._journal.keep(key, LIMIT, reached.error.message, facts)
 
-    def pass_over(self, key: str) -> None:
+    def pass_over(self, key: str) -> Iterable[Passed]:
         """What was asked for there need not be asked for again."""
-        self._journal.past.pass_over(key)
+        return [
+            Passed(step.task.name, usage_of(step.task))
+            for step in self._journal.past.pass_over(key)
+            if mark_of(step.task).get("kind") in KINDS.values() and is_terminal(step.task)
+        ]
 
     def reject(self, key: str) -> None:
         """Keep the answer of a step from other runs."""

@@ -185,6 +185,8 @@ class Journal:
         if failure is not None and failure.step_key is not None:
             marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)
         changes = [change for key, facts in marks.items() for change in await self._marked(key, facts)]
+        if failure is None:
+            changes += [self._called_off(step) for step in self.past.unended()]
         if changes:
             await self._writer.write(changes)
 
@@ -206,6 +208,9 @@ class Journal:
             self._alarm.cancel()
             self._alarm = None
         self._writer.stop()
+
+    def _called_off(self, step: StoredStep) -> StepChange:
+        return StepChange(called_off(step.task, self._clock.now()), step.key, step.input_hash, is_new=False)
 
     async def _marked(self, key: str, facts: JsonObject) -> list[StepChange]:
         """The record of a step with further facts; none if there is no record."""

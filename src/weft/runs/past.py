@@ -1,5 +1,6 @@
 """What earlier evaluations of a task have left: the steps by key, and what is to be done with each."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from enum import Enum
 
@@ -28,6 +29,8 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
+        self._passed: set[str] = set()
+        self._sorted: list[str] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
@@ -73,10 +76,27 @@ class Past:
         found = self._by_key.get(key)
         return None if found is None or found.task.status is not Status.COMPLETED else found.task.inputs
 
-    def pass_over(self, key: str) -> None:
-        """What has that key, and what is below, is not asked for again: what is around them ends without."""
-        below = (f"{key}/", f"{key}#", f"{key}?", f"{key}!")
-        self._left = {one for one in self._left if one != key and not one.startswith(below)}
+    def pass_over(self, key: str) -> list[StoredStep]:
+        """Ask no more for what has that key or is below it, and what that is: what is around ends without."""
+        if not self._left:
+            return []
+        if self._sorted is None:
+            self._sorted = sorted(self._by_key)
+        found = [key] if key in self._left else []
+        for sign in "/#?!":
+            at = bisect_left(self._sorted, f"{key}{sign}")
+            while at < len(self._sorted) and self._sorted[at].startswith(f"{key}{sign}"):
+                if self._sorted[at] in self._left:
+                    found.append(self._sorted[at])
+                at += 1
+        self._left.difference_update(found)
+        self._passed.update(found)
+        return [self._by_key[one] for one in found]
+
+    def unended(self) -> list[StoredStep]:
+        """The steps that were under way, and that nobody has asked for this time."""
+        keys = (*self._passed, *self._left)
+        return [step for key in keys if (step := self._by_key[key]).task.status is Status.IN_PROGRESS]
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""

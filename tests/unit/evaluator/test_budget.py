@@ -163,8 +163,10 @@ async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> N
 
     scope = await machine.run(lambda: ask(2))
     assert (scope.used["calls"], scope.used["tokens"], scope.used["cost"]) == (2, 200, 1.0)
+    scope = await machine.run(lambda: ask(3))  # the answer is there, and is kept
+    assert scope.used["tokens"] == 300
     with pytest.raises(BudgetExceeded, match="more than 250 tokens"):
-        await machine.run(lambda: ask(3))
+        await machine.run(lambda: ask(4))
 
 
 @pytest.mark.parametrize(

@@ -90,11 +90,7 @@ async def test_an_answer_is_not_lost_when_its_usage_cannot_be_counted(usage: dic
     effects = InMemoryEffects([TaskResult("yes", "COMPLETE", notes={"usage": usage})])
     program = '(with-budget (:tokens (expt 10 400) :cost 1000) (get (task :instructions "a") "content"))'
 
-    if usage.get("cost") == float("inf"):
-        with pytest.raises(TaskFailed, match="more than 1000 cost"):
-            await evaluate_async(program, effects=effects)
-    else:
-        assert await evaluate_async(program, effects=effects) == "yes"
+    assert await evaluate_async(program, effects=effects) == "yes"
 
 
 async def test_a_tool_that_raises_fails_as_tools_fail() -> None:

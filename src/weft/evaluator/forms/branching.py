@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.evaluator.branches import current_branch
+from weft.evaluator.branches import is_of_outer_scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
@@ -75,14 +75,14 @@ def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
 
 
 def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
-    name, meter = node.name, compiler.machine.meter
+    name, machine, meter = node.name, compiler.machine, compiler.machine.meter
     body = compiler.compile(node.body)  # not in tail position: it must end inside the `try`
     with compiler.hiding((name,)):
         handler = compiler.compile(node.handler, is_tail=is_tail)
 
     def attempt(env: Env) -> Any:
         try:
-            return body(env)
+            return machine.attempt(lambda: body(env))
         except TaskFailed as error:
             if is_of_outer_scope(error):
                 raise
@@ -94,11 +94,6 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
         return handler(Env((name,), (failed,), env))
 
     return attempt
-
-
-def is_of_outer_scope(error: TaskFailed) -> bool:
-    """Whether the budget that is used up belongs to the running scope or one around it."""
-    return isinstance(error, BudgetExceeded) and error.scope in current_branch().scope.chain()
 
 
 BRANCHING_FORMS: dict[type[Node], Form] = {
