@@ -5,7 +5,7 @@ import asyncio
 from weft.ids import TaskId
 from weft.runs.forks import Fork
 from weft.runs.journal import Journal
-from weft.store.protocol import EVERYONE, TaskStore
+from weft.store.protocol import TaskStore
 from weft.tasks.record import Task
 
 
@@ -40,8 +40,7 @@ class EarlierAnswers:
                 await looking.wait()
         left = self._left[reuse_hash]
         while left:
-            task_id = left.pop()
-            step = (await self._store.get_many([task_id], owner=EVERYONE)).get(task_id)
+            step = await self._store.find_step(left.pop())
             if step is not None:
                 return step
         return None

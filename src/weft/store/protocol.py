@@ -215,6 +215,10 @@ class TaskStore(Protocol):
         """
         ...
 
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        """The record of a step, whoever owns it; None: it was deleted."""
+        ...
+
     async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
         """Change the params of a task that is evaluated; False when the attempt at it no longer holds."""
         ...

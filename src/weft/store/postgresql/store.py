@@ -179,6 +179,11 @@ class PostgresqlStore(GroupedWrites):
             rows = await self._readers.fetch(_SQL["reusable_steps"], reuse_hash, user_id, besides)
         return [TaskId(str(row[0])) for row in rows]
 
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["find_step"], task_id)
+        return (await tasks_of(rows))[0] if rows else None
+
     async def templates(
         self, *, owner: Owner, names: Collection[str] | None = None
     ) -> Sequence[RegisteredTemplate]:

@@ -191,6 +191,13 @@ class SqliteStore(GroupedWrites):
             rows = self._reader().execute(_SQL["reusable_steps"], (reuse_hash, user_id, besides)).fetchall()
         return [TaskId(row[0]) for row in rows]
 
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        if self._is_closed:
+            raise StoreError("the store is closed")
+        with translated_errors(self._path):  # in the event loop, too
+            row = self._reader().execute(_SQL["find_step"], (task_id,)).fetchone()
+        return None if row is None else task_of(row)
+
     async def templates(
         self, *, owner: Owner, names: Collection[str] | None = None
     ) -> Sequence[RegisteredTemplate]:

@@ -36,3 +36,6 @@ SELECT step.id FROM tasks AS step LEFT JOIN tasks AS root ON root.id = step.task
 WHERE step.reuse_hash = $1 AND step.status = 'completed' AND step.user_id IS NOT DISTINCT FROM $2
   AND step.origin_type IS DISTINCT FROM 'archive' AND step.task_tree_id IS DISTINCT FROM $3
 ORDER BY root.seq DESC NULLS LAST, step.created_at, step.seq LIMIT 10000;
+
+-- name: find_step
+SELECT {columns} FROM tasks WHERE id = $1;
