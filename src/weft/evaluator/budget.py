@@ -93,6 +93,7 @@ class Scope:
         self.watchers: set[Callable[[], None]] = set()
         """Called when waits were counted: who waits for the deadline looks at it again."""
         self._own_deadline = None if seconds is None else now + seconds
+        self._paused_at: float | None = None
         self.deadline: float | None = None
         self.find_deadline()
 
@@ -119,10 +120,18 @@ class Scope:
     def foretell(self, error: BudgetExceeded, steps: float | None) -> None:
         """Let it end with that error: after so many steps, or where nothing more is known; time is none."""
         self.foretold = error
-        self.seconds = self.waits = self._own_deadline = None
+        self.seconds = self.waits = self._own_deadline = self._paused_at = None
         self.find_deadline()
         if steps is not None:
             self.limits = {**self.limits, "steps": steps}
+
+    def raise_foretold(self) -> None:
+        """Raise the error with which this scope, or one around it, is known to end."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.foretold is not None:
+                raise scope.foretold
+            scope = scope.outer
 
     def pay(self, spender: str, amounts: dict[str, float]) -> None:
         """Count tokens and cost that were used; never raises: what is over shows at the next `check`."""
@@ -232,14 +241,35 @@ class Scope:
 
     def is_late(self, now: float) -> bool:
         """Whether this scope's own deadline has passed."""
-        return self._own_deadline is not None and now >= self._own_deadline
+        is_running = self._paused_at is None
+        return is_running and self._own_deadline is not None and now >= self._own_deadline
 
     def find_deadline(self) -> None:
         """Note when the first time limit is reached, here or around."""
         if self.waits is not None:
             self._own_deadline = self.waits.deadline
+        own = None if self._paused_at is not None else self._own_deadline
         around = None if self.outer is None else self.outer.deadline
-        self.deadline = min((at for at in (self._own_deadline, around) if at is not None), default=None)
+        self.deadline = min((at for at in (own, around) if at is not None), default=None)
+
+    def pause_clock(self, now: float) -> None:
+        """Let its time stand still from now on: answers that are known take none."""
+        if self.seconds is not None:
+            self._paused_at = now
+            self.find_deadline()
+
+    def start_clock(self, now: float) -> None:
+        """Let its time go on, here and in the scopes around: something is really performed."""
+        if self.outer is not None:
+            self.outer.start_clock(now)
+        if self._paused_at is not None:
+            later = now - self._paused_at
+            self._paused_at = None
+            if self._own_deadline is not None:
+                self._own_deadline += later
+            if self.waits is not None:
+                self.waits.due += later
+        self.find_deadline()
 
     def due(self) -> float | None:
         """When the first of the time limits that count waits is reached, here or around."""

@@ -47,6 +47,14 @@ class History(Protocol):
         """How the limit with that key ended the scope that it bounds; None: it did not, or is not known."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether there are answers that were not asked for yet."""
+        ...
+
+    def is_known(self, key: str) -> bool:
+        """Whether something was asked for at that key, or below it."""
+        ...
+
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         """Keep that a limit was reached: done before the program goes on."""
         ...
@@ -68,6 +76,12 @@ class NoHistory:
 
     def reached(self, key: str) -> Reached | None:
         return None
+
+    def is_behind(self) -> bool:
+        return False
+
+    def is_known(self, key: str) -> bool:
+        return False
 
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         return Known(None)

@@ -41,6 +41,8 @@ class Machine:
         self._waiting = 0
         self._known = 0
         """Steps since something was waited for."""
+        self._has_paused = False
+        """Whether the clocks of scopes stand still until something is really performed in them."""
         self._foretold = 0
         """Scopes under way of which it is known that a limit ends them."""
 
@@ -83,18 +85,24 @@ class Machine:
             raise strand.error
         return strand.value
 
-    def wait(self, answer: Awaitable[T], *, is_composite: bool = False) -> T:
+    def wait(self, answer: Awaitable[T], *, composite: str | None = None) -> T:
         """The answer of an effect; everything else goes on meanwhile. Only for code inside `run`.
 
-        Where it is known that a limit was reached, nothing is begun any more; but a composite may hold
-        answers that are known.
+        Where it is known that a limit was reached, nothing is begun any more; but a composite, whose key is
+        told, may hold answers that are known.
         """
         branch = current_branch()
         if isinstance(answer, Known):
             return cast(T, answer.value)
         self._known = 0
-        if self._foretold and not is_composite:
-            self._raise_foretold(branch.scope, answer)
+        if self._foretold and (composite is None or not self.history.is_known(composite)):
+            try:
+                branch.scope.raise_foretold()
+            except BudgetExceeded:
+                give_up(answer)
+                raise
+        if self._has_paused and composite is None:
+            branch.scope.start_clock(self.now())
         effect = Effect(answer, branch)
         try:
             return cast(T, branch.pause(effect))
@@ -135,6 +143,9 @@ class Machine:
         known = self.history.reached(key)
         if known is not None:
             raise self._ended_again(scope, key, known, code)
+        if self.history.is_behind():
+            self._has_paused = True
+            scope.pause_clock(self.now())
         try:
             return self.within(scope, code)
         except BudgetExceeded as error:
@@ -189,12 +200,6 @@ class Machine:
         for passed in self.history.pass_over(key):
             branch.scope.count("calls", 1)
             pay(branch.scope, passed.spender, passed.usage)
-
-    def _raise_foretold(self, scope: Scope, answer: Awaitable[Any]) -> None:
-        for one in scope.chain():
-            if one.foretold is not None:
-                give_up(answer)
-                raise one.foretold
 
     def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
         """The values of all, in order; where they wait, they wait together. An error stops the others."""

@@ -80,6 +80,7 @@ def _counted(scope: Scope, answer: Awaitable[T]) -> Awaitable[T]:
         scope.count("calls", 1)
         return answer
     try:
+        scope.raise_foretold()
         scope.check(*PAID)  # what was settled may have been more than was set aside
         scope.spend("calls", 1)
     except BudgetExceeded:

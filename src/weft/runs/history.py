@@ -52,6 +52,14 @@ class RunHistory:
         except (msgspec.ValidationError, TypeError, KeyError, ValueError):
             return None
 
+    def is_behind(self) -> bool:
+        """Whether steps are stored that were not asked for yet."""
+        return self._journal.past.has_left()
+
+    def is_known(self, key: str) -> bool:
+        """Whether steps are stored at that key, or below it."""
+        return self._journal.past.is_known(key)
+
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         """Store that a limit was reached."""
         failure = {"code": reached.code, "error": msgspec.to_builtins(reached.error)}

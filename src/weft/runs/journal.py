@@ -348,7 +348,16 @@ class Journal:
         is_first = is_new and task.parent_id not in self._with_children
         if is_first:
             self._with_children.add(task.parent_id)
-        return StepChange(task, opened.key, opened.input_hash, reuse_hash, is_new, is_first)
+        has_outcome = opened.is_composite and task.status in (Status.COMPLETED, Status.FAILED)
+        return StepChange(
+            task,
+            opened.key,
+            opened.input_hash,
+            reuse_hash,
+            is_new,
+            is_first,
+            is_late_to_cancel=has_outcome,
+        )
 
     def _show_soon(self) -> None:
         if self._alarm is None:

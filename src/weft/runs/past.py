@@ -1,7 +1,7 @@
 """What earlier evaluations of a task have left: the steps by key, and what is to be done with each."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from weft.evaluator.effects import Step
@@ -80,18 +80,27 @@ class Past:
         """Ask no more for what has that key or is below it, and what that is: what is around ends without."""
         if not self._left:
             return []
-        if self._sorted is None:
-            self._sorted = sorted(self._by_key)
-        found = [key] if key in self._left else []
-        for sign in "/#?!":
-            at = bisect_left(self._sorted, f"{key}{sign}")
-            while at < len(self._sorted) and self._sorted[at].startswith(f"{key}{sign}"):
-                if self._sorted[at] in self._left:
-                    found.append(self._sorted[at])
-                at += 1
+        found = [one for one in (key, *self._below(key)) if one in self._left]
         self._left.difference_update(found)
         self._passed.update(found)
         return [self._by_key[one] for one in found]
+
+    def is_known(self, key: str) -> bool:
+        """Whether there is a record of that key, or below it."""
+        return key in self._by_key or next(self._below(key), None) is not None
+
+    def has_left(self) -> bool:
+        """Whether there are steps that were not asked for yet."""
+        return bool(self._left)
+
+    def _below(self, key: str) -> Iterator[str]:
+        if self._sorted is None:
+            self._sorted = sorted(self._by_key)
+        for sign in "/#?!":
+            at = bisect_left(self._sorted, f"{key}{sign}")
+            while at < len(self._sorted) and self._sorted[at].startswith(f"{key}{sign}"):
+                yield self._sorted[at]
+                at += 1
 
     def unended(self) -> list[StoredStep]:
         """The steps that were under way, and that nobody has asked for this time."""

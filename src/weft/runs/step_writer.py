@@ -55,6 +55,8 @@ class StepWriter:
         self._store = store
         self._run = run
         self._waiting: list[_Write] = []
+        self._group: list[_Write] = []
+        """Those that are being written."""
         self._work: asyncio.Task[None] | None = None
         self._lost: BaseException | None = None
 
@@ -70,30 +72,41 @@ class StepWriter:
         self._waiting.append(write)
         if self._work is None:
             self._work = asyncio.get_running_loop().create_task(self._write_all())
+            self._work.add_done_callback(self._ended)
         return await write.ended(is_last=is_last)
 
     def stop(self) -> None:
         """Write no more: the run goes on elsewhere, or later."""
+        self._lost = self._lost or RunLost(task_id=self._run.task_id)
         if self._work is not None:
             self._work.cancel()
 
     async def _write_all(self) -> None:
         """Write until nothing waits; what comes while a write is under way goes with the next."""
-        group: list[_Write] = []
-        try:
-            while self._waiting:
-                group, self._waiting = self._waiting, []
-                outcome = await self._written([change for write in group for change in write.changes])
-                for write in group:
-                    write.end(outcome)
-        except BaseException as error:
-            self._lost = RunLost(task_id=self._run.task_id) if _is_stop(error) else error
-            for write in (*group, *self._waiting):
-                write.end(self._lost)
-            if _is_stop(error):
-                raise
-        finally:
-            self._work = None
+        while self._waiting:
+            self._group, self._waiting = self._waiting, []
+            outcome = await self._written([change for write in self._group for change in write.changes])
+            for write in self._group:
+                write.end(outcome)
+            self._group = []
+
+    def _ended(self, work: asyncio.Task[None]) -> None:
+        """Tell who waits that nothing more is written; a task that was cancelled may never have begun."""
+        self._work = None
+        error = None if work.cancelled() else work.exception()
+        if error is not None:
+            self._lost = error
+        elif work.cancelled():
+            self._lost = self._lost or RunLost(task_id=self._run.task_id)
+        elif self._waiting:
+            self._work = asyncio.get_running_loop().create_task(self._write_all())
+            self._work.add_done_callback(self._ended)
+            return
+        else:
+            return
+        for write in (*self._group, *self._waiting):
+            write.end(self._lost)
+        self._group, self._waiting = [], []
 
     async def _written(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
         pause = FIRST_PAUSE_SECONDS
@@ -108,7 +121,3 @@ class StepWriter:
             if refused is None:
                 raise RunLost(task_id=self._run.task_id)
             return refused
-
-
-def _is_stop(error: BaseException) -> bool:
-    return not isinstance(error, Exception)

@@ -29,6 +29,8 @@ class StepChange(Struct, frozen=True):
     """Whether nothing below its parent was stored before."""
     is_told: bool = False
     """Whether the log says already how it stands."""
+    is_late_to_cancel: bool = False
+    """Whether the program has gone on with the outcome: who cancelled the step came too late."""
     is_mark: bool = False
     """Whether only `params` change, of a step that has ended however; no other run finds it any more."""
 

@@ -38,7 +38,8 @@ def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, An
     machine = compiler.machine
     step = Step(machine.next_key(), request, span)
     with at(span, step.key):
-        return machine.wait(effect(step, request), is_composite=isinstance(request, Composite))
+        composite = step.key if isinstance(request, Composite) else None
+        return machine.wait(effect(step, request), composite=composite)
 
 
 def run_composite(

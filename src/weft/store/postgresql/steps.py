@@ -77,7 +77,13 @@ async def _update(connection: asyncpg.Connection, run: Run, change: StepChange) 
     row = task_row(change.task)
     values: list[Any] = [row[index] for index in _CHANGED]
     found = await connection.fetchval(
-        _SQL["update_step"], change.task.id, run.task_id, *values, change.input_hash, change.reuse_hash
+        _SQL["update_step"],
+        change.task.id,
+        run.task_id,
+        *values,
+        change.input_hash,
+        change.reuse_hash,
+        change.is_late_to_cancel,
     )
     return found is not None
 

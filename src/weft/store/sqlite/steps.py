@@ -63,6 +63,7 @@ def _update(writing: Writing, run: Run, change: StepChange) -> bool:
     row = task_row(change.task)
     values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
     values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
+    values["is_late_to_cancel"] = change.is_late_to_cancel
     found = writing.execute(_UPDATE, values).fetchone()
     if found is None:
         return False

@@ -5,11 +5,11 @@ SELECT EXISTS (
 );
 
 -- name: update_step
--- Not one that has ended for good meanwhile: somebody cancelled it.
+-- Not one that has ended for good meanwhile: somebody cancelled it. Unless that was too late.
 UPDATE tasks
 SET status = $3, result = $4, error = $5, progress = $6, params = $7, started_at = $8, completed_at = $9,
     updated_at = $10, origin_type = $11, original_task_id = $12, step_hash = $13, reuse_hash = $14
-WHERE id = $1 AND step_of = $2 AND status NOT IN ('completed', 'cancelled')
+WHERE id = $1 AND step_of = $2 AND status <> 'completed' AND (status <> 'cancelled' OR $15)
 RETURNING id;
 
 -- name: mark_step

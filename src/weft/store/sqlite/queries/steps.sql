@@ -9,13 +9,13 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_step
--- Not one that has ended for good meanwhile: somebody cancelled it.
+-- Not one that has ended for good meanwhile: somebody cancelled it. Unless that was too late.
 UPDATE tasks
 SET status = :status, result = :result, error = :error, progress = :progress, params = :params,
     started_at = :started_at, completed_at = :completed_at, updated_at = :updated_at,
     origin_type = :origin_type, original_task_id = :original_task_id,
     step_hash = :step_hash, reuse_hash = :reuse_hash
-WHERE id = :id AND step_of = :step_of AND status NOT IN ('completed', 'cancelled')
+WHERE id = :id AND step_of = :step_of AND status <> 'completed' AND (status <> 'cancelled' OR :is_late_to_cancel)
 RETURNING seq;
 
 -- name: mark_step
