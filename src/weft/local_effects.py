@@ -21,7 +21,7 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, ToolContext, Tools
+from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
 from weft.executor_settings import CommandSettings
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -38,6 +38,7 @@ from weft.llm.tool_calls import call_by_name
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
 from weft.script_runs import run_program
+from weft.settings import working_folder
 from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
 from weft.task_files import ReadsFiles, files_of
 from weft.task_ranking import Ranker
@@ -159,7 +160,9 @@ class LocalEffects:
             clock=self._clock,
             is_streaming=self._is_streaming,
         )
-        context = await self._context(step, call, purse, handler)
+        context = await handler.journal.context(
+            TaskContext, lambda: self._context(step, call, purse, handler)
+        )
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
         return result.with_notes(**context.notes())
@@ -202,6 +205,16 @@ class LocalEffects:
             outcome = await run_program(run, self._equipment.commands, cwd=self._folder, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
+
+    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """Of a script the folder it runs in, of a pure tool what it does; of other tools it is not known."""
+        if isinstance(request, ScriptRun):
+            return str(working_folder())
+        try:
+            tool = await self._equipment.tools().find(request.tool)
+        except ToolFailed:  # told when it is called
+            return None
+        return tool.code_digest if isinstance(tool, Pure) else None
 
     async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""

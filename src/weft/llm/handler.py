@@ -148,7 +148,7 @@ class _Work:
             tools=tools.definitions,
             context=self._context,
         )
-        known = await handler.journal.known(self._step, session.construct_payload)
+        known = await handler.journal.known(self._step, handler.model, session.construct_payload)
         if known is not None:
             return known
         reply = await self._turn(session)
@@ -162,12 +162,16 @@ class _Work:
             if reply.tool_uses:
                 session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
                 return True
-            asked = None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+            asked = self._continuation(reply)
             if asked is not None:
                 session.add_user(continuation_words((await self._use_tools(tools, (asked,)))[0]))
             return asked is not None
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
+
+    def _continuation(self, reply: ModelReply) -> ToolUse | None:
+        """The subtask that an answer asks for in words; None: it is an answer, or there are no subtasks."""
+        return None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
 
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
@@ -184,7 +188,12 @@ class _Work:
         self._arriving.clear()
         with counted_attempts() as attempts:
             try:
-                reply = await self._handler.journal.reply(self._key(), payload, lambda: self._asked(payload))
+                reply = await self._handler.journal.reply(
+                    self._key(),
+                    session.said,
+                    lambda: self._asked(payload),
+                    lambda said: bool(said.tool_uses) or self._continuation(said) is not None,
+                )
             except ModelError as error:
                 failed = attempts.charged(is_failed=error.is_charged)
                 self._turn_failed(outlay.break_off(model, error.partial_text, failed))
@@ -215,12 +224,15 @@ class _Work:
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
         """What the tools give, in the order of asking; they run at the same time."""
         messages = [self._used(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        tasks = [asyncio.create_task(message) for message in messages]
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(message) for message in messages]
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None  # of the journal: a tool's own are messages
-        return [task.result() for task in tasks]
+            return await asyncio.gather(*tasks)
+        except BaseException:  # of the journal, or of a subtask: a tool's own are messages
+            # No TaskGroup: before Python 3.13 one that fails leaves its task looking as if it were cancelled.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
     async def _used(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
         tool = tools.find(use.name)

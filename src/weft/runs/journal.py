@@ -81,6 +81,11 @@ class Journal:
         """The time that records are given."""
         return self._clock.now()
 
+    @property
+    def tree_id(self) -> TaskId:
+        """The flow that the run is in."""
+        return self._run.task_tree_id
+
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
         opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)

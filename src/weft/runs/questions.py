@@ -62,7 +62,8 @@ class Questions:
         """The answer of a person; raises TaskFailed when somebody has cancelled the question."""
         self._asked[step_key] += 1
         key = f"{step_key}?{self._asked[step_key]}"
-        found = self._journal.past.kept(key) if self._journal.past else None
+        input_hash, name = digest(question), question_name(question)
+        found = self._journal.past.part(key, input_hash, name) if self._journal.past else None
         if found is not None and _has_ended(found.task):
             count_time_of(found.task)
             return _answer(found.task)
@@ -70,8 +71,8 @@ class Questions:
         due = due_time(self._journal.now()) if before is None else None
         opened = self._journal.begin_part(
             key,
-            digest(question),
-            question_name(question),
+            input_hash,
+            name,
             QUESTION,
             inputs={QUESTION: question},
             facts={DUE_AT: due} if due is not None else {},
