@@ -8,6 +8,7 @@ import pytest
 from tests.runs_bench import RunsBench
 from weft.app import App
 from weft.cli.run_advice import advice
+from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
@@ -96,6 +97,15 @@ async def test_what_is_advised_can_help(
 
     assert outcome.status is Status.FAILED
     assert expected.replace("ID", root_id) in await advised(runs, outcome)
+
+
+async def test_a_script_that_failed_is_not_taken_for_a_step_that_was_cancelled(runs: RunsBench) -> None:
+    runs.effects = lambda: InMemoryEffects(scripts=[ScriptOutcome("", "no such file", 1)])
+
+    outcome = await runs.run('(script :argv ("cat" "x"))')
+
+    assert outcome.status is Status.FAILED
+    assert "try again what failed with" in await advised(runs, outcome)
 
 
 async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:

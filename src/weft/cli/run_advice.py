@@ -29,7 +29,7 @@ def advice(root: Task, outcome: RunOutcome) -> str:
         return f"cancelled, for good; {anew}"
     if differs(root.error):
         return f"it cannot go on; {anew}"
-    if _reason(outcome) == "execution_halted":
+    if outcome.is_halted:
         return f"failed, for a step of it was cancelled, and that is for good; {anew}"
     code = _code(root.error)
     limit, option = _OPTIONS.get(code, ("", ""))
@@ -43,8 +43,3 @@ def advice(root: Task, outcome: RunOutcome) -> str:
 def _code(error: str | None) -> str:
     found = _CODE.match(error or "")
     return "" if found is None else found[1]
-
-
-def _reason(outcome: RunOutcome) -> str | None:
-    error = {} if outcome.result is None else outcome.result.notes.get("error") or {}
-    return error.get("reason")

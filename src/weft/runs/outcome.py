@@ -32,6 +32,8 @@ class RunOutcome(Struct, frozen=True):
     status: Status
     result: TaskResult | None
     """Of a failed run the failed result; None while it is not over."""
+    is_halted: bool = False
+    """Whether a step ended it that somebody has cancelled."""
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
@@ -39,7 +41,8 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     if task.status is Status.COMPLETED:
         return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
-        return RunOutcome(task.id, task.status, (await _failure(store, task)).result())
+        failed, is_by_hand = await _failure(store, task)
+        return RunOutcome(task.id, task.status, failed.result(), is_by_hand)
     if task.status is Status.CANCELLED:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
@@ -53,19 +56,19 @@ def _result_of(task: Task) -> TaskResult:
         raise NoRun(root_id=task.id, name=task.name) from None
 
 
-async def _failure(store: TaskStore, task: Task) -> TaskFailed:
-    """What the step said whose failure ended the run, in the words of the run."""
+async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
+    """What the step said whose failure ended the run, in the words of the run; whether it was cancelled."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
-        return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
+        return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
     last = {step.key: step.task for step in await store.steps_of(task.id)}
     for step in reversed(last.values()):
         mark = mark_of(step)
         if mark.get("ended_run"):
-            return failure_of(mark["ended_run"], task.error)
+            return failure_of(mark["ended_run"], task.error), is_halted(step)
     for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
         if (step.error or "") in (task.error or ""):
-            return halted_failure(step)
-    return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
+            return halted_failure(step), True
+    return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed")), False
 
 
 def spent_by(tasks: Iterable[Task]) -> Spent:
