@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
-from tests.model_server import Exchange, ModelServer, asks_for, says, write_settings
+from tests.model_server import Exchange, ModelServer, asks_for, fails, says, write_settings
 from weft.app import App
 from weft.ids import TaskId
 from weft.tasks.record import Status, Task
@@ -39,6 +39,12 @@ PROGRAM = """
   (map ask (list "m1" "m2" "m3" "m4" "m5" "m6" "m7" "m8"))
   (cond ((get (judge "it") "good") (part "good")) (else (part "bad")))
   (rounds 10 "none")
+  (ask (try (ask "refused") (catch e "after a failure")))
+  (try (with-budget (:calls 1) (begin (ask "within") (ask "beyond"))) (catch e "spent"))
+  (loop 2 (ask "looped"))
+  (iterative-loop :max-iterations 2 :initial 0
+    :executor (lambda (s n) (ask (format "turn {}" n)))
+    :controller (lambda (x c n) (list "continue" (+ n 1))))
   (script :argv ("echo" "hello"))
   (lead)
   (map part (list "p" "q" "r" "s"))
@@ -59,6 +65,9 @@ async def _answers(exchange: Exchange) -> None:
     prompt = last["content"]
     if prompt == "lead":
         await asks_for("system_spawn_subtask", SUBTASK)(exchange)
+        return
+    if prompt == "refused":
+        await fails(400, "bad request")(exchange)
         return
     if last["role"] == "tool":
         prompt = "lead at its end"
@@ -84,7 +93,7 @@ def run(project: Path, *arguments: str, **more: Any) -> Ran:
 
 
 async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
-    """What the stored answers answer: each of them is paid for."""
+    """What the stored answers and failures answer: none of it is asked for again."""
     async with await App.open(project / "weft.db") as app:
         flow = await app.flow_of(TaskId(root_id))
     prompts = ((task.params or {})["asked"].get("prompt") for task in flow if _is_answered(task))
@@ -92,7 +101,7 @@ async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
 
 
 def _is_answered(task: Task) -> bool:
-    return task.status is Status.COMPLETED and "asked" in (task.params or {})
+    return task.status in (Status.COMPLETED, Status.FAILED) and "asked" in (task.params or {})
 
 
 def root_of(err: str) -> str:
@@ -118,7 +127,7 @@ async def killed_and_resumed(project: Path, server: ModelServer, whole: Ran, **e
     assert resumed.json["content"] == whole.json["content"]
     again = asked(server) - paid
     everything = await stored_prompts(project, root_id)
-    assert sum(everything.values()) == 36
+    assert sum(everything.values()) == 43
     assert again == everything - stored, "what was stored was asked for again, or something was left out"
     return True
 
@@ -153,7 +162,7 @@ async def test_a_hundred_random_kills_lose_and_double_nothing(
     db = str(project / "weft.db")
     for _ in range(100):
         model_server.requests.clear()
-        wanted = chance.randrange(1, 38)  # there are 38 requests
+        wanted = chance.randrange(1, 45)  # there are 45 requests
         with started("run", "program.sexp", "--no-reuse", db=db, cwd=project, SERVED_KEY=KEY) as process:
             model_server.wait_until(partial(_has_seen, model_server, wanted))
             os.kill(process.pid, signal.SIGKILL)
