@@ -181,12 +181,15 @@ def _content(file: Path, *, follow: bool) -> bytes | None:
         descriptor = os.open(file, flags)
     except (OSError, ValueError):
         return None
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    try:
+        # Asked of the descriptor before Python makes a file of it, which it refuses to do of a folder.
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        with suppress(OSError):
+        with os.fdopen(descriptor, "rb", closefd=False) as opened, suppress(OSError):
             return opened.read(MAX_IGNORE_BYTES)
-    return None
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
