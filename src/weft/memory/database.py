@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-from weft.memory.errors import IndexDamaged, IndexFileFailed, NotAnIndex
+from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexReplaced, NotAnIndex
 
 SCHEMA_VERSION = 5
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
@@ -126,6 +126,15 @@ def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: i
             connection.execute(f"PRAGMA application_id = {application_id}")
 
 
+def require_shape(connection: sqlite3.Connection) -> None:
+    """Raise when the tables are not ours any more; within a transaction, before anything is done in it.
+
+    A process that runs for long may meet the tables of another version, which was started beside it.
+    """
+    if _version(connection) != SCHEMA_VERSION:
+        raise IndexReplaced
+
+
 def make_tables(connection: sqlite3.Connection) -> None:
     """An index of nothing; within a transaction."""
     for statement in _statements():
@@ -144,6 +153,7 @@ def drop_tables(connection: sqlite3.Connection) -> None:
 def merge_words(connection: sqlite3.Connection) -> None:
     """One step of merging what transactions wrote. A step after each of them keeps up with them."""
     with transaction(connection):
+        require_shape(connection)
         connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', ?)", [MERGE_PAGES])
 
 

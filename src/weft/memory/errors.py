@@ -54,6 +54,17 @@ class IndexDamaged(WeftError):
         self.file = file
 
 
+class IndexReplaced(WeftError):
+    """A weft of another version made the index anew while this process used it."""
+
+    code = "index-replaced"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another version of weft has made the index anew: end this process, and start it with that version"
+        )
+
+
 class IndexBusy(TransientError):
     """Another process updates the root, for longer than we wait."""
 

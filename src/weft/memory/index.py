@@ -17,6 +17,7 @@ from weft.memory.database import (
     make_tables,
     prepare_tables,
     require_database,
+    require_shape,
     transaction,
 )
 from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed
@@ -213,6 +214,7 @@ class SqliteIndex:
                     leases.enter_context(self._lease(Path(root)))
                     held.add(root)
                 with clear_errors(self.path), transaction(self._writer):
+                    require_shape(self._writer)
                     if self._roots() <= held:
                         drop_tables(self._writer)
                         make_tables(self._writer)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from weft.memory.database import require_shape
 from weft.memory.lookup import Lookup
 from weft.memory.protocol import Chunk, Match, Query
 from weft.memory.query_words import QueryWords, words_of
@@ -117,6 +118,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """One state of the index for several statements, whatever is written meanwhile."""
     connection.execute("BEGIN")
     try:
+        require_shape(connection)
         yield
     finally:
         connection.execute("COMMIT")
