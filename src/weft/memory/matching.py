@@ -33,7 +33,7 @@ class Readable(Protocol):
     @property
     def reader(self) -> sqlite3.Connection: ...
 
-    def chunks(self, ids: Sequence[int]) -> list[Chunk]: ...
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
 
 
 class LexicalMatcher:
@@ -92,19 +92,20 @@ class LexicalMatcher:
 
     def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
         ids = [each.chunk_id for each in ranked]
+        scores = {each.chunk_id: each.score for each in ranked}
         headings = dict(
             _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
         )
         chunks = self._index.chunks(ids)
         texts = [
             text[:MAX_EXPLAINED]
-            for number, chunk in zip(ids, chunks, strict=True)
+            for number, chunk in chunks.items()
             for text in (chunk.path, " ".join(chunk.symbols), headings[number], chunk.text)
         ]
         held = self._stemmer.held(texts, sought.stems)
         return [
-            Match(chunk=chunk, score=place.score, why=_why(held[4 * row : 4 * row + 4], sought))
-            for row, (place, chunk) in enumerate(zip(ranked, chunks, strict=True))
+            Match(chunk=chunk, score=scores[number], why=_why(held[4 * row : 4 * row + 4], sought))
+            for row, (number, chunk) in enumerate(chunks.items())
         ]
 
 
