@@ -61,7 +61,7 @@ class IndexReplaced(WeftError):
 
     def __init__(self) -> None:
         super().__init__(
-            "another version of weft has made the index anew: end this process, and start it with that version"
+            "another version of weft has made the index anew: end this process and start it with that version"
         )
 
 

@@ -71,7 +71,7 @@ class Lookup:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
         self._root_ids = self._chosen(roots)
-        # Of the full-text index itself, as bm25() counts: words of damaged files may have stayed behind in it.
+        # Of the full-text index itself, as bm25() counts: words of damaged files may have stayed behind.
         statement = "SELECT count(*) FROM memory_words_docsize"
         self._all_chunks: int = connection.execute(statement).fetchone()[0]
         self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)

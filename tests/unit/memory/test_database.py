@@ -171,6 +171,6 @@ def test_a_process_that_runs_on_leaves_the_tables_of_another_version_alone(
 
 def counts_of_tables(index: SqliteIndex) -> tuple[int, int]:
     """How many files and roots there are."""
-    counted = [index.reader.execute(f"SELECT count(*) FROM memory_{name}") for name in ("files", "roots")]
-    files, roots = (rows.fetchone()[0] for rows in counted)
+    statement = "SELECT (SELECT count(*) FROM memory_files), (SELECT count(*) FROM memory_roots)"
+    files, roots = index.reader.execute(statement).fetchone()
     return files, roots
