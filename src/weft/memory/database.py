@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexReplaced, NotAnIndex
+from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexOutdated, IndexReplaced, NotAnIndex
 
 SCHEMA_VERSION = 5
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
@@ -94,14 +94,20 @@ def require_database(path: Path) -> None:
             raise NotAnIndex(str(path), "is no SQLite database")
 
 
-def has_index(path: Path, application_id: int | None) -> bool:
-    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below."""
+def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = False) -> bool:
+    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below.
+
+    Raises IndexOutdated of one in another shape unless that is wanted: to open it would be to lose it.
+    """
     if not path.exists():
         return False
     require_database(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         _require_ours(connection, path, application_id)
-        return _version(connection) is not None
+        version = _version(connection)
+    if version not in (None, SCHEMA_VERSION) and not of_any_shape:
+        raise IndexOutdated(str(path))
+    return version is not None
 
 
 def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
