@@ -22,7 +22,7 @@ MAX_NAMED = 5
 """A path that is the end of more files than these (`__init__.py`) names none of them."""
 
 MAX_EXPLAINED = 4_000
-"""How many characters of a chunk are looked at to say why it matched: enough but for minified files."""
+"""How many characters of a chunk are looked at first to say why it matched: enough but for minified files."""
 
 FIELDS = ("path", "symbols", "headings", "content")
 
@@ -104,9 +104,19 @@ class LexicalMatcher:
         ]
         held = self._stemmer.held(texts, sought.stems)
         return [
-            Match(chunk=chunk, score=scores[number], why=_why(held[4 * row : 4 * row + 4], sought))
+            Match(
+                chunk=chunk,
+                score=scores[number],
+                why=_why(held[4 * row : 4 * row + 4], sought) or self._late_why(chunk, sought),
+            )
             for row, (number, chunk) in enumerate(chunks.items())
         ]
+
+    def _late_why(self, chunk: Chunk, sought: QueryWords) -> dict[str, tuple[str, ...]]:
+        """The words further behind in a chunk with long lines."""
+        if len(chunk.text) <= MAX_EXPLAINED:
+            return {}
+        return _why([set(), set(), set(), *self._stemmer.held([chunk.text], sought.stems)], sought)
 
 
 def _spelling(name: Sequence[str], sought: Set[str]) -> int:
