@@ -9,8 +9,8 @@ LONGEST_LINES = 40
 SHORTEST_LINES = 20
 
 MANY_LINES = 40_000
-"""With so many lines more chunks are longer: a megabyte of empty lines would be thirty thousand of them, which
-take half a second to write. Files of a megabyte whose lines are of usual length have fewer."""
+"""With so many lines more, chunks are longer: a megabyte of lines of a letter would be many thousand of them,
+which take long to write. A file of a megabyte whose lines are of usual length has fewer lines."""
 
 MAX_CHUNK_CHARACTERS = 20_000
 """A line of a minified file may be longer; then it is cut into parts."""

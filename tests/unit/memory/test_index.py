@@ -179,28 +179,6 @@ def test_every_line_is_in_one_chunk(index: SqliteIndex, root: Path) -> None:
     assert "\n".join(chunk.text for chunk in chunks) == text.rstrip("\n") + "\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "most"),
-    [
-        ("blank.txt", "\n" * 900_000, 1),
-        ("ruled.rst", "=\n" * 400_000, 1),
-        ("short.md", "x\n---\n" * 150_000, 2_000),
-    ],
-)
-def test_very_short_lines_make_few_chunks(
-    index: SqliteIndex, root: Path, name: str, text: str, most: int
-) -> None:
-    (root / name).write_text(text + "needle\n")
-    index.update([root])
-
-    (count,) = index.reader.execute("SELECT count(*) FROM memory_chunks").fetchone()
-    assert 1 < count <= most + 1
-    assert found(index, "needle") == [name]
-    (root / name).unlink()
-    index.update([root])
-    assert is_sound(index)
-
-
 def test_a_very_long_line_is_cut_into_parts(index: SqliteIndex, root: Path) -> None:
     line = "".join(f"var name{number}={number};" for number in range(5000))
     (root / "a.js").write_text(f"first\n{line}\nlast\n")
