@@ -12,7 +12,7 @@ import pytest
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.errors import IndexBusy
+from weft.memory.errors import IndexBusy, IndexFileFailed
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import REFRESH_SECONDS, IndexUnavailable, MatchingFailed, Memory
@@ -287,6 +287,23 @@ def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: 
     assert result.matches[0].source_path == "mail.py"
     assert "is being indexed by another process" in (result.error or "")
     assert memory.find(ContextQuery(query="mail")).warnings == (result.error,)
+
+
+class _Full(SimpleIndex):
+    def update(self, roots: Sequence[Path], on_progress: object = None) -> IndexReport:
+        raise IndexFileFailed("weft.db", "the disk is full")
+
+
+def test_an_index_that_cannot_be_written_answers_with_what_it_knows(shop: Path) -> None:
+    index = _Full()
+    with pytest.raises(IndexUnavailable, match="the disk is full"):  # as long as it knows nothing
+        Memory(index, index, [shop]).find(ContextQuery(query="mail"))
+    SimpleIndex.update(index, [shop])
+
+    result = Memory(index, index, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+
+    assert result.matches[0].source_path == "mail.py"
+    assert "the disk is full" in (result.error or "")
 
 
 class _BrokenMatcher:
