@@ -38,6 +38,10 @@ _WORDS_SETTINGS = {
 """Left to itself FTS5 merges within the transactions that write, in the end for half a second in one of them.
 It does nothing; `merge_words` does."""
 
+QUICK_PAGES = 25_000
+"""How much may be left in a file that is written anew to make it smaller: 100 MB, for about a second in which
+nobody else writes to it."""
+
 SHORTEST_DATABASE = 512
 """Bytes of the smallest page that SQLite has: it would write over a shorter file."""
 
@@ -154,6 +158,18 @@ def drop_tables(connection: sqlite3.Connection) -> None:
     """Take the index out of the file; within a transaction."""
     for table in TABLES:
         connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
+
+
+def give_space_back(connection: sqlite3.Connection) -> None:
+    """Make the file as small as what is left in it, where that is quick; outside of a transaction."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if not free or pages - free > QUICK_PAGES:
+        return
+    # Another process that is at the file, or a disk with no room for the copy: the free pages will be used.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def merge_words(connection: sqlite3.Connection) -> None:

@@ -15,6 +15,7 @@ from weft.memory.database import (
     clear_errors,
     connect,
     drop_tables,
+    give_space_back,
     make_tables,
     prepare_tables,
     require_database,
@@ -223,9 +224,11 @@ class SqliteIndex:
         }
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
-        """Forget roots, or everything."""
+        """Forget roots, or everything; then the file becomes smaller too."""
         if roots is None:
-            self._drop_all()
+            with self._writing, clear_errors(self.path):
+                self._drop_all()
+                give_space_back(self._writer)
             return
         for root in [Path(root).resolve() for root in roots]:
             if not self._is_known(root):

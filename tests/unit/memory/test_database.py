@@ -174,3 +174,27 @@ def counts_of_tables(index: SqliteIndex) -> tuple[int, int]:
     statement = "SELECT (SELECT count(*) FROM memory_files), (SELECT count(*) FROM memory_roots)"
     files, roots = index.reader.execute(statement).fetchone()
     return files, roots
+
+
+def test_the_file_is_small_again_when_everything_is_dropped(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_of(tmp_path / "store.db", f"PRAGMA application_id = {MARK}", "CREATE TABLE notes (text)")
+    with closing(SqliteIndex(path, application_id=MARK)) as index:
+        index._writer.execute("INSERT INTO notes VALUES ('kept')")
+        index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        empty = path.stat().st_size
+
+        for is_quick in (False, True):
+            index.update([root])
+            index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            full = path.stat().st_size
+            with monkeypatch.context() as patched:
+                if not is_quick:
+                    patched.setattr(database, "QUICK_PAGES", 0)
+                index.drop()
+            assert path.stat().st_size == (empty if is_quick else full)
+
+        assert empty < full
+        assert index._writer.execute("SELECT text FROM notes").fetchall() == [("kept",)]
+        assert counts(index.update([root]))[0] == 30
