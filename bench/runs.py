@@ -18,7 +18,8 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.program_runs import begin_again, stored_program
+from weft.program_runs import stored_program
+from weft.resuming import begin_again
 
 ROUNDS = 3
 WIDTH = 100

@@ -29,7 +29,7 @@ class GivenTool:
 class GivenTools:
     """The tools of a test; keeps who was looked for."""
 
-    def __init__(self, *tools: GivenTool) -> None:
+    def __init__(self, *tools: Tool) -> None:
         self._tools = {tool.definition.name: tool for tool in tools}
         self.looked_for: list[str] = []
         self.is_closed = False

@@ -60,6 +60,7 @@ class ObedientModel:
 
     id = "test:obedient"
     features = Features(context_window=1_000_000)
+    settings_digest = ""
 
     def __init__(self, max_turns: int = 6) -> None:
         self._max_turns = max_turns

@@ -12,7 +12,8 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.ids import TaskId
 from weft.local_effects import LocalEffects
-from weft.program_runs import begin_again, stored_program
+from weft.program_runs import stored_program
+from weft.resuming import begin_again
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.settings import Settings
 from weft.store.errors import StoreError

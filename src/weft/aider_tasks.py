@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from weft.aider.inputs import AiderInputs, Mode
-from weft.aider.request import AiderResult
+from weft.aider.request import AiderResult, AiderUsage
 from weft.aider.runner import AiderRunner
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
@@ -15,7 +16,7 @@ from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.executors.protocol import ExecutionFailed
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.memory_settings import MemorySettings
-from weft.script_runs import unstored_work
+from weft.script_runs import step_work
 from weft.task_context import DESCRIBED, TaskMemory, query_of
 from weft.task_files import RunScript, listed_paths
 
@@ -60,7 +61,7 @@ class AiderTasks:
             timeout_seconds=call.timeout_seconds,
         )
         try:
-            result = await self._aider().run(inputs, unstored_work(call.template or "aider", {}))
+            result = await self._aider().run(inputs, step_work(call.template or "aider", {}, step.record))
         except ExecutionFailed as error:
             raise TaskFailed(_failure(error)) from error
         return _task_result(result, found)
@@ -107,14 +108,9 @@ def _prompt(call: ModelCall, mode: Mode) -> str:
 
 
 def _task_result(result: AiderResult, found: _Paths) -> TaskResult:
-    usage = result.usage
     notes: dict[str, Any] = {
         "model": result.model,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost": usage.cost,
-        },
+        "usage": _usage(result.model, result.usage),
         "aider": {"files": list(found.paths), "files_from": "memory" if found.is_matched else "task"},
     }
     if found.warnings:
@@ -122,11 +118,29 @@ def _task_result(result: AiderResult, found: _Paths) -> TaskResult:
     return TaskResult(content=result.diff, status="COMPLETE", parsed_content=result.as_json(), notes=notes)
 
 
+def _usage(model: str, usage: AiderUsage) -> dict[str, Any]:
+    """What aider's model took, as the notes of every answer say it."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "cost": usage.cost,
+        "turns": usage.answers,
+        "model": model,
+    }
+
+
 def _failure(error: ExecutionFailed) -> TaskFailure:
     details = error.details
+    notes = None
+    if "usage" in details:  # it ran, and what its model answered is paid for
+        usage = msgspec.convert(details["usage"], AiderUsage)
+        notes = {"model": details["model"], "usage": _usage(details["model"], usage)}
     reason: TaskFailureReason = "tool_execution_error"
     if error.is_permanent:
         reason = "configuration_error"
     elif details and details.get("exit_code") is None:
         reason = "execution_timeout"
-    return TaskFailure(reason, error.message, content=details.get("diff"), details=details or None)
+    return TaskFailure(
+        reason, error.message, content=details.get("diff"), notes=notes, details=details or None
+    )

@@ -11,7 +11,7 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.settings import Settings, load_settings
+from weft.settings import Settings, load_settings, working_folder
 from weft.store.protocol import (
     EVERYONE,
     EventFilter,
@@ -131,8 +131,12 @@ class App:
         """Store a program as a task of its own, to be run with these inputs; the id of that task."""
         # Imported here: who only reads tasks must not pay for it.
         from weft.runs.program import as_params
+        from weft.runs.settling import with_model
         from weft.tasks.pinned import TEMPLATE
 
+        program = with_model(program, self.settings.models)
+        if program.folder is None:
+            program = msgspec.structs.replace(program, folder=str(working_folder()))
         document = {
             "name": name,
             "inputs": inputs,
@@ -245,6 +249,7 @@ class App:
             clock=self._clock,
             new_id=self._new_id,
             concurrency=limits.concurrency,
+            models=self.settings.models,
         )
         secrets = self.settings.secrets
         return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)

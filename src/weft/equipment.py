@@ -60,7 +60,10 @@ class Equipment:
         memory_roots: Sequence[Path | str] | None = None,
         memory_db: str | None = None,
         on_indexing: OnIndexing | None = None,
+        folder: Path | str | None = None,
     ) -> None:
+        """`folder` is that of the project; without it the one that this process is in."""
+        self._folder = None if folder is None else Path(folder)
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory
         self._memory_settings = memory_settings
@@ -94,8 +97,11 @@ class Equipment:
     def project(self) -> ProjectSettings:
         """What `weft.toml` says."""
         if self._project is None:
-            self._project = read_project(working_folder())
+            self._project = read_project(self._here_or_there())
         return self._project
+
+    def _here_or_there(self) -> Path:
+        return self._folder or working_folder()
 
     def models(self) -> Models:
         """The models there are."""
@@ -143,7 +149,9 @@ class Equipment:
             from weft.project_memory import open_memory
 
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
-            self._memory = open_memory(roots, self._on_indexing, self._embedder(), self._memory_db)
+            self._memory = open_memory(
+                roots, self._on_indexing, self._embedder(), self._memory_db, self._folder
+            )
         return self._memory
 
     def _embedder(self) -> "LocalEmbedder | None":
@@ -180,8 +188,8 @@ class Equipment:
         # Imported here: most programs call no tools, and all executors come with them.
         from weft.executor_tools import open_project_tools
 
-        file = find_project_file(working_folder())
-        folder = working_folder() if file is None else file.parent
+        file = find_project_file(self._here_or_there())
+        folder = self._here_or_there() if file is None else file.parent
         project = self.project
         return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)
 

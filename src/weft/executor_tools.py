@@ -17,7 +17,7 @@ from weft.executors.watchdog import watchdog
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_executors import project_registry
 from weft.project_file import ProjectSettings
-from weft.script_runs import run_program, unstored_work
+from weft.script_runs import run_program, step_work
 from weft.tools.system_scripts import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
 
@@ -44,9 +44,7 @@ class ExecutorTool:
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """The result of one attempt."""
         try:
-            return await perform(
-                self._executor, unstored_work(context.template or self._executor.id, arguments)
-            )
+            return await perform(self._executor, step_work(context.template or self._executor.id, arguments))
         except ExecutionFailed as error:
             raise ToolFailed(error.message) from error
         except (Exception, SystemExit) as error:

@@ -21,7 +21,7 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, ToolContext, Tools
+from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
 from weft.executor_settings import CommandSettings
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -38,6 +38,7 @@ from weft.llm.tool_calls import call_by_name
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
 from weft.script_runs import run_program
+from weft.settings import working_folder
 from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
 from weft.task_files import ReadsFiles, files_of
 from weft.task_ranking import Ranker
@@ -79,6 +80,7 @@ class LocalEffects:
         memory_roots: Sequence[Path | str] | None = None,
         memory_db: str | None = None,
         on_indexing: "OnIndexing | None" = None,
+        folder: Path | str | None = None,
     ) -> None:
         """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
 
@@ -86,6 +88,8 @@ class LocalEffects:
 
         `memory_roots` are indexed and looked in instead of the project's, in the index of the store
         `memory_db`; `on_indexing` is told how far the index is, in a thread.
+
+        `folder` is where scripts run and whose project it is, instead of the folder of this process.
         """
         self._equipment = Equipment(
             models=models,
@@ -101,8 +105,10 @@ class LocalEffects:
             memory_roots=memory_roots,
             memory_db=memory_db,
             on_indexing=on_indexing,
+            folder=folder,
         )
         equipment = self._equipment
+        self._folder = None if folder is None else str(folder)
         self._memory = TaskMemory(
             equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
         )
@@ -154,7 +160,9 @@ class LocalEffects:
             clock=self._clock,
             is_streaming=self._is_streaming,
         )
-        context = await self._context(step, call, purse, handler)
+        context = await handler.journal.context(
+            TaskContext, lambda: self._context(step, call, purse, handler)
+        )
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
         return result.with_notes(**context.notes())
@@ -166,12 +174,20 @@ class LocalEffects:
 
         equipment = self._equipment
         tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
-        result = await tasks.perform(step, call, self._model)
-        notes = result.notes
-        self.ledger.add(
-            Entry(step_key=step.key, template=call.template, model=notes["model"], **notes["usage"])
-        )
+        try:
+            result = await tasks.perform(step, call, self._model)
+        except TaskFailed as error:
+            self._enter(step, call, error.result().notes)
+            raise
+        self._enter(step, call, result.notes)
         return result
+
+    def _enter(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
+        """Enter what aider's model took, if it was asked."""
+        usage = notes.get("usage")
+        if usage is not None:
+            amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
+            self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
 
     async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""
@@ -187,9 +203,19 @@ class LocalEffects:
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """How the program ended; fails when it may not run, or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await run_program(run, self._equipment.commands)
+            outcome = await run_program(run, self._equipment.commands, cwd=self._folder, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
+
+    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """Of a script the folder it runs in, of a pure tool what it does; of other tools it is not known."""
+        if isinstance(request, ScriptRun):
+            return str(working_folder())
+        try:
+            tool = await self._equipment.tools().find(request.tool)
+        except ToolFailed:  # told when it is called
+            return None
+        return tool.code_digest if isinstance(tool, Pure) else None
 
     async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""

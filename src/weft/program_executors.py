@@ -8,6 +8,7 @@ from weft.executors.protocol import Executor
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import NewTaskId
 from weft.local_effects import LocalEffects
+from weft.model_settings import ModelsSettings
 from weft.runs.executor import NewEffects, RegisteredExecutor, TemplateExecutor
 from weft.runs.program import StoredProgram
 from weft.runs.templates import read_name
@@ -22,10 +23,16 @@ def with_programs(
     clock: Clock,
     new_id: NewTaskId,
     concurrency: int,
+    models: ModelsSettings,
 ) -> ExecutorRegistry:
     """The executors, and the one that evaluates programs of this store."""
     programs = TemplateExecutor(
-        store, new_effects or project_effects, clock=clock, new_id=new_id, concurrency=concurrency
+        store,
+        new_effects or project_effects,
+        clock=clock,
+        new_id=new_id,
+        concurrency=concurrency,
+        models=models,
     )
 
     async def find_more(methods: Collection[str]) -> list[Executor]:
@@ -41,4 +48,4 @@ def with_programs(
 
 def project_effects(program: StoredProgram) -> Effects:
     """What performs the steps of a program when nobody says otherwise."""
-    return LocalEffects(model=program.model)
+    return LocalEffects(model=program.model, folder=program.folder)

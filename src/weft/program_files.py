@@ -6,11 +6,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.definitions import definitions_of
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
 from weft.language.reading import Surface, read_bytes
 from weft.language.spans import Source, Span
-from weft.language.tree import Define, Lambda, Program, Template
+from weft.language.tree import Program, Template
 from weft.limits import MAX_PROGRAM_CHARACTERS
 
 SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
@@ -121,16 +122,12 @@ def load_definitions(paths: Sequence[Path]) -> Program:
     problems += name_problems(templates_of(loaded), TaskLibrary())
     if problems:
         raise InvalidProgram(in_order(problems))
-    return Program(tuple(form for one in loaded for form in one.program.forms if _is_definition(form)))
+    return Program(tuple(form for one in loaded for form in definitions_of(one.program).forms))
 
 
 def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
     """The templates of files, in order."""
     return [form for one in loaded for form in one.program.forms if isinstance(form, Template)]
-
-
-def _is_definition(form: object) -> bool:
-    return isinstance(form, Template) or (isinstance(form, Define) and isinstance(form.value, Lambda))
 
 
 def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]) -> LoadedFile | None:

@@ -1,7 +1,7 @@
 """`weft.run`: a program that is run durably, from Python or for the command line."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from weft.ids import TaskId
 from weft.language.library import TaskLibrary
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program
-from weft.people import questions_of, wake
+from weft.people import questions_of
 from weft.program_files import find_files, library_path
-from weft.runs.errors import NoRun
+from weft.resuming import RunChanges, begin_again, require_settled
+from weft.runs.input_names import require_use
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText, printed, printed_library
 from weft.runs.program_text import file_text
-from weft.runs.template_tasks import is_run, require_given
+from weft.runs.template_tasks import require_given
 from weft.runs.templates import call_program, find_template, with_templates
 from weft.settings import Settings
 from weft.tasks.questions import question_text
@@ -69,7 +70,7 @@ def registered(name: str) -> RegisteredName:
     return RegisteredName(name)
 
 
-def run(program: AnyProgram | RegisteredName, **settings: Any) -> TaskResult:
+def run(program: AnyProgram | RegisteredName | None = None, **settings: Any) -> TaskResult:
     """The result of a program that is run durably; see `arun`."""
 
     def work() -> TaskResult:
@@ -85,8 +86,9 @@ def run(program: AnyProgram | RegisteredName, **settings: Any) -> TaskResult:
 
 
 async def arun(
-    program: AnyProgram | RegisteredName,
+    program: AnyProgram | RegisteredName | None = None,
     *,
+    inputs: Mapping[str, Any] | None = None,
     db: str | Path | None = None,
     app: App | None = None,
     libraries: Sequence[str | Path] = (),
@@ -95,9 +97,9 @@ async def arun(
     reuse: bool = True,
     name: str | None = None,
     resume: str | None = None,
-    **inputs: Any,
+    **more_inputs: Any,
 ) -> TaskResult:
-    """The result of a program whose every step is stored; `inputs` are names it can use.
+    """The result of a program whose every step is stored; `inputs`, and other keywords, are names it can use.
 
     `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
     the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed,
@@ -107,18 +109,23 @@ async def arun(
         async with await App.open(db) as opened:
             return await arun(
                 program, app=opened, libraries=libraries, library=library, model=model, reuse=reuse,
-                name=name, resume=resume, **inputs,
+                name=name, resume=resume, inputs=inputs, **more_inputs,
             )  # fmt: skip
+    given = _all_inputs(inputs or {}, more_inputs)
     if resume is not None:
-        root_id = await begin_again(app, TaskId(resume))
+        settings = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
+        require_settled(setting for setting, value in settings.items() if value)
+        root_id = await begin_again(app, TaskId(resume), RunChanges(is_fresh=not reuse))
+    elif program is None:
+        raise TypeError("give a program, or resume=ID")
     else:
         if isinstance(program, RegisteredName):
-            stored = await named_program(app, program.name, inputs, model=model, reuse=reuse)
+            stored = await named_program(app, program.name, given, model=model, reuse=reuse)
         else:
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
-            stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=inputs)
-            check_program(stored, inputs, app.settings)
-        root_id = await app.begin_program(stored, inputs, name=name or run_name(stored))
+            stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=given)
+            check_program(stored, given, app.settings)
+        root_id = await app.begin_program(stored, given, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
     if outcome.status is Status.PENDING and (questions := await questions_of(app, root_id)):
@@ -128,20 +135,11 @@ async def arun(
     return outcome.result.with_notes(root_id=root_id)
 
 
-async def begin_again(app: App, task_id: TaskId) -> TaskId:
-    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
-
-    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
-    """
-    task = await app.get(task_id)
-    root = await app.get(task.task_tree_id or task.id)
-    if not await is_run(app.store, root):
-        raise NoRun(root_id=root.id, name=root.name)
-    if root.status is Status.FAILED:
-        await app.retry(root.id)
-    root_id = await app.begin(root.id)
-    await wake(app, root_id, only_overdue=True)
-    return root_id
+def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObject:
+    twice = inputs.keys() & more.keys()
+    if twice:
+        raise TypeError(f"given twice: {', '.join(sorted(twice))}")
+    return {**inputs, **more}
 
 
 async def named_program(
@@ -188,11 +186,14 @@ def stored_program(
 
 
 def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
-    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for."""
+    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for.
+
+    Then NothingToRun, and UnusedInputs for what was given and is named nowhere.
+    """
     # Imported here: who goes on with a run checks nothing.
     from weft.project_checks import library_of, project_verdict
 
-    forms = [form for text in program.libraries for form in text.read().forms]
+    forms = [form for text in program.libraries for form in text.definitions().forms]
     # The functions of the libraries: the static check knows only their templates.
     defined = frozenset(getattr(form, "name", "") for form in forms)
     verdict = project_verdict(
@@ -206,6 +207,7 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
     problems = [*verdict.problems, *missing]
     if problems:
         raise InvalidProgram(in_order(problems))
+    require_use(program, inputs)
 
 
 def run_name(program: StoredProgram) -> str:

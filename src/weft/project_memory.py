@@ -32,13 +32,15 @@ def open_memory(
     on_progress: Callable[[IndexProgress], None] | None = None,
     embedder: Embedder | None = None,
     db: str | None = None,
+    folder: Path | None = None,
 ) -> Memory:
     """What knows the files of the roots. Nothing is indexed before the first question.
 
-    `db` is the store whose index is used, if it is not the project's. With an embedder what was found by
+    `db` is the store whose index is used, if it is not the project's; `folder` where the project is, if not
+    here. With an embedder what was found by
     words is ordered by meaning too.
     """
-    index = open_index(db, wait_seconds=ASK_WAIT_SECONDS)
+    index = open_index(db, wait_seconds=ASK_WAIT_SECONDS, folder=folder)
     matcher: Matcher
     matcher = lexical = LexicalMatcher(index)
     closing = ExitStack()
@@ -62,14 +64,15 @@ def open_index(
     *,
     wait_seconds: float = WAIT_SECONDS,
     on_wait: Callable[[str], None] | None = None,
+    folder: Path | None = None,
 ) -> SqliteIndex:
     """The project's index, which is made if it is not there.
 
     An update waits so long for another process; `on_wait` is told the root when that takes long.
     """
-    settings = load_settings(db=db)
-    file = index_file(settings.db)
-    memory = read_project(working_folder()).memory
+    folder = folder or working_folder()
+    file = index_file(load_settings(db=db, folder=folder).db, folder)
+    memory = read_project(folder).memory
     try:
         return SqliteIndex(
             file,
@@ -103,10 +106,10 @@ def index_roots() -> list[Path]:
     return [Path(root) for root in project.memory.roots or project.tools.roots]
 
 
-def index_file(db: str) -> Path:
+def index_file(db: str, folder: Path | None = None) -> Path:
     """The store's own file if it is SQLite; beside where it would be if the store is PostgreSQL."""
     if is_postgresql(db):
-        return default_store(working_folder()).with_name(INDEX_FILE)
+        return default_store(folder or working_folder()).with_name(INDEX_FILE)
     return Path(db)
 
 

@@ -55,6 +55,8 @@ def _made(path: Path) -> dict[str, Any]:
         raise NoPythonProgram(f"{path}: {error.strerror}") from error
     except RequestError:
         raise
+    except SystemExit as error:
+        raise NoPythonProgram(f"{path} ends itself: SystemExit: {error}") from error
     except Exception as error:
         raise NoPythonProgram(f"{path} fails: {type(error).__name__}: {error}") from error
 

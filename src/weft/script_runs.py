@@ -1,6 +1,6 @@
 """Runs the programs of scripts and tools as the `command` executor does; no task is stored."""
 
-from weft.evaluator.effects import ScriptOutcome, ScriptRun
+from weft.evaluator.effects import ScriptOutcome, ScriptRun, StepRecord
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.executor_settings import CommandSettings
@@ -16,14 +16,18 @@ async def run_program(
     *,
     cwd: str | None = None,
     max_output_bytes: int | None = None,
+    record: StepRecord | None = None,
 ) -> ScriptOutcome:
-    """How the program ended; raises TaskFailed when it may not run, or cannot be started."""
+    """How the program ended; raises TaskFailed when it may not run, or cannot be started.
+
+    `record` is what the program is told to be: the step of a run.
+    """
     inputs: JsonObject = {"env": run.environment, "stdin": run.stdin, "check": False}
     inputs |= {"argv": list(run.argv)} if run.shell is None else {"shell": True, "command": run.shell}
     optional = {"timeout_seconds": run.timeout_seconds, "cwd": cwd, "max_output_bytes": max_output_bytes}
     inputs |= {name: value for name, value in optional.items() if value is not None}
     try:
-        work = unstored_work(run.template or run.description or "script", inputs)
+        work = step_work(run.template or run.description or "script", inputs, record)
         result = await Command(settings).execute(work)
     except ExecutionFailed as error:
         if "exit_code" not in error.details:
@@ -35,11 +39,12 @@ async def run_program(
     )
 
 
-def unstored_work(name: str, inputs: JsonObject) -> Work:
-    """An attempt at a task that is stored nowhere."""
+def step_work(name: str, inputs: JsonObject, record: StepRecord | None = None) -> Work:
+    """An attempt at a step of a run; without a record, at a task that is stored nowhere."""
+    record = record or StepRecord(new_task_id(), 1)
     return Work(
-        task=Task(id=new_task_id(), name=name, status=Status.IN_PROGRESS, inputs=inputs),
-        attempt=1,
+        task=Task(id=record.task_id, name=name, status=Status.IN_PROGRESS, inputs=inputs),
+        attempt=record.attempt,
         inputs=inputs,
         dependencies={},
         report=_unreported,

@@ -1,6 +1,7 @@
 """Templates as tasks: which of them an owner's tasks can name, and what is asked of tasks that do."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from weft.store.protocol import Owner, TaskStore
 from weft.store.templates import RegisteredTemplate
@@ -24,3 +25,17 @@ async def task_templates(
 ) -> Sequence[RegisteredTemplate]:
     """The templates that tasks made on behalf of the owner can name: all, or those of the names there are."""
     return await store.templates(owner=Owner(owner.user_id), names=names)
+
+
+async def named_templates(
+    store: TaskStore, owner: Owner, names: Collection[str]
+) -> dict[str, RegisteredTemplate]:
+    """The templates, or versions of them (`review@2`), that tasks of the owner can name so, by that name."""
+    # Imported here: as above.
+    from weft.runs.templates import UnknownTemplate, find_template
+
+    found = {}
+    for name in dict.fromkeys(names):
+        with suppress(UnknownTemplate):
+            found[name] = await find_template(store, name, user_id=owner.user_id)
+    return found

@@ -13,7 +13,7 @@ from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.store.protocol import TaskFilter
 from weft.store.templates import RegisteredTemplate
-from weft.submission import task_templates
+from weft.submission import named_templates, task_templates
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import JsonObject, Task
@@ -125,6 +125,10 @@ class SyncApp:
     def templates(self, names: Sequence[str] | None = None) -> Sequence[RegisteredTemplate]:
         """The templates that are registered in the store: all, or those of the names that there are."""
         return self._wait(task_templates(self._app.store, self._app.owner, names))
+
+    def named_templates(self, names: Sequence[str]) -> dict[str, RegisteredTemplate]:
+        """The templates, or versions of them (`review@2`), that there are of these names."""
+        return self._wait(named_templates(self._app.store, self._app.owner, names))
 
     def copy(self, task_id: TaskId, **options: Any) -> Flow:
         """Copy a task and all below it as a new pending flow."""

@@ -13,6 +13,7 @@ from tests.model_server import ModelServer, fails, gives_json, hangs, says, writ
 
 KEY = "sk-test-0123456789abcdef"
 
+ID = "3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d"
 GREET = '(deftask greet (who) :instructions "Greet {{who}}.")'
 
 
@@ -78,6 +79,7 @@ def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model
     failed = run(project, "two.sexp")
 
     assert (failed.code, failed.out) == (1, "")
+    assert "\\n" not in failed.err
     hint = re.search(r"weft run --resume (\S+)", failed.err)
     assert hint is not None
     program.write_text("(this is not (the program")  # the run has its own
@@ -85,6 +87,33 @@ def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model
     resumed = run(project, "--resume", hint[1])
     assert (resumed.code, json.loads(resumed.out)) == (0, ["Hello.", "Hi."])
     assert len(model_server.requests) == 3
+    assert "\nfailed " not in resumed.err  # that was in its first life
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("greet.sexp", "names=[]", "nmaes=[]"), "'nmaes'; did you mean 'names'?"),
+        (("greet.sexp", "names=[]", "names=[1]"), "'names' is given twice"),
+        (("greet.sexp", "names"), "inputs are given as NAME=VALUE"),
+        (("only.sexp", "who=1"), "only.sexp only defines 'greet'; add a call"),
+        (("--resume", ID, "--model", "a:b"), "--model: a run that goes on keeps"),
+        (("--resume", ID, "--ephemeral"), "--ephemeral: a run that goes on keeps"),
+        (("--resume", ID, "--name", "x", "--library", "lib"), "--library, --name: a run that goes on keeps"),
+        (("noisy.py", "--json"), "ends itself: SystemExit: 7"),
+    ],
+)
+def test_what_would_be_ignored_is_refused_before_anything_is_stored(
+    project: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    (project / "only.sexp").write_text(GREET)
+    (project / "noisy.py").write_text("import sys\nprint('hello')\nsys.exit(7)\n")
+
+    ran = run(project, *arguments)
+
+    assert ran.code == 2
+    assert reason in (ran.json["error"]["message"] if "--json" in arguments else ran.err)
+    assert not (project / "weft.db").exists()
 
 
 def test_a_wrong_program_exits_with_two_and_stores_nothing(project: Path, model_server: ModelServer) -> None:

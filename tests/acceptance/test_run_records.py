@@ -124,5 +124,5 @@ def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(
     assert refused.code == 1
     message = refused.json["notes"]["error"]["message"]
     assert message.startswith("replay-differs: step ")
-    assert " at greet.sexp:1:1: " in message
+    assert " at greet.sexp:2:39: " in message
     assert f"weft tasks copy {root_id}" in refused.err

@@ -93,6 +93,10 @@ class _Replayed:
     def features(self) -> Features:
         return self._replaying.features
 
+    @property
+    def settings_digest(self) -> str:
+        return self._replaying.settings_digest
+
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         await self._recording.request(payload)
         return await ReplayingModel(self._path).request(payload, on_text)

@@ -7,7 +7,7 @@ from weft.language.sexp import read_program
 from weft.language.spans import Source
 from weft.language.tree import Template
 from weft.library import add_templates
-from weft.program_runs import begin_again
+from weft.resuming import begin_again
 from weft.runs.errors import NoRun
 from weft.runs.outcome import outcome_of
 from weft.store.protocol import EVERYONE, TaskStore

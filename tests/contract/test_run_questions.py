@@ -352,6 +352,19 @@ async def test_a_question_holds_no_slot(runs: RunsBench) -> None:
     assert set(await open_ones(runs, root_id)) == {"Who?"}
 
 
+async def test_a_fork_from_a_question_asks_it_again(runs: RunsBench) -> None:
+    resting = await runs.run(NAME)
+    question = await tell(runs, resting.root_id, "Your name?", "Ann")
+    await runs.go_on(resting.root_id)
+
+    fork = (await runs.app().fork(resting.root_id, question.id)).root.id
+    assert (await runs.go_on(fork)).status is Status.PENDING
+    await tell(runs, fork, "Your name?", "Bob")
+
+    assert value(await runs.go_on(fork))[1] == "Bob"
+    assert runs.asked["before"] == 1
+
+
 async def test_a_run_does_not_rest_while_the_end_of_a_step_is_being_stored(runs: RunsBench) -> None:
     class Slow(MortalStore):
         """Takes longer for a write than a run that waits for people only goes on."""

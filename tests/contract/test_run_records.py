@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.runs_bench import RunsBench
+from tests.runs_bench import MortalStore, RunsBench
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
@@ -137,10 +137,19 @@ async def test_an_exported_run_can_be_read_in_another_store(runs: RunsBench, ope
 
 async def test_an_exported_run_that_has_not_ended_begins_anew_where_it_is_read(runs: RunsBench) -> None:
     root_id = await runs.begin(PROGRAM, reuse=False, day="Monday")
-    assert await runs.die(root_id, dies_at=5)
+    mortal, answer = MortalStore(runs.store), runs.answer
+
+    def answer_and_die(prompt: str) -> Any:
+        if prompt == "last":
+            mortal.die()
+        return answer(prompt)
+
+    runs.answer = answer_and_die
+    assert await runs.live(root_id, mortal)
     flow = await runs.flow(root_id)
     assert any(map(is_step, flow))
     runs.asked.clear()
+    runs.answer = answer
     read = await runs.app().submit(_document(flow))
     assert len(read) == 1
 

@@ -1,5 +1,7 @@
 """Sessions with tools in durable programs: no turn and no tool is repeated after a crash."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
 from weft.llm.payload import HandlerPayload, ToolMessage
+from weft.runs import turns
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 from weft.testing import tool_use
@@ -84,13 +87,13 @@ async def test_no_turn_and_no_tool_whose_end_is_stored_is_repeated(runs: RunsBen
             break
         made = (sum(runs.asked.values()), len(notes.called))
         stored = [task for task in await runs.flow(root_id) if task.status is Status.COMPLETED]
-        turns = sum(task.name.startswith("turn") for task in stored)
+        kept = sum(task.name.startswith("turn") for task in stored)
         ends = sum(task.name == "look" for task in stored)
         tools = sum(task.name.startswith("notes") for task in stored)
         outcome = await runs.go_on(root_id)
 
         assert outcome.status is Status.COMPLETED, dies_at
-        assert sum(runs.asked.values()) - made[0] == 6 - turns - ends, dies_at
+        assert sum(runs.asked.values()) - made[0] == 6 - kept - ends, dies_at
         assert len(notes.called) - made[1] == 4 - tools, dies_at
     assert dies_at > 10
 
@@ -107,6 +110,50 @@ async def test_a_task_that_uses_tools_is_not_linked_unless_it_says_so(runs: Runs
     outcome = await runs.run(saying_so)
     assert outcome.status is Status.COMPLETED
     assert len(notes.called) == 12
+
+
+async def test_nothing_is_digested_that_no_other_run_may_have(
+    runs: RunsBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digested(*parts: object) -> str:
+        raise AssertionError("for nobody")
+
+    notes = Notes()
+    runs.with_handler(notes.answer, tools=notes.tools())
+    monkeypatch.setattr(turns, "payload_digest", digested)
+
+    assert (await runs.run(PROGRAM)).status is Status.COMPLETED
+
+
+READING = """(deftask look () :instructions "look" :tools ("notes:read" "notes:write") :files ("a.txt"))
+(look)"""
+
+
+async def test_a_session_goes_on_with_the_files_that_it_began_with(
+    runs: RunsBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "a.txt"
+    file.write_text("the old text")
+    notes, mortal, seen = Notes(), MortalStore(runs.store), list[bool]()
+
+    def reply(payload: HandlerPayload) -> Any:
+        seen.append("the old text" in (payload.context or ""))
+        if len(seen) == 2:
+            mortal.die()
+        return notes.answer(payload)
+
+    runs.with_handler(reply, tools=notes.tools())
+    root_id = await runs.begin(READING, reuse=False)
+    assert await runs.live(root_id, mortal)
+    file.unlink()
+    outcome = await runs.go_on(root_id)
+
+    assert outcome.status is Status.COMPLETED
+    assert seen == [True] * 4  # the second turn was made twice: its answer was not stored
+    again = await runs.run(READING, reuse=False)
+    assert again.result is not None
+    assert again.result.notes["warnings"][0].startswith("file 'a.txt' is left out")
 
 
 SPAWNING = """(deftask part (text) :instructions "Sum up {{text}}")
@@ -127,6 +174,33 @@ def spawns(payload: HandlerPayload) -> Any:
             context_management={"fresh_context": "disabled"},
         )
     return f"{prompt}: {given[-1]}" if given else prompt
+
+
+async def test_a_model_is_told_the_same_of_a_subtask_that_is_a_link(runs: RunsBench) -> None:
+    said: list[Any] = []
+
+    def reply(payload: HandlerPayload) -> Any:
+        said.extend(message.content for message in payload.messages if isinstance(message, ToolMessage))
+        return spawns(payload)
+
+    runs.with_handler(reply)
+    outcomes = [await runs.run(SPAWNING) for _ in range(2)]
+
+    linked = [task for task in await runs.flow(outcomes[1].root_id) if task.original_task_id is not None]
+    assert len(linked) == 2
+    assert len(said) == 2
+    assert said[0] == said[1]
+
+
+async def test_a_run_rests_after_a_budget_has_ended_what_a_session_spawned(runs: RunsBench) -> None:
+    runs.with_handler(spawns)
+    within = '(try (with-budget (:calls 1) (whole "it")) (catch e "too much"))'
+    ask = '(system:request_user_input :question "Go on?")'
+    async with asyncio.timeout(60):  # it hung
+        outcome = await runs.run(SPAWNING.replace('(whole "it")', f"{within} {ask}"), reuse=False)
+
+    assert outcome.status is Status.PENDING
+    assert (2, "system_spawn_subtask", "failed") in await runs.tree(outcome.root_id)
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])

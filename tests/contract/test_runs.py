@@ -253,11 +253,11 @@ async def test_the_same_owner_only_is_given_what_was_asked_before(runs: RunsBenc
     runs.with_handler(lambda payload: "answer")
     outcome = await runs.run(f'{ASK} (ask "a")')
     step = next(task for task in await runs.flow(outcome.root_id) if task.inputs)
-    found = await runs.store.steps_of(outcome.root_id)
-
-    assert [one.task.id for one in found] == [step.id]
-    for user_id in ("somebody", "else"):
-        assert await runs.store.find_reusable("0" * 40, user_id=user_id) is None
+    reuse_hash = (await runs.store.digests_of(outcome.root_id))[step.id].reuse
+    assert reuse_hash is not None
+    other = await runs.begin("1")
+    for user_id, found in ((None, [step.id]), ("somebody", [])):
+        assert await runs.store.reusable_steps(reuse_hash, user_id=user_id, besides=other) == found
 
 
 async def test_a_program_that_asks_for_something_else_on_replay_is_refused(runs: RunsBench) -> None:

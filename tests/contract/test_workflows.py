@@ -1,5 +1,6 @@
 """Workflows on the real engine, on every store."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,9 +8,13 @@ import pytest
 
 import weft
 from tests.engine_bench import QUICK, Bench, fail
+from tests.runs_bench import RunsBench
 from weft.app import App
 from weft.executors.built_in import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
+from weft.language.reading import read_text
+from weft.language.tree import Template
+from weft.library import add_templates
 from weft.settings import Settings
 from weft.store.protocol import TaskFilter
 from weft.tasks.record import JsonObject, Status
@@ -146,6 +151,61 @@ async def test_without_an_app_the_store_of_the_project_is_used(
         page = await app.list(TaskFilter(name="a"))
     assert (first["a"], second["a"]) == ({}, {})
     assert page.total == 2
+
+
+REVIEW = """(deftask review (code)
+  :instructions "{{code}}" :output "json"
+  :schema "{\\"type\\": \\"object\\", \\"properties\\": {\\"verdict\\": {\\"type\\": \\"string\\"}},
+            \\"additionalProperties\\": false}")"""
+
+
+class Reviews(RunsBench):
+    """Registers the template, twice: the second version takes another argument."""
+
+    async def made(self) -> App:
+        app = self.app()
+        for text in (REVIEW, REVIEW.replace("code", "text")):
+            await add_templates(
+                app, [form for form in read_text(text, "x").forms if isinstance(form, Template)]
+            )
+        return app
+
+
+@pytest.mark.parametrize("path", ["first.verdict", "first.parsedContent.verdikt", "first.content.text"])
+async def test_a_field_that_the_result_of_a_template_never_has_is_refused_before_it_runs(
+    bench: Bench, path: str
+) -> None:
+    reviews = Reviews(bench.store)
+    app = await reviews.made()
+    workflow = (
+        Workflow("w")
+        .step("review", output_name="first", static_inputs={"text": "a"})
+        .step("review", output_name="second", dynamic_input_mappings={"text": path})
+    )
+
+    with pytest.raises(InvalidWorkflow, match=path.rpartition(".")[2]):
+        await workflow.arun(app)
+
+    assert not reviews.asked
+
+
+async def test_a_step_may_name_a_version_of_a_template(bench: Bench) -> None:
+    reviews = Reviews(bench.store, lambda prompt: json.dumps({"verdict": prompt}))
+    app = await reviews.made()
+    workflow = (
+        Workflow("w")
+        .step("review@1", output_name="first", static_inputs={"code": "a"})
+        .step("review", output_name="second", dynamic_input_mappings={"text": "first.parsedContent.verdict"})
+    )
+
+    try:
+        found = await workflow.arun(app)
+    finally:
+        await app.stop(grace_seconds=0)
+
+    assert found["second"]["parsedContent"] == {"verdict": "a"}
+    with pytest.raises(InvalidWorkflow, match="review@7"):
+        await Workflow("w").step("review@7", output_name="first", static_inputs={"code": "a"}).arun(app)
 
 
 async def test_steps_may_name_tools(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

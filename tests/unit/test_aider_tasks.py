@@ -16,6 +16,15 @@ from weft.language.problems import InvalidProgram
 from weft.local_effects import LocalEffects
 from weft.program_files import load_library
 
+USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 5,
+    "tokens": 15,
+    "cost": 0.5,
+    "turns": 1,
+    "model": "served:good",
+}
+
 EDIT = "open('calc.py', 'w').write('x = 1\\n')"
 
 
@@ -69,7 +78,7 @@ async def test_a_call_of_the_template_gives_the_diff_and_what_it_took(project: P
 
     assert "+x = 1" in result.content
     assert (result.field("edited_files"), result.field("commit")) == (["calc.py"], None)
-    assert result.notes["usage"] == {"input_tokens": 10, "output_tokens": 5, "cost": 0.5}
+    assert result.notes["usage"] == USAGE
     assert json.loads(result.field("transcript"))["prompt"] == "Fix add"
     assert given_files(result) == ["calc.py"]
     assert [(entry.model, entry.cost) for entry in effects.ledger.entries] == [("served:good", 0.5)]
@@ -164,3 +173,43 @@ def test_only_libraries_that_come_with_weft_have_the_name_of_one() -> None:
     assert "evaluate" in load_library("weft:prompts")
     with pytest.raises(InvalidProgram, match="there are weft:aider, weft:prompts"):
         load_library("weft:none")
+
+
+async def test_what_a_failed_one_took_is_told_and_entered(project: Path) -> None:
+    use(project, "sys.exit(3)")
+    effects = LocalEffects()
+
+    with pytest.raises(TaskFailed) as caught:
+        await evaluate('(aider_automatic "x" :file_context (list "calc.py"))', effects)
+
+    assert caught.value.result().notes["usage"] == USAGE
+    assert [(entry.model, entry.cost) for entry in effects.ledger.entries] == [("served:good", 0.5)]
+
+
+ALONE = """
+mine = "busy/" + str(os.getpid())
+open(mine, "w").close()
+until = time.monotonic() + 0.3
+while time.monotonic() < until:
+    if len(os.listdir("busy")) > 1:
+        sys.exit(7)
+    time.sleep(0.01)
+os.remove(mine)
+"""
+
+
+async def test_one_at_a_time_works_in_a_repository(project: Path) -> None:
+    (project / "busy").mkdir()
+    use(project, ALONE)
+    effects = LocalEffects()
+
+    try:
+        results = await weft.evaluate_async(
+            '(map (lambda (file) (aider_automatic "x" :files (list file))) (list "calc.py" "prices.py"))',
+            effects=effects,
+            library=load_library("weft:aider"),
+        )
+    finally:
+        await effects.close()
+
+    assert [result.status for result in results] == ["COMPLETE", "COMPLETE"]

@@ -53,6 +53,7 @@ LAYERS = [
     {"program_executors", "submission"},
     {"app"},
     {"sync", "people", "evaluation", "exports"},
+    {"resuming"},
     {"workflows", "program_runs", "library", "python_programs"},
     {"api", "web", "cli", "mcp", "testing"},
     {"__main__"},

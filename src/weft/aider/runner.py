@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from weft.aider.automatic import run_automatic
-from weft.aider.changes import GitFailed, GitLook, first_look
+from weft.aider.changes import GitFailed, GitLook, first_look, repository_of
 from weft.aider.inputs import AiderInputs
 from weft.aider.install import Say, ready_aider
 from weft.aider.interactive import run_interactive, terminal_of_person
 from weft.aider.invocation import Scratch
 from weft.aider.models import AiderModels
 from weft.aider.request import AiderModel, AiderRequest, AiderResult
+from weft.aider.sole_use import sole_use
 from weft.errors import MissingExtra, RequestError
 from weft.executor_settings import ExecutorSettings
 from weft.executors.protocol import ExecutionFailed, Work
@@ -58,6 +59,8 @@ class AiderRunner:
                 raise ExecutionFailed(f"aider has no model: {error.message}", is_permanent=True) from error
             scratch = Scratch(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-aider-"))))
             request = self._request(inputs, folder, files, model)
+            tree = await run_blocking(lambda: repository_of(folder), name="weft-aider")
+            await stack.enter_async_context(sole_use(tree or folder))
             try:
                 look = await run_blocking(
                     lambda: first_look(folder, files, scratch.folder), name="weft-aider"

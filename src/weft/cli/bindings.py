@@ -9,15 +9,33 @@ import click
 from weft.cli.options import read_input
 
 
-def read_bindings(settings: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, Any]:
-    """The names and what they are bound to; secrets are known as such from now on."""
-    return dict(map(_binding, settings)) | dict(map(_secret, secrets))
+def read_bindings(
+    settings: tuple[str, ...], secrets: tuple[str, ...], *, option: str | None = "--set"
+) -> dict[str, Any]:
+    """The names and what they are bound to; secrets are known as such from now on.
+
+    `option` is where the settings come from; None: they are arguments.
+    """
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, value = _binding(setting, option)
+        _add(found, name, value)
+    for setting in secrets:
+        _add(found, *_secret(setting))
+    return found
 
 
-def _binding(setting: str) -> tuple[str, Any]:
+def _add(found: dict[str, Any], name: str, value: Any) -> None:
+    if name in found:
+        raise click.UsageError(f"{name!r} is given twice")
+    found[name] = value
+
+
+def _binding(setting: str, option: str | None) -> tuple[str, Any]:
     name, sign, text = setting.partition("=")
     if not name or not sign:
-        raise click.UsageError(f"--set takes NAME=VALUE; {setting!r} is none")
+        what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
+        raise click.UsageError(f"{what}; {setting!r} is none")
     if text.startswith("@"):
         return name, read_input(text[1:]).decode("utf-8", "replace")
     try:

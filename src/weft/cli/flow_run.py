@@ -230,7 +230,7 @@ def _exit_code(summary: "FlowSummary") -> int:
 
 async def _print_outcome(app: "App", summary: "FlowSummary") -> None:
     from weft.cli.tasks_tree import print_tree
-    from weft.cli.text import printable
+    from weft.cli.text import headline, printable
     from weft.store.protocol import TaskFilter
     from weft.tasks.record import Status
 
@@ -240,6 +240,6 @@ async def _print_outcome(app: "App", summary: "FlowSummary") -> None:
         failed = await app.list(TaskFilter(tree=summary.root_id, status=Status.FAILED, limit=10))
         for task in failed.tasks:
             click.echo(
-                f"✘ {printable(task.name, width=60)}  {task.id}  {printable(task.error or '', width=200)}"
+                f"✘ {printable(task.name, width=60)}  {task.id}  {headline(task.error or '', width=200)}"
             )
     click.echo(f"{summary.root_id}  {counts_line(summary)}")

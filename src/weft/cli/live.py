@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.asking import Quiet
 from weft.cli.output import STATUS_COLOURS, counts_line
 from weft.cli.saying import heard_or_not, say
-from weft.cli.text import printable
+from weft.cli.text import headline, printable
 from weft.cli.tree_rows import bar, tree_rows
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -39,9 +39,17 @@ _TOLD = {
 
 
 @asynccontextmanager
-async def watching(app: "App", root_id: TaskId, quiet: Quiet | None = None) -> AsyncIterator[None]:
-    """Show the flow while the block runs, but not while somebody is asked on the same terminal."""
-    view = _LiveView(app, root_id, quiet or Quiet()) if sys.stderr.isatty() else _LineView(app, root_id)
+async def watching(
+    app: "App", root_id: TaskId, quiet: Quiet | None = None, *, after: int = 0
+) -> AsyncIterator[None]:
+    """Show the flow while the block runs, but not while somebody is asked on the same terminal.
+
+    What happened up to the event `after` was in another life of the flow, and is not told again.
+    """
+    if sys.stderr.isatty():
+        view: _LiveView | _LineView = _LiveView(app, root_id, quiet or Quiet())
+    else:
+        view = _LineView(app, root_id, after)
     showing = asyncio.create_task(_show(view))
     try:
         yield
@@ -50,6 +58,15 @@ async def watching(app: "App", root_id: TaskId, quiet: Quiet | None = None) -> A
         await asyncio.wait([showing])
         with heard_or_not(), suppress(WeftError):
             await view.finish()
+
+
+async def last_event(app: "App", task_id: TaskId) -> int:
+    """The number of the last event there is of a task's flow."""
+    root_id = (await app.get(task_id)).task_tree_id or task_id
+    last = 0
+    while events := await app.events(EventFilter(tree=root_id, after=last)):
+        last = events[-1].seq
+    return last
 
 
 async def _show(view: "_LiveView | _LineView") -> None:
@@ -64,10 +81,10 @@ async def _show(view: "_LiveView | _LineView") -> None:
 class _LineView:
     """One line for each thing that happens; for large flows, one for each tenth that is done."""
 
-    def __init__(self, app: "App", root_id: TaskId) -> None:
+    def __init__(self, app: "App", root_id: TaskId, after: int) -> None:
         self._app = app
         self._root_id = root_id
-        self._after = 0
+        self._after = after
         self._names: dict[TaskId, str] = {}
         self._tenths = 0
 
@@ -89,9 +106,7 @@ class _LineView:
             await self._learn_names({event.task_id for event in events})
             for event in events:
                 if event.type.value in _TOLD:
-                    error = (
-                        f": {printable(event.facts['error'], width=200)}" if "error" in event.facts else ""
-                    )
+                    error = f": {headline(event.facts['error'], width=200)}" if "error" in event.facts else ""
                     verb = event.type.value.removeprefix("task.").replace("_", " ")
                     say(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}")
             self._after = events[-1].seq

@@ -1,8 +1,10 @@
 """What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
 
 import signal
+import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 
@@ -15,17 +17,18 @@ from weft.cli.bindings import read_bindings
 from weft.cli.collecting import collecting
 from weft.cli.flow_run import allow_many_files
 from weft.cli.indexing import IndexingLine
-from weft.cli.live import watching
+from weft.cli.live import last_event, watching
 from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.options import read_input
 from weft.cli.output import print_json
 from weft.cli.programs import STDIN
+from weft.cli.run_advice import advice
 from weft.cli.running import with_app
 from weft.cli.saying import read_or_not, say
 from weft.cli.stopping import Stopping, leave_with
 from weft.cli.tasks_tree import print_tree
-from weft.cli.text import plural, printable
+from weft.cli.text import plural, printable, printable_lines
 from weft.cli.values import print_value
 from weft.cli.waiting import asked_json, tell_what_is_asked
 from weft.engine.limits import EngineLimits
@@ -37,9 +40,9 @@ from weft.language.reading import Surface
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_files import SUFFIXES
-from weft.program_runs import begin_again, check_program, named_program, run_name, stored_program
+from weft.program_runs import check_program, named_program, run_name, stored_program
 from weft.python_programs import is_python, python_text
-from weft.runs.errors import differs
+from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
@@ -86,6 +89,21 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         }
         return {name: limit for name, limit in named.items() if limit is not None}
 
+    def changes(self) -> RunChanges:
+        """What is another for a run that goes on."""
+        return RunChanges(limits=self.limits(), is_fresh=self.is_fresh)
+
+    def unchangeable(self) -> list[str]:
+        """The options that a run which goes on cannot have."""
+        named = {
+            "--library": self.libraries,
+            "--model": self.model,
+            "--name": self.name,
+            "--format": self.surface,
+            "--ephemeral": self.is_ephemeral,
+        }
+        return [option for option, value in named.items() if value]
+
 
 class _Effects:
     """What performs the steps, and what of that a person is told."""
@@ -100,7 +118,8 @@ class _Effects:
         """Effects for one evaluation, which closes them."""
         return LocalEffects(
             log_message=lambda message: click.echo(printable(message), err=True),
-            model=self._options.model or program.model,
+            model=program.model,
+            folder=program.folder,
             on_event=self.narrator.tell,
             is_streaming=self._options.is_streaming,
             ask_person=person_to_ask(self.quiet),
@@ -119,6 +138,8 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
     """Run or resume; the exit code."""
     if resumed is not None and not is_task_id(resumed):
         raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
+    if resumed is not None:
+        require_settled(options.unchangeable())
     program, inputs = (None, {}) if file is None else _checked(file, values, options)
     allow_many_files()
     effects = _Effects(options)
@@ -143,7 +164,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
-    inputs = read_bindings(values, ()) | dict(map(_secret_reference, options.secrets))
+    inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
     if _is_name(file, options):
         return _named(file, inputs, options), inputs
     program = _of_file(file, inputs, options)
@@ -200,7 +221,8 @@ def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgra
 
 def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
     if is_python(file):
-        return python_text(file, inputs)
+        with redirect_stdout(sys.stderr):  # what the file prints is no result
+            return python_text(file, inputs)
     if file != STDIN:
         return file_text(Path(file), surface)
     return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
@@ -230,15 +252,17 @@ async def _run(
 ) -> int:
     stopping = Stopping()
     with stopping.on_signals():
+        told = 0
         if program is None:
-            root_id = await begin_again(app, TaskId(resumed or ""))
+            told = await last_event(app, TaskId(resumed or ""))
+            root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
             if is_person_here():
                 await wake(app, root_id)
         else:
             root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
             say(f"run {root_id}")
-        async with watching(app, root_id, effects.quiet):
+        async with watching(app, root_id, effects.quiet, after=told):
             await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)
@@ -249,10 +273,8 @@ async def _run(
         tell_what_is_asked(questions, then=f"weft run --resume {root_id}")
     elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
         say(f"stopped; go on with: weft run --resume {root_id}")
-    elif code and not options.is_ephemeral and differs((await app.get(root_id)).error):
-        say(f"it cannot go on; make a new run that reuses what models answered: weft tasks copy {root_id}")
     elif code and not options.is_ephemeral:
-        say(f"failed; try again what failed with: weft run --resume {root_id}")
+        say(advice(await app.get(root_id), outcome))
     return code
 
 
@@ -283,14 +305,15 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
             print_value(outcome.result.value)
         elif outcome.result is not None:
             error = outcome.result.notes.get("error") or {}
-            click.echo(f"error: {printable(str(error.get('message')))}", err=True)
+            click.echo(f"error: {printable_lines(str(error.get('message')))}", err=True)
 
 
 def _words(steps: int, spent: Spent) -> str:
-    words = f"{plural(steps, 'step')}, {plural(spent.calls, 'model call')}"
+    usage = spent.usage
+    words = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
     if spent.reused:
         words += f" ({spent.reused} more reused)"
-    words += f", {plural(spent.tokens, 'token')}, ${spent.cost:.4f}"
-    if spent.unpriced:
-        words += f" and {plural(spent.unpriced, 'call')} without a known price"
+    words += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
+    if usage.unpriced:
+        words += f" and {plural(usage.unpriced, 'call')} without a known price"
     return words

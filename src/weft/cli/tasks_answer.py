@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weft.cli.options import TASK_ID, read_input, store_options
+from weft.cli.options import TASK_ID, UnreadableFile, read_input, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
 from weft.cli.text import printable
@@ -45,6 +45,13 @@ class NothingAsked(RequestError):
         self.task_id = task_id
 
 
+def _told() -> str:
+    try:
+        return read_input(STDIN).decode("utf-8")
+    except UnicodeDecodeError as error:  # an answer counts once: one that is damaged must not
+        raise UnreadableFile(f"standard input is no UTF-8 text: {error.reason}") from None
+
+
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @click.argument("text", required=False, metavar="[TEXT|-]")
@@ -57,7 +64,7 @@ def answer(task_id: TaskId, text: str | None, db: str | None, user: str | None, 
     What runs flows of the store (weft serve) takes the run up again; else weft run --resume does.
     """
     if text == STDIN:
-        text = read_input(STDIN).decode("utf-8", "replace").removesuffix("\n")
+        text = _told().removesuffix("\n")
     if text is None and (is_json or not sys.stdin.isatty()):
         raise click.UsageError("give the answer, or - to read it from standard input")
     question = with_app(db, user, lambda app: _answer(app, task_id, text))

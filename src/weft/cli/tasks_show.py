@@ -8,7 +8,7 @@ import msgspec
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
-from weft.cli.text import printable
+from weft.cli.text import printable, printable_lines
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     width = max(map(len, record))
     for field, value in record.items():
         if is_all or not _is_empty(value):
-            click.echo(f"{field:<{width}}  {_shown(value)}")
+            shown = _shown(value) if field != "error" else printable_lines(str(value), indent=width + 2)
+            click.echo(f"{field:<{width}}  {shown}")
     for line in lines:
         click.echo(line)
     if is_open_question(task):

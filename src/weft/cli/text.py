@@ -19,6 +19,16 @@ def printable(text: str, *, width: int | None = None) -> str:
     return shown
 
 
+def printable_lines(text: str, *, indent: int = 2) -> str:
+    """The text in its lines, those after the first further in, so that none can be taken for one of ours."""
+    return f"\n{' ' * indent}".join(map(printable, text.splitlines())) or printable(text)
+
+
+def headline(text: str, *, width: int) -> str:
+    """The first line of a text: of an error the place and what happened there, without the program's line."""
+    return printable(next(iter(text.splitlines()), ""), width=width)
+
+
 def _visible(character: str) -> str:
     if " " <= character <= "~":
         return character

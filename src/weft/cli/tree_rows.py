@@ -1,11 +1,11 @@
 """A flow as the rows of a printed tree."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from weft.cli.text import duration, plural, printable
+from weft.cli.text import duration, headline, plural, printable
 from weft.ids import TaskId
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ class TreeRow(Struct, frozen=True):
 
 def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
     """The rows of a flow's tree, children below their parents in creation order."""
+    left = _left_steps(flow)
     stack: list[tuple[TaskId, str, str]] = [(flow.root.id, "", "")]
     while stack:
         task_id, here, below = stack.pop()
         task = flow[task_id]
         label = f"{MARKS[task.status.value]} {printable(task.name, width=60)}"
-        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked))
+        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked, is_left=task_id in left))
         yield TreeRow(here, label, task.status.value, facts)
         children = flow.children.get(task_id, [])
         for index, child in reversed(list(enumerate(children))):
@@ -44,18 +45,34 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
             )
 
 
-def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
+def _left_steps(flow: "Flow") -> set[TaskId]:
+    """The steps that had begun when their run ended otherwise: nobody works on them."""
+    from weft.tasks.steps import makers
+
+    return {
+        task_id
+        for task_id, maker in makers(flow).items()
+        if flow[task_id].status.value == "in_progress"
+        and maker is not None
+        and maker in flow
+        and flow[maker].status.is_terminal
+    }
+
+
+def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> Iterator[str]:
     from weft.tasks.questions import is_open_question
 
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
         yield took
-    if is_open_question(task):
+    if is_left:
+        yield "[left unfinished: its run has ended]"
+    elif is_open_question(task):
         yield "[waits for an answer]"
     elif task.status.value == "in_progress":
         yield bar(task.progress)
-    yield from spending(task)
+    yield from spending(task, (flow[child] for child in flow.children.get(task.id, [])))
     if task.origin_type is not None and task.origin_type.value != "create":
         yield f"{task.origin_type} of {task.original_task_id}"
     if is_blocked:
@@ -66,18 +83,19 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool) -> Iterator[str]:
     if waits:
         yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"
     if task.error:
-        yield printable(task.error, width=80)
+        yield headline(task.error, width=80)
 
 
-def spending(task: "Task") -> Iterator[str]:
+def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
     """What the answer of a model took, if it was asked for; a link took nothing."""
-    usage = ((task.result or {}).get("notes") or {}).get("usage")
-    kind = ((task.params or {}).get("step") or {}).get("kind")
-    if not isinstance(usage, dict) or kind != "atomic" or task.origin_type == "link":
+    from weft.tasks.usage import usage_of
+
+    usage = usage_of(task, below)
+    if usage is None:
         return
-    yield plural(int(usage.get("tokens") or 0), "token")
-    if usage.get("cost") is not None:
-        yield f"${usage['cost']:.4f}"
+    yield plural(usage.tokens, "token")
+    if not usage.unpriced:
+        yield f"${usage.cost:.4f}"
 
 
 def _named(flow: "Flow", dependency: "Dependency") -> str:

@@ -5,11 +5,20 @@ from contextvars import copy_context
 from typing import Any
 
 from greenlet import getcurrent, greenlet
+from msgspec import Struct
 
 from weft.errors import InternalError
 from weft.evaluator.budget import Scope
 from weft.evaluator.effects import Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
+
+
+class Foretold(Struct, frozen=True):
+    """The end of a scope that an evaluation before has come to: after so many steps, and limits since."""
+
+    steps: int
+    limits: int
+    error: BudgetExceeded
 
 
 class Branch(greenlet):
@@ -26,15 +35,15 @@ class Branch(greenlet):
         self.steps = 0
         self.limits = 0
         """Scopes with limits that were opened since the last step."""
-        self.foretold: tuple[int, BudgetExceeded] | None = None
-        """After how many steps it is known that a limit ends the scope, and the error for it."""
+        self.foretold: Foretold | None = None
+        """Where it is known that a limit ends the scope."""
         self.conversation: tuple[Turn, ...] = ()
         """The exchanges of tasks with `history` so far: those before the branch, then its own."""
 
     def next_key(self) -> str:
         """The key of the step that is taken now; raises where it is known that none is any more."""
-        if self.foretold is not None and self.steps >= self.foretold[0]:
-            raise self.foretold[1]
+        if self.foretold is not None and self.steps >= self.foretold.steps:
+            raise self.foretold.error
         self.steps += 1
         self.limits = 0
         return self.key_of(self.steps)
@@ -45,7 +54,10 @@ class Branch(greenlet):
         return f"{self.prefix}{item}{number}"
 
     def next_limit(self) -> str:
-        """The key of the scope with limits that is opened now."""
+        """The key of the scope with limits that is opened now; raises as `next_key` does."""
+        end = self.foretold
+        if end is not None and (self.steps, self.limits) >= (end.steps, end.limits):
+            raise end.error
         self.limits += 1
         return f"{self.key_of(self.steps)}!{self.limits}"
 

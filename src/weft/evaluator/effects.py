@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.evaluator.spawning import Spawn
+from weft.ids import TaskId
 from weft.language.spans import NOWHERE, Span
 from weft.language.task_fields import (
     ContextAssembly,
@@ -152,6 +153,13 @@ class Composite(Struct, frozen=True, kw_only=True):
     """What else decides on the result: of a subtask, its request."""
 
 
+class StepRecord(Struct, frozen=True):
+    """The stored task that a step is, and the attempt at its run: a key for what must not be done twice."""
+
+    task_id: TaskId
+    attempt: int
+
+
 class Step(Struct, frozen=True):
     """A request, and where in the evaluation it was made."""
 
@@ -161,6 +169,15 @@ class Step(Struct, frozen=True):
     span: Span = NOWHERE
     spawn: Spawn | None = None
     """How a subtask of this step is evaluated; None: it has none. No part of what the step is known by."""
+    record: StepRecord | None = None
+    """What is stored of it, for programs that are told; None: nothing is, or nobody asked. No part either."""
+    called_at: Span = NOWHERE
+    """Where the template is called whose body it is; nowhere: it is no such body. No part either."""
+
+    @property
+    def place(self) -> Span:
+        """Where a person looks for it: at the call, for a definition may be called from many places."""
+        return self.span if self.called_at is NOWHERE else self.called_at
 
 
 class ScriptOutcome(Struct, frozen=True):

@@ -54,6 +54,11 @@ class TaskFailed(AuthorError):
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
 
+class EndsEvaluation(Exception):
+    """The evaluation as a whole cannot go on: no tool may take it for a failure of its own, and no model is
+    told."""
+
+
 class ProgramError(TaskFailed):
     """A mistake of the program that shows at run time: unbound name, wrong arity, wrong type, a bad value."""
 

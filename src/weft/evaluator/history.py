@@ -22,6 +22,8 @@ class Reached(Struct, frozen=True):
     code: str
     steps: int
     """How many steps the branch had taken by then."""
+    limits: int = 0
+    """How many scopes with limits it had opened since the last of them."""
     used: float | None = None
     """How many steps of pure code, where that is what took too long."""
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from weft.errors import InternalError, WeftError
-from weft.evaluator.branches import Branch, current_branch, is_of_outer_scope
+from weft.evaluator.branches import Branch, Foretold, current_branch, is_of_outer_scope
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
@@ -170,7 +170,8 @@ class Machine:
             raise
 
     def _keep(self, key: str, error: TaskFailed, used: float | None = None) -> None:
-        reached = Reached(error.error, error.problem.code, current_branch().steps, used)
+        branch = current_branch()
+        reached = Reached(error.error, error.problem.code, branch.steps, branch.limits, used)
         self.wait(self.history.keep(key, reached))
 
     def _ended_again(self, scope: Scope, key: str, known: Reached, code: Callable[[], Any]) -> BudgetExceeded:
@@ -180,7 +181,7 @@ class Machine:
         first = branch.steps + 1
         error = known.again(scope, key)
         scope.foretell(error, known.used)
-        before, branch.foretold = branch.foretold, (known.steps, error)
+        before, branch.foretold = branch.foretold, Foretold(known.steps, known.limits, error)
         self._foretold += 1
         try:
             self.within(scope, code)
@@ -192,7 +193,7 @@ class Machine:
             branch.foretold = before
         for number in range(first, known.steps + 1):
             self._pass_over(branch, branch.key_of(number))
-        branch.steps = known.steps
+        branch.steps, branch.limits = known.steps, known.limits
         return error
 
     def _pass_over(self, branch: Branch, key: str) -> None:

@@ -5,12 +5,15 @@ from typing import Any
 import msgspec
 
 from weft.evaluator.errors import ProgramError, program_error
-from weft.evaluator.results import TaskResult
+from weft.evaluator.results import TaskError, TaskResult
 from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.tree import Symbol
 
-_MEASURED = frozenset({"model", "usage", "resourceUsage", "answered_at"})
-"""Notes of a handler on how it went."""
+BOOKKEEPING = frozenset(
+    {"model", "usage", "resourceUsage", "answered_at", "context", "history_turns_left_out", "reused"}
+)
+"""Notes on how an answer came about. Models and later steps are not told of them: they say nothing about the
+work, and differ each time, so that what comes after one that was asked again would be another request."""
 
 
 def as_text(value: Any) -> str:
@@ -49,9 +52,32 @@ def result_json(result: TaskResult) -> dict[str, Any]:
 
 
 def told_json(result: TaskResult) -> dict[str, Any]:
-    """A result as JSON for a model: without what was measured on the way, which is another in every run."""
-    notes = {name: note for name, note in result.notes.items() if name not in _MEASURED}
-    return result_json(msgspec.structs.replace(result, notes=notes))
+    """A result as JSON for a model: without notes on how it came about, which are others in every run."""
+    return result_json(msgspec.structs.replace(result, notes=told_notes(result.notes)))
+
+
+def told_error(error: TaskError) -> dict[str, Any]:
+    """The same of an error, and of those that it comes from."""
+    return _told(msgspec.to_builtins(error))
+
+
+def told_notes(notes: dict[str, Any]) -> dict[str, Any]:
+    """Notes without those on how it went."""
+    return {name: note for name, note in notes.items() if name not in BOOKKEEPING}
+
+
+def _told(said: dict[str, Any]) -> dict[str, Any]:
+    """An error or a result, as JSON."""
+    told = dict(said)
+    if isinstance(notes := said.get("notes"), dict):
+        told["notes"] = told_notes(notes)
+    if isinstance(details := said.get("details"), dict):
+        told["details"] = details = dict(details)
+        if isinstance(inner := details.get("subtaskError"), dict):
+            details["subtaskError"] = _told(inner)
+        if isinstance(results := details.get("partialResults"), list):
+            details["partialResults"] = [_told(one) if isinstance(one, dict) else one for one in results]
+    return told
 
 
 def _said(result: TaskResult) -> Any:

@@ -39,6 +39,8 @@ class ResourceExhaustion(
     message: str
     metrics: dict[str, float] | None = None
     content: str | None = None
+    notes: dict[str, Any] | None = None
+    """What was spent until then, where a model was asked."""
 
 
 class TaskFailure(Struct, frozen=True, tag="TASK_FAILURE", tag_field="type", omit_defaults=True):

@@ -190,8 +190,9 @@ class Join:
 
     def is_cut(self) -> bool:
         """Whether they were stopped from outside, and not all had ended."""
-        has_error = any(strand.error is not None for strand in self._strands)
-        return has_error and not self._has_failed and not self._is_given_up
+        if self._has_failed or self._is_given_up or self.first_error()[1] is not None:
+            return False  # a failure that came in time may be stored: it counts
+        return any(strand.error is not None for strand in self._strands)
 
     def outcome(self) -> None:
         """Nothing; raises the error of the first item that has failed."""

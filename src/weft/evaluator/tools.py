@@ -1,7 +1,7 @@
 """What a tool is: something that a program calls by name, and a model if its template lists it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -72,6 +72,17 @@ class Tool(Protocol):
 
         It is cancelled as an asyncio task, and must then let go of what it holds.
         """
+        ...
+
+
+@runtime_checkable
+class Pure(Protocol):
+    """A tool of which it can be known that it gives the same for the same arguments."""
+
+    @property
+    def code_digest(self) -> str | None:
+        """Another one when it may give something else; None: what it gives does not follow from its arguments
+        alone."""
         ...
 
 

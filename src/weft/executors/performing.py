@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import isfinite
 from typing import Any
 
 import jsonschema_rs
 import msgspec
+from msgspec import Struct, structs
 
 from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Executor, Work, let_go_seconds
 from weft.tasks.input_checks import problems_of, validator_for
@@ -72,12 +74,34 @@ def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[
 def as_result(executor: Executor, value: Any) -> JsonObject:
     """The value as it will be read back from the store; what is no object is wrapped as `{"value": ...}`."""
     try:
-        plain = msgspec.json.decode(msgspec.json.encode(value))
+        text = msgspec.json.encode(value)
+        if b"null" in text and (number := _no_number(value)) is not None:
+            raise ValueError(f"{number} is no number that JSON has")
+        plain = msgspec.json.decode(text)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ExecutionFailed(
             f"executor '{executor.id}' returned what is no JSON: {error}", is_permanent=True
         ) from error
     return plain if isinstance(plain, dict) else {"value": plain}
+
+
+def _no_number(value: Any) -> float | None:
+    """A NaN or an infinity in the value, which would be stored as null; None: there is none."""
+    level = [value]
+    while level:
+        for one in level:
+            if isinstance(one, float) and not isfinite(one):
+                return one
+        level = [part for one in level for part in _parts(one)]
+    return None
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    return structs.astuple(value) if isinstance(value, Struct) else ()
 
 
 async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -> Any:

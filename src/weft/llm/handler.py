@@ -16,7 +16,7 @@ from weft.evaluator.data_context import DataContext
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
@@ -25,8 +25,8 @@ from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
 from weft.llm.journal import TurnJournal, Unkept
-from weft.llm.outlay import added, set_aside
-from weft.llm.payload import ModelReply, ToolMessage, Usage
+from weft.llm.outlay import added, priced, set_aside
+from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.request_spans import request, tool_span
 from weft.llm.session import Session
@@ -148,7 +148,7 @@ class _Work:
             tools=tools.definitions,
             context=self._context,
         )
-        known = await handler.journal.known(self._step, session.construct_payload)
+        known = await handler.journal.known(self._step, handler.model, session.construct_payload)
         if known is not None:
             return known
         reply = await self._turn(session)
@@ -162,18 +162,22 @@ class _Work:
             if reply.tool_uses:
                 session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
                 return True
-            asked = None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+            asked = self._continuation(reply)
             if asked is not None:
                 session.add_user(continuation_words((await self._use_tools(tools, (asked,)))[0]))
             return asked is not None
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
 
+    def _continuation(self, reply: ModelReply) -> ToolUse | None:
+        """The subtask that an answer asks for in words; None: it is an answer, or there are no subtasks."""
+        return None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+
     async def _turn(self, session: Session) -> ModelReply:
         """The answer to the next payload: set aside, asked, counted."""
         model = self._handler.model
         try:
-            tokens = await session.begin_turn()
+            tokens = await self._begun(session)
             outlay = await set_aside(model, self._purse, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
@@ -185,7 +189,10 @@ class _Work:
         with counted_attempts() as attempts:
             try:
                 reply = await self._handler.journal.reply(
-                    self._key(), payload, lambda: request(model, payload, self._on_text())
+                    self._key(),
+                    session.said,
+                    lambda: self._asked(payload),
+                    lambda said: bool(said.tool_uses) or self._continuation(said) is not None,
                 )
             except ModelError as error:
                 failed = attempts.charged(is_failed=error.is_charged)
@@ -202,6 +209,12 @@ class _Work:
         self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
         return reply
 
+    async def _asked(self, payload: HandlerPayload) -> ModelReply:
+        """The model's answer with what it costs: a turn that is kept must say so by itself."""
+        model = self._handler.model
+        reply = await request(model, payload, self._on_text())
+        return msgspec.structs.replace(reply, usage=priced(model, reply.usage))
+
     def _turn_failed(self, usage: Usage) -> None:
         """Count what is charged for a turn without an answer, if anything is."""
         if usage.tokens:
@@ -211,12 +224,15 @@ class _Work:
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
         """What the tools give, in the order of asking; they run at the same time."""
         messages = [self._used(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        tasks = [asyncio.create_task(message) for message in messages]
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(message) for message in messages]
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None  # of the journal: a tool's own are messages
-        return [task.result() for task in tasks]
+            return await asyncio.gather(*tasks)
+        except BaseException:  # of the journal, or of a subtask: a tool's own are messages
+            # No TaskGroup: before Python 3.13 one that fails leaves its task looking as if it were cancelled.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
     async def _used(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
         tool = tools.find(use.name)
@@ -264,7 +280,7 @@ class _Work:
             raise self.failed(TaskFailure("llm_error", message, content=reply.text or None))
         if reply.finish_reason == "length":
             if session.schema is not None:
-                raise session.output_exhausted(reply)
+                raise self._exhausted(session, session.output_exhausted(reply))
             notes["truncated"] = True
             tokens, template = reply.usage.output_tokens, self._call.template
             self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
@@ -279,10 +295,24 @@ class _Work:
         notes = {**self._notes(session), **(error.notes or {})}
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
 
+    async def _begun(self, session: Session) -> int:
+        """The tokens of the next payload; raises TaskFailed, with what the turns before took."""
+        try:
+            return await session.begin_turn()
+        except TaskFailed as error:
+            raise self._exhausted(session, error) from None
+
+    def _exhausted(self, session: Session, failed: TaskFailed) -> TaskFailed:
+        """The failure with what was spent: also where a limit ended it, that is paid for."""
+        if not self._turns or not isinstance(failed.error, ResourceExhaustion):
+            return failed
+        error = msgspec.structs.replace(failed.error, notes=self._notes(session))
+        return type(failed)(error, span=failed.span, code=failed.problem.code)
+
     def _model_failed(self, session: Session, error: ModelError) -> TaskFailed:
         message = self._handler.redact(error.message)
         if isinstance(error, ContextTooLong):
-            return session.context_exhausted(message)
+            return self._exhausted(session, session.context_exhausted(message))
         details: dict[str, Any] = {"is_transient": error.is_transient}
         if error.retry_after_seconds is not None:
             details["retry_after_seconds"] = error.retry_after_seconds

@@ -59,7 +59,7 @@ class Outlay(Struct, frozen=True):
     def _count(self, model: Model, *usages: Usage) -> Usage:
         used = Usage(cost=0.0)
         for usage in usages:
-            used = added(used, _priced(model, usage))
+            used = added(used, priced(model, usage))
         if usages:
             self.reservation.settle(used.tokens, used.cost or 0.0)
         else:
@@ -92,7 +92,7 @@ async def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
     return Outlay(input_tokens, output if is_bound else None, purse.reserve(input_tokens + output, cost))
 
 
-def _priced(model: Model, usage: Usage) -> Usage:
+def priced(model: Model, usage: Usage) -> Usage:
     """The usage with its cost, if that can be known.
 
     A price that cannot be worked out is not known: what was used is paid for, and others wait for the rest.

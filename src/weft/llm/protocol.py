@@ -37,6 +37,12 @@ class Model(Protocol):
         """What it can do."""
         ...
 
+    @property
+    def settings_digest(self) -> str:
+        """Another one when something besides payload and id decides on the answers: where it is asked, how
+        warm, at what length. Empty: nothing does."""
+        ...
+
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """The answer. Raises ModelError. Cancelling it stops the request where it runs."""
         ...

@@ -36,6 +36,11 @@ class RecordingModel:
         """Those of the model that is asked."""
         return self._inner.features
 
+    @property
+    def settings_digest(self) -> str:
+        """That of the model that is asked."""
+        return self._inner.settings_digest
+
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """The answer of the other model. What is given is what is replayed: without secrets."""
         reply = sound_reply(await self._inner.request(payload, on_text))
@@ -82,6 +87,11 @@ class ReplayingModel:
     def features(self) -> Features:
         """Those of the model that was recorded."""
         return self._model.features
+
+    @property
+    def settings_digest(self) -> str:
+        """What is replayed does not depend on settings."""
+        return ""
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """The recorded answer, word by word if somebody listens; raises ModelError when there is none."""

@@ -74,6 +74,11 @@ class ScriptedModel:
         return self._features
 
     @property
+    def settings_digest(self) -> str:
+        """Its answers are decided beforehand."""
+        return ""
+
+    @property
     def prompts(self) -> list[str]:
         """The last thing a user said in every payload, in order."""
         return [_prompts(payload)[0] for payload in self.payloads]

@@ -87,6 +87,11 @@ class Session:
             context=ContextMetrics(self._used, self.context_limit, self._peak),
         )
 
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The messages of the task itself, without the history."""
+        return tuple(self._own)
+
     def construct_payload(self, max_tokens: int | None = None) -> HandlerPayload:
         """What the model gets for the next turn: what stays the same comes first."""
         return HandlerPayload(

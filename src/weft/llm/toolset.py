@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from weft.errors import text_of
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import EndsEvaluation, TaskFailed
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.spawning import SPAWN_TOOL, Spawn
@@ -73,6 +73,8 @@ class Toolset:
             text = as_text(await tool.call(_fitting(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
+        except EndsEvaluation:
+            raise
         except (Exception, SystemExit) as error:
             if tool.definition.name == SPAWN_TOOL:
                 raise  # of the evaluation itself: a budget is used up, a store is gone, or we are wrong

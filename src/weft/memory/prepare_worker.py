@@ -82,10 +82,15 @@ def receive(pipe: IO[bytes]) -> bytes | None:
     return content if len(content) == size else None
 
 
+NICENESS = 5
+"""Behind the process that writes, which all the others wait for in the end."""
+
+
 def main() -> None:
     """Answer batches from standard input until it ends."""
     # Ctrl-C is for the process that asks; it closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
     gc.disable()  # nothing here has cycles, and looking for them takes a tenth of the time
     decoder = msgspec.msgpack.Decoder(Batch)
     with os.fdopen(os.dup(1), "wb") as out:

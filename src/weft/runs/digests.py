@@ -1,12 +1,14 @@
 """Digests: what two requests have in common when they are the same."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from weft.evaluator.effects import ModelCall, Turn
-from weft.llm.payload import HandlerPayload
+from weft.llm.payload import HandlerPayload, Message
+from weft.secrets.registry import redact_encoded
 
 DIGEST_BYTES = 20
 
@@ -20,8 +22,23 @@ _encode = msgspec.json.Encoder(enc_hook=_named, order="deterministic").encode
 
 
 def digest(*parts: Any) -> str:
-    """A short text that is the same for the same parts, and for no others."""
-    return hashlib.blake2b(_encode(parts), digest_size=DIGEST_BYTES).hexdigest()
+    """A short text that is the same for the same parts, and for no others.
+
+    A secret counts by its name: its value may be another when a run goes on, and no hash of it is stored, for
+    that lets a guess be tried.
+    """
+    return _hash(redact_encoded(_encode(parts)))
+
+
+def reuse_digest(*parts: Any) -> str | None:
+    """The same, for what other runs find an answer by; None when it holds a secret: who asks with another one
+    asks for something else."""
+    encoded = _encode(parts)
+    return _hash(encoded) if redact_encoded(encoded) is encoded else None
+
+
+def _hash(encoded: bytes) -> str:
+    return hashlib.blake2b(encoded, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def request_digest(request: Any) -> str:
@@ -33,20 +50,31 @@ def request_digest(request: Any) -> str:
     return digest(type(request).__name__, request)
 
 
-def payload_digest(payload: HandlerPayload) -> str:
-    """Of everything a model is sent, and which model: whoever sends the same may have the same answer.
+def turn_digest(said: Sequence[Message]) -> str:
+    """Of what was said in a session so far: on replay it must be the same. Which model is asked, and how, may
+    be another when a run goes on."""
+    return digest(_timeless(said))
+
+
+def payload_digest(payload: HandlerPayload, settings_digest: str) -> str | None:
+    """Of everything a model is sent, which model, and its settings: whoever sends the same may have the same
+    answer. None: it holds a secret.
 
     Not of times, of what is used up so far, of how long an answer may be for a budget's sake, and of the name
     of the template: none of them makes another question.
     """
-    messages = [msgspec.structs.replace(message, timestamp=None) for message in payload.messages]
     metadata = payload.metadata
-    return digest(
+    return reuse_digest(
         payload.system_prompt,
-        messages,
+        _timeless(payload.messages),
         payload.context,
         payload.tools,
         payload.output_schema,
         metadata.model,
         metadata.temperature,
+        settings_digest,
     )
+
+
+def _timeless(messages: Sequence[Message]) -> list[Message]:
+    return [msgspec.structs.replace(message, timestamp=None) for message in messages]

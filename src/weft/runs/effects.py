@@ -14,6 +14,7 @@ from weft.evaluator.effects import (
     ScriptOutcome,
     ScriptRun,
     Step,
+    StepRecord,
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
@@ -23,8 +24,10 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
 from weft.evaluator.taking_in import json_answer
 from weft.evaluator.tools import ASKS_PEOPLE
+from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.journal import TurnJournal
-from weft.runs.digests import digest, request_digest
+from weft.runs.answers import EarlierAnswers
+from weft.runs.digests import request_digest, reuse_digest
 from weft.runs.forks import Fork
 from weft.runs.halting import Halting
 from weft.runs.journal import Journal
@@ -53,6 +56,15 @@ class KeepsTurns(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsSurroundings(Protocol):
+    """Effects that can say when the outcome of a script or a tool will do for another run."""
+
+    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """What decides on the outcome besides the request, as JSON; None: that cannot be said."""
+        ...
+
+
 class DurableEffects:
     """Performs what a program asks for by way of other effects, once."""
 
@@ -70,8 +82,8 @@ class DurableEffects:
         self._inner = inner
         self._keeping = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
-        self._store = store
-        self._is_reusing = is_reusing
+        self._reusing = inner if isinstance(inner, KnowsSurroundings) else None
+        self._earlier = EarlierAnswers(store, journal, fork, is_reusing=is_reusing)
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
         self._fork = fork
@@ -85,41 +97,49 @@ class DurableEffects:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            if call.subtype in AIDER_SUBTYPES:  # a program, which asks the model itself
+                async with self._slots:
+                    edited = await self._inner.call_model(await self._recorded(step, opened), call, purse)
+                return result_json(edited), {}
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            find = self._find_reusable if self._may_reuse(call) else None
-            turns = Turns(self._journal, call, self._slots, find)
+            turns = Turns(self._journal, step, call, self._slots, self._earlier.find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
-            return result_json(result), {"reuse_hash": turns.reuse_hash}
+            # What was cut is no answer for a run that has more to spend.
+            is_cut = bool(result.notes.get("truncated"))
+            return result_json(result), {"reuse_hash": None if is_cut else turns.reuse_hash}
 
         return then(self._step(step, perform), _answer)
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """How the program ended; reused in other runs only when the script says so."""
-        reuse_hash = digest("script", run) if run.reuse and self._is_reusing else None
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            if reuse_hash is not None:
-                source = await self._find_reusable(reuse_hash)
-                if source is not None:
-                    return source.result or {}, {"source": source}
+            reuse_hash = await self._reuse_hash(run) if run.reuse else None
+            source = await self._earlier.find(reuse_hash)
+            if source is not None:
+                return source.result or {}, {"source": source}
             async with self._slots:
-                outcome = await self._inner.run_script(step, run)
+                outcome = await self._inner.run_script(await self._recorded(step, opened), run)
             return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
         return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
-        """What the tool returned."""
+        """What the tool returned; reused in other runs when it is one that says it always gives the same."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
+            reuse_hash = await self._reuse_hash(call)
+            source = await self._earlier.find(reuse_hash)
+            if source is not None:
+                return source.result or {}, {"source": source}
             # A person may take days, and must hold nobody up.
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 value = await self._inner.call_tool(step, call, purse)
-            return {"value": json_answer(f"tool '{call.tool}'", value)}, {}
+            return {"value": json_answer(f"tool '{call.tool}'", value)}, {"reuse_hash": reuse_hash}
 
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
@@ -172,17 +192,15 @@ class DurableEffects:
         """The text that the file had when the run began."""
         return self._schema_text(path, source)
 
-    async def _find_reusable(self, reuse_hash: str) -> Task | None:
-        """A step of any run that has answered the same; not one that this run was forked to do anew."""
-        found = await self._store.find_reusable(reuse_hash, user_id=self._journal.user_id)
-        is_behind = found is not None and self._fork is not None and self._fork.is_behind(found)
-        return None if is_behind else found
+    async def _recorded(self, step: Step, opened: OpenStep) -> Step:
+        """The step as a program is told of it: stored, so that the next attempt tells the same."""
+        await self._journal.show()
+        return msgspec.structs.replace(step, record=StepRecord(opened.task.id, self._journal.attempt))
 
-    def _may_reuse(self, call: ModelCall) -> bool:
-        """Whether an answer to the same question will do. What tools give may have changed since."""
-        if call.reuse is not None:
-            return call.reuse and self._is_reusing
-        return self._is_reusing and not call.tools
+    async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
+        """What other runs find the outcome by; None: it is not for them."""
+        facts = None if self._reusing is None else await self._reusing.decides_on(request)
+        return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """The outcome of a step that is no composite: as it is stored."""

@@ -1,11 +1,13 @@
 """How a run goes wrong that is no failure of a task in it."""
 
 from weft.errors import RequestError, WeftError
-from weft.language.spans import Span
+from weft.evaluator.effects import Step
+from weft.evaluator.errors import EndsEvaluation
+from weft.language.spans import NOWHERE, Span
 from weft.tasks.problems import shown
 
 
-class RunLost(WeftError):
+class RunLost(EndsEvaluation, WeftError):
     """Another process evaluates the task now; nothing of this evaluation is stored any more."""
 
     code = "run-lost"
@@ -28,32 +30,35 @@ class NoRun(RequestError):
         self.root_id = root_id
 
 
-class ReplayDiffers(RequestError):
+class ReplayDiffers(EndsEvaluation, RequestError):
     """A program that is evaluated anew does not ask for what it asked for before."""
 
     code = "replay-differs"
     exit_code = 1
 
     def __init__(self, *, key: str, span: Span, before: str, now: str) -> None:
+        place = "" if span is NOWHERE else f" at {span}"
         super().__init__(
-            f"step {key} at {span}: {now} is asked for, and {before} was before; the program depends on "
-            f"something else than its inputs and the results of its steps (a concurrent set! does so)"
+            f"step {key}{place}: {now} is asked for, and {before} was before; the program depends on "
+            f"something else than its inputs and the results of its steps"
         )
         self.key = key
         self.span = span
 
 
-class StepsLeft(RequestError):
+class StepsLeft(EndsEvaluation, RequestError):
     """A program that is evaluated anew ends without asking for what it asked for before."""
 
     code = "steps-left"
     exit_code = 1
 
-    def __init__(self, *, key: str, name: str, count: int) -> None:
+    def __init__(self, *, key: str, name: str, count: int, last: Step | None = None) -> None:
+        """`last` is the step that was asked for last this time."""
         more = f" and {count - 1} more" if count > 1 else ""
+        where = "" if last is None else f" (the last one that is, is {last.key} at {last.place})"
         super().__init__(
-            f"step {key} ({name}){more} was performed before and is not asked for any more; the program "
-            f"depends on something else than its inputs and the results of its steps"
+            f"step {key} ({name}){more} was performed before and is not asked for any more{where}; the "
+            f"program depends on something else than its inputs and the results of its steps"
         )
         self.key = key
 

@@ -15,6 +15,7 @@ from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
 from weft.language.tree import FunctionCall, Program, Variable
+from weft.model_settings import ModelsSettings
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.forks import Fork
@@ -22,6 +23,7 @@ from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, program_of
 from weft.runs.questions import AsksPeople, Questions
+from weft.runs.settling import in_its_folder, with_model
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
 from weft.store.protocol import TaskStore
@@ -68,11 +70,13 @@ class TemplateExecutor:
         clock: Clock,
         new_id: NewTaskId,
         concurrency: int,
+        models: ModelsSettings | None = None,
     ) -> None:
         self._store = store
         self._new_effects = new_effects
         self._clock = clock
         self._new_id = new_id
+        self._models = models or ModelsSettings()
         self._slots = asyncio.Semaphore(concurrency)
         """Requests of all programs at the same time."""
 
@@ -82,6 +86,7 @@ class TemplateExecutor:
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
+        program = in_its_folder(program, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
         inner = self._new_effects(program)
@@ -99,7 +104,7 @@ class TemplateExecutor:
         evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
         try:
             for library in program.libraries:
-                await evaluator.evaluate(library.read())
+                await evaluator.evaluate(library.definitions())
             value = await evaluator.evaluate(*_main(program, work.inputs))
             await journal.end()
         except TaskFailed as error:
@@ -140,6 +145,7 @@ class TemplateExecutor:
             model=(task.schemas or {}).get("model"),
             is_reusing=(task.params or {}).get("reuse") is not False,
         )
+        program = with_model(program, self._models)
         # Before the first step: whoever goes on with it must evaluate the same, whatever is registered then.
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program)}

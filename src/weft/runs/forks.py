@@ -17,7 +17,7 @@ class Fork:
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
         place = place_of_key(from_key)
         self._before = {step.key: step for step in steps if place_of_key(step.key) < place}
-        self._behind = frozenset(step.task.id for step in steps if place_of_key(step.key) >= place)
+        self._old = frozenset(step.task.id for step in steps)
         self.is_reusing = is_reusing
 
     @classmethod
@@ -40,6 +40,6 @@ class Fork:
         has_failed = step.task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run")
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 
-    def is_behind(self, task: Task) -> bool:
-        """Whether it is a step of the old run that is to be performed anew."""
-        return task.id in self._behind
+    def is_of_old_run(self, task_id: TaskId) -> bool:
+        """Whether it is a step of the old run: those before the fork are found by their keys."""
+        return task_id in self._old

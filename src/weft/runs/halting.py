@@ -72,6 +72,8 @@ class Halting:
                 await self._look()
             except WeftError as error:
                 log.warning("steps not looked at: %s", error, extra={"action": "halting_failed"})
+            except Exception:  # a bug of ours must not end it: nobody could cancel a step any more
+                log.exception("steps not looked at", extra={"action": "halting_failed"})
 
     async def _look(self) -> None:
         ids = [task_id for task_id, working in self._working.items() if working.opened.is_stored]

@@ -48,7 +48,8 @@ class RunHistory:
         try:
             failure = mark["failure"]
             error: TaskError = msgspec.convert(failure["error"], TaskError)
-            return Reached(error, str(failure["code"]), int(mark["steps"]), mark.get("used"))
+            steps, limits = int(mark["steps"]), int(mark["limits"])
+            return Reached(error, str(failure["code"]), steps, limits, mark.get("used"))
         except (msgspec.ValidationError, TypeError, KeyError, ValueError):
             return None
 
@@ -63,7 +64,7 @@ class RunHistory:
     def keep(self, key: str, reached: Reached) -> Awaitable[None]:
         """Store that a limit was reached."""
         failure = {"code": reached.code, "error": msgspec.to_builtins(reached.error)}
-        facts = {"failure": failure, "steps": reached.steps, "used": reached.used}
+        facts = {"failure": failure, "steps": reached.steps, "limits": reached.limits, "used": reached.used}
         return self._journal.keep(key, LIMIT, reached.error.message, facts)
 
     def pass_over(self, key: str) -> Iterable[Passed]:

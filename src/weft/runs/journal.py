@@ -14,6 +14,7 @@ from weft.runs.endings import called_off, completed, failed, with_mark
 from weft.runs.open_step import OpenStep
 from weft.runs.past import Past
 from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
+from weft.runs.spent_before import spent_before
 from weft.runs.step_writer import StepWriter
 from weft.secrets.registry import is_any, redact_json
 from weft.store.protocol import EVERYONE, TaskStore
@@ -44,6 +45,7 @@ class Journal:
         self._task = task
         self._clock = clock
         self._new_id = new_id
+        self.attempt = attempt
         self._run = Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
         self._writer = StepWriter(store, self._run)
         self._evaluation = asyncio.current_task()
@@ -78,6 +80,11 @@ class Journal:
     def now(self) -> datetime:
         """The time that records are given."""
         return self._clock.now()
+
+    @property
+    def tree_id(self) -> TaskId:
+        """The flow that the run is in."""
+        return self._run.task_tree_id
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its record if there is one that may go on."""
@@ -254,7 +261,10 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {**(task.params or {}), "step": first_mark(task)}
+            params = {
+                **(task.params or {}),
+                "step": {**first_mark(task), **spent_before(self.past, key, task)},
+            }
             opened.task = evolve(
                 task,
                 status=Status.IN_PROGRESS,

@@ -9,26 +9,20 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
 from weft.runs.errors import NoRun, differs
-from weft.runs.records import failure_of
+from weft.runs.past import is_halted
+from weft.runs.records import failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import mark_of
+from weft.tasks.usage import Usage, is_answer, usage_of
 
 
 class Spent(Struct, frozen=True):
     """What the models of a run took."""
 
-    calls: int = 0
-    """Answers that were asked for, not those that another run had."""
+    usage: Usage = Usage()
+    """Of answers that were asked for, not those that another run had; of failed ones too."""
     reused: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
 
 
 class RunOutcome(Struct, frozen=True):
@@ -38,6 +32,8 @@ class RunOutcome(Struct, frozen=True):
     status: Status
     result: TaskResult | None
     """Of a failed run the failed result; None while it is not over."""
+    is_halted: bool = False
+    """Whether a step ended it that somebody has cancelled."""
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
@@ -45,7 +41,8 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     if task.status is Status.COMPLETED:
         return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
-        return RunOutcome(task.id, task.status, (await _failure(store, task)).result())
+        failed, is_by_hand = await _failure(store, task)
+        return RunOutcome(task.id, task.status, failed.result(), is_by_hand)
     if task.status is Status.CANCELLED:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
@@ -59,34 +56,29 @@ def _result_of(task: Task) -> TaskResult:
         raise NoRun(root_id=task.id, name=task.name) from None
 
 
-async def _failure(store: TaskStore, task: Task) -> TaskFailed:
-    """What the step said whose failure ended the run, in the words of the run."""
+async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
+    """What the step said whose failure ended the run, in the words of the run; whether it was cancelled."""
     if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
-        return TaskFailed(TaskFailure("unexpected_error", task.error or ""))
-    last = {step.key: mark_of(step.task) for step in await store.steps_of(task.id)}
-    for mark in reversed(last.values()):
+        return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
+    last = {step.key: step.task for step in await store.steps_of(task.id)}
+    for step in reversed(last.values()):
+        mark = mark_of(step)
         if mark.get("ended_run"):
-            return failure_of(mark["ended_run"], task.error)
-    return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
+            return failure_of(mark["ended_run"], task.error), is_halted(step)
+    for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
+        if (step.error or "") in (task.error or ""):
+            return halted_failure(step), True
+    return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed")), False
 
 
 def spent_by(tasks: Iterable[Task]) -> Spent:
     """What the tasks say they took."""
-    total = Spent()
+    tasks = list(tasks)
+    below: dict[TaskId | None, list[Task]] = {}
     for task in tasks:
-        usage = ((task.result or {}).get("notes") or {}).get("usage")
-        if not isinstance(usage, dict) or mark_of(task).get("kind") != "atomic":
-            continue
-        if task.origin_type is Origin.LINK:
-            total = msgspec.structs.replace(total, reused=total.reused + 1)
-            continue
-        cost = usage.get("cost")
-        total = Spent(
-            calls=total.calls + int(usage.get("turns", 1)),
-            reused=total.reused,
-            input_tokens=total.input_tokens + int(usage.get("input_tokens", 0)),
-            output_tokens=total.output_tokens + int(usage.get("output_tokens", 0)),
-            cost=total.cost + (cost or 0.0),
-            unpriced=total.unpriced + (cost is None),
-        )
-    return total
+        below.setdefault(task.parent_id, []).append(task)
+    total, reused = Usage(), 0
+    for task in filter(is_answer, tasks):
+        reused += task.origin_type is Origin.LINK
+        total += usage_of(task, below.get(task.id, ())) or Usage()
+    return Spent(total, reused)

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from weft.evaluator.effects import Step
+from weft.ids import TaskId
+from weft.language.spans import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.steps import StoredStep
-from weft.tasks.record import Status, Task
+from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import mark_of
 
 
@@ -27,6 +29,8 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
+        self._last: Step | None = None
+        """The one that was asked for last: where a program is that leaves others out."""
         self._passed: set[str] = set()
         self._sorted: list[str] | None = None
 
@@ -38,22 +42,42 @@ class Past:
         """The ids of records that have steps below them."""
         return {step.task.parent_id for step in self._by_key.values()}
 
+    @property
+    def sources(self) -> frozenset[TaskId]:
+        """The steps of other runs that those of this one are links of."""
+        found = (step.task.original_task_id for step in self._by_key.values())
+        return frozenset(one for one in found if one is not None)
+
     def find(self, step: Step, input_hash: str, name: str) -> StoredStep | None:
         """The record of a step; raises ReplayDiffers when something else was asked for there."""
         found = self._by_key.get(step.key)
         if found is None:
             return None
         if found.input_hash != input_hash:
-            before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
-            raise ReplayDiffers(key=step.key, span=step.span, before=before, now=f"'{name}'")
+            raise _differs(found, name, step.place)
         self._left.discard(step.key)
+        self._last = step
+        return found
+
+    def part(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
+        """The record of a part of a step: a turn of a session, what a tool gave there, a question.
+
+        Raises ReplayDiffers when it was another one.
+        """
+        found = self.kept(key)
+        if found is not None and found.input_hash != input_hash:
+            raise _differs(found, name, span)
         return found
 
     def kept(self, key: str) -> StoredStep | None:
-        """The record of a part of a step: a turn of a session, what a tool gave there, a question."""
-        found = self._by_key.get(key)
+        """The record of something that is found by its key alone."""
         self._left.discard(key)
-        return found
+        return self._by_key.get(key)
+
+    def given_to(self, key: str) -> JsonObject | None:
+        """The inputs of a part of a step whose result is known; None: it is not."""
+        found = self._by_key.get(key)
+        return None if found is None or found.task.status is not Status.COMPLETED else found.task.inputs
 
     def pass_over(self, key: str) -> list[StoredStep]:
         """Ask no more for what has that key or is below it, and what that is: what is around ends without."""
@@ -92,7 +116,7 @@ class Past:
         if left:
             order = list(self._by_key)  # as they were stored
             first = min(left, key=order.index)
-            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left))
+            raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left), last=self._last)
 
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
@@ -114,6 +138,11 @@ class Past:
             return Fate.GIVEN  # it failed for the program
         has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
         return Fate.GIVEN if has_outcome and not mark.get("ended_run") else Fate.PERFORMED
+
+
+def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
+    before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
+    return ReplayDiffers(key=found.key, span=span, before=before, now=f"'{name}'")
 
 
 def is_halted(task: Task) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.errors import RequestError
+from weft.language.definitions import definitions_of
 from weft.language.library import TaskLibrary
 from weft.language.output_schemas import is_path
 from weft.language.problems import refuse
@@ -38,6 +39,10 @@ class StoredText(Struct, frozen=True, omit_defaults=True):
         """The program that it is; raises InvalidProgram."""
         return read_text(self.text, self.name, self.surface)
 
+    def definitions(self) -> Program:
+        """What of it a program can use whose library it is."""
+        return definitions_of(self.read())
+
 
 class StoredProgram(Struct, frozen=True, omit_defaults=True):
     """Everything that says what a run does, but its inputs."""
@@ -48,7 +53,9 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     schemas: dict[str, str] = {}
     """The JSON Schema files that it names, by program and path."""
     model: str | None = None
-    """The model of tasks that name none."""
+    """The model of tasks that name none: the one that was the default when the run began."""
+    folder: str | None = None
+    """Where it works: scripts run there, and its `weft.toml` holds. None: where it is evaluated."""
     is_reusing: bool = True
     limits: dict[str, float] = {}
     """What the evaluation may use; what is not named is as usual."""
@@ -56,6 +63,11 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     """The registered templates among the libraries, and their versions."""
     entry: str | None = None
     """The template that is called with the inputs as arguments; `main` then only shows the call."""
+
+    def programs(self) -> Iterator[Program]:
+        """What the libraries define, and then the program itself."""
+        yield from (text.definitions() for text in self.libraries)
+        yield self.main.read()
 
     def schema_text(self, path: str, source: str) -> str:
         """The text that the file had when the run was made; raises FileNotFoundError."""
@@ -67,8 +79,8 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     def with_schemas(self, read: ReadSchema) -> "StoredProgram":
         """The program with the schema files that it names; raises InvalidProgram when one cannot be read."""
         found: dict[str, str] = {}
-        for text in (*self.libraries, self.main):
-            for node, path in _schema_paths(text.read()):
+        for program in self.programs():
+            for node, path in _schema_paths(program):
                 source = node.span.source.name
                 try:
                     found[_schema_key(source, path)] = read(path, source)

@@ -1,10 +1,11 @@
 """Questions to people in a run: each a record, answered here or elsewhere, now or in days."""
 
 import asyncio
+import logging
 from collections import Counter
 from typing import Any, Protocol, runtime_checkable
 
-from weft.errors import TransientError
+from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
@@ -21,6 +22,8 @@ from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import DUE_AT, mark_of
 from weft.telemetry.spans import RESTS
+
+log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.1
 """How long nothing begins and nothing ends before a run that waits for people only is put to rest."""
@@ -59,7 +62,8 @@ class Questions:
         """The answer of a person; raises TaskFailed when somebody has cancelled the question."""
         self._asked[step_key] += 1
         key = f"{step_key}?{self._asked[step_key]}"
-        found = self._journal.past.kept(key) if self._journal.past else None
+        input_hash, name = digest(question), question_name(question)
+        found = self._journal.past.part(key, input_hash, name) if self._journal.past else None
         if found is not None and _has_ended(found.task):
             count_time_of(found.task)
             return _answer(found.task)
@@ -67,8 +71,8 @@ class Questions:
         due = due_time(self._journal.now()) if before is None else None
         opened = self._journal.begin_part(
             key,
-            digest(question),
-            question_name(question),
+            input_hash,
+            name,
             QUESTION,
             inputs={QUESTION: question},
             facts={DUE_AT: due} if due is not None else {},
@@ -143,14 +147,19 @@ class Questions:
         while self._waiting:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                found = await self._store.get_many(list(self._waiting), owner=EVERYONE)
-            except TransientError:
-                continue
-            for task_id, task in found.items():
-                if task_id in self._waiting and _has_ended(task):
-                    answered = self._waiting[task_id][1]
-                    if not answered.done():
-                        answered.set_result(task)
+                await self._look_once()
+            except WeftError as error:
+                log.warning("questions not looked at: %s", error, extra={"action": "questions_failed"})
+            except Exception:  # a bug of ours must not end it: no answer would be heard any more
+                log.exception("questions not looked at", extra={"action": "questions_failed"})
+
+    async def _look_once(self) -> None:
+        found = await self._store.get_many(list(self._waiting), owner=EVERYONE)
+        for task_id, task in found.items():
+            if task_id in self._waiting and _has_ended(task):
+                answered = self._waiting[task_id][1]
+                if not answered.done():
+                    answered.set_result(task)
 
     def _changed(self) -> None:
         """Something began or ended: look in a moment whether nothing is left to do here."""

@@ -91,7 +91,7 @@ async def with_templates(
 
 def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[frozenset[str], bool]:
     """The names that only a registered template could have; and whether it may choose among all of them."""
-    forms = [form for text in (*program.libraries, program.main) for form in text.read().forms]
+    forms = [form for one in program.programs() for form in one.forms]
     used = used_names(forms)
     mentioned = used.mentioned - frozenset(inputs)
     return (used.called | mentioned) - _defined(program).keys() - RESERVED_NAMES, used.is_choosing
@@ -146,5 +146,5 @@ def _is_defined(template: RegisteredTemplate, own: Mapping[str, Template | Defin
 
 def _defined(program: StoredProgram) -> dict[str, Template | Define]:
     """The templates and functions that the program has itself."""
-    forms = [form for text in (*program.libraries, program.main) for form in text.read().forms]
+    forms = [form for one in program.programs() for form in one.forms]
     return {form.name: form for form in forms if isinstance(form, Template | Define)}

@@ -134,6 +134,14 @@ class Registry:
             return self._walked(value, with_numbers)
         return self._walked(value, with_numbers) if self._may_hold(text) else value
 
+    def redact_encoded(self, text: bytes) -> bytes:
+        """The JSON text with every text in it redacted; the same object when it holds no secret."""
+        if not self._forms or not self._may_hold(text.decode()):
+            return text
+        value = msgspec.json.decode(text)
+        shown = self._walked(value, with_numbers=True)
+        return text if shown == value else msgspec.json.encode(shown)
+
     def _walked(self, value: Any, with_numbers: bool) -> Any:
         if isinstance(value, str):
             return self.redact(value)
@@ -300,6 +308,11 @@ def unfinished(text: str) -> int:
 def redact_json(value: Any) -> Any:
     """The JSON value with every text in it redacted; the value itself when there is nothing to hide."""
     return _REGISTRY.redact_json(value)
+
+
+def redact_encoded(text: bytes) -> bytes:
+    """The JSON text with every text in it redacted; the same object when it holds no secret."""
+    return _REGISTRY.redact_encoded(text)
 
 
 def redact_struct(value: T) -> T:

@@ -206,8 +206,17 @@ class TaskStore(Protocol):
         """What the steps of a flow are found by, of all runs in it."""
         ...
 
-    async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
-        """A completed step of the same owner that gave the answer to the same request, if there is one."""
+    async def reusable_steps(
+        self, reuse_hash: str, *, user_id: str | None, besides: TaskId
+    ) -> Sequence[TaskId]:
+        """The completed steps of the same owner that have answered the same request; not those of one flow.
+
+        Those of the latest flow come first, each flow's in the order in which they were asked.
+        """
+        ...
+
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        """The record of a step, whoever owns it; None: it was deleted."""
         ...
 
     async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:

@@ -10,9 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from weft.errors import text_of
+from weft.evaluator.errors import EndsEvaluation
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.threads import run_blocking
 from weft.tools.arguments import is_finite, read_arguments, schema_of
+from weft.tools.code import code_digest
 from weft.tools.registry import ToolRegistry, check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +36,8 @@ class FunctionTool:
         self._kind = _struct(self._parameters, name)
         schema = _with_defaults(schema_of(self._kind), self._parameters)
         self.definition = ToolDefinition(name=name, description=description, input_schema=schema)
+        is_pure = not has_effects and not self._context_names  # with a context it can ask people and memory
+        self.code_digest = code_digest(function) if is_pure else None
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """What the function returns, as JSON; a plain function runs in a thread."""
@@ -49,7 +53,7 @@ class FunctionTool:
                 return await self.function(**keywords)
             value = await run_blocking(lambda: self.function(**keywords), name=f"weft-{self.definition.name}")
             return await value if inspect.isawaitable(value) else value
-        except (ToolFailed, asyncio.CancelledError):
+        except (ToolFailed, EndsEvaluation, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
             raise ToolFailed(text_of(error)) from error
@@ -77,7 +81,8 @@ def tool(
     The name is `python:` and the function's unless one is given (`"shop:find_order"`), the description its
     docstring; annotations make the schema of the arguments. A parameter annotated `ToolContext` is filled in,
     and no model sees it. An `async` function is awaited, a plain one runs in a thread. A tool is taken to
-    have effects, so that its results are not reused; `pure=True` says that it only looks something up.
+    have effects, so that its results are not reused; `pure=True` says that it has none, and always gives the
+    same for the same arguments.
     """
 
     def decorate(target: F) -> F:

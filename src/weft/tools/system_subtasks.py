@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.plain import told_error
 from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.subtask_request import PROPERTIES
 from weft.evaluator.subtask_tool import DESCRIPTION
@@ -33,4 +34,4 @@ class SpawnSubtask:
         except BudgetExceeded:
             raise
         except TaskFailed as error:
-            raise ToolFailed(msgspec.json.encode(error.error).decode()) from None
+            raise ToolFailed(msgspec.json.encode(told_error(error.error)).decode()) from None

@@ -1,6 +1,6 @@
 """What a workflow must know of the tasks that its steps name: the one way from a name to a task."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -33,16 +33,16 @@ class TaskInterfaces(Protocol):
 
 
 class ExecutorTasks:
-    """The executors of a registry as tasks, by their ids, templates by their names, and tools by theirs."""
+    """The executors of a registry as tasks, by their ids, templates by what steps call them, and tools."""
 
     def __init__(
         self,
         executors: ExecutorRegistry,
-        templates: Iterable[RegisteredTemplate] = (),
+        templates: Mapping[str, RegisteredTemplate] | None = None,
         tools: TaskInterfaces | None = None,
     ) -> None:
         self._executors = executors
-        self._templates = {one.name: one for one in templates}
+        self._templates = templates or {}
         self._tools = tools
 
     def interface_of(self, name: str) -> TaskInterface:
@@ -53,7 +53,11 @@ class ExecutorTasks:
         if self._executors.find(name) is None:
             template = self._templates.get(name)
             if template is not None:
-                return TaskInterface(method=name, input_schema=template.facts.input_schema)
+                return TaskInterface(
+                    method=name,
+                    input_schema=template.facts.input_schema,
+                    output_schema=_result_schema(template),
+                )
             if self._tools is not None and ":" in name:
                 return self._tools.interface_of(name)
         executor = self._executors.get(name)
@@ -62,3 +66,15 @@ class ExecutorTasks:
             input_schema=executor.input_schema,
             output_schema=output_schema_of(executor),
         )
+
+
+def _result_schema(template: RegisteredTemplate) -> JsonObject | None:
+    # Imported here: a workflow of executors needs no language.
+    from weft.language.reading import read_text
+    from weft.language.result_schemas import result_schema
+    from weft.language.tree import Template
+
+    for form in read_text(template.text, template.name, "sexp").forms:
+        if isinstance(form, Template):
+            return result_schema(form)
+    return None

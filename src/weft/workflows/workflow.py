@@ -9,7 +9,7 @@ from msgspec import Struct
 from weft.app import App
 from weft.project_executors import project_registry
 from weft.settings import load_settings
-from weft.submission import task_templates
+from weft.submission import named_templates
 from weft.sync import SyncApp
 from weft.tasks.record import JsonObject
 from weft.workflows.compiling import compiled
@@ -63,7 +63,7 @@ class Workflow(Struct, frozen=True):
         if app is None:
             with SyncApp() as own:
                 return self.run(own, **initial_context)
-        tasks = ExecutorTasks(app.executors, app.templates(self._task_names()), ToolTasks())
+        tasks = ExecutorTasks(app.executors, app.named_templates(self._task_names()), ToolTasks())
         flow = app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(flow)
 
@@ -72,7 +72,7 @@ class Workflow(Struct, frozen=True):
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)
-        templates = await task_templates(app.store, app.owner, self._task_names())
+        templates = await named_templates(app.store, app.owner, self._task_names())
         tasks = ExecutorTasks(app.executors, templates, ToolTasks())
         summary = await app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(await app.flow_of(summary.root_id))

@@ -291,12 +291,23 @@ async def test_inputs_that_break_the_schema_fail_for_good_with_all_problems(
     assert len(caught.value.details["problems"]) == 2
 
 
-async def test_a_result_that_is_no_json_fails_for_good(registry: ExecutorRegistry) -> None:
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"a": object()}, ""),
+        ({"a": [1.0, {"b": float("nan")}]}, "nan is no number"),
+        (float("inf"), "inf is no"),
+    ],
+    ids=["object", "nan", "inf"],
+)
+async def test_a_result_that_is_no_json_fails_for_good(
+    registry: ExecutorRegistry, value: object, reason: str
+) -> None:
     @registry.executor("odd")
     async def odd(inputs: dict[str, Any]) -> object:
-        return {"a": object()}
+        return value
 
-    with pytest.raises(ExecutionFailed, match="'odd' returned what is no JSON") as caught:
+    with pytest.raises(ExecutionFailed, match=f"'odd' returned what is no JSON: .*{reason}") as caught:
         await run(registry.get("odd"))
 
     assert caught.value.is_permanent

@@ -227,15 +227,12 @@ async def test_what_a_model_says_is_never_read_for_placeholders() -> None:
 
 
 async def test_the_journal_performs_the_turns_and_can_know_them_already() -> None:
-    class Known:
+    class Known(Unkept):
         def __init__(self, replies: Sequence[ModelReply]) -> None:
             self.replies = list(replies)
             self.keys: list[str] = []
 
-        async def known(self, step: Any, payload: Any) -> None:
-            return None
-
-        async def reply(self, key: str, payload: Any, ask: Any) -> ModelReply:
+        async def reply(self, key: str, said: Any, ask: Any, goes_on: Any) -> ModelReply:
             self.keys.append(key)
             return self.replies.pop(0)
 
@@ -252,7 +249,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
 
 async def test_the_journal_can_know_the_result_of_the_whole_task() -> None:
     class Known(Unkept):
-        async def known(self, step: Step, payload: Callable[[], HandlerPayload]) -> TaskResult:
+        async def known(self, step: Step, model: Any, payload: Callable[[], HandlerPayload]) -> TaskResult:
             return TaskResult(f"known: {payload().messages[-1].content}", "COMPLETE")
 
     model = ScriptedModel()

@@ -140,10 +140,11 @@ class AtomicTask(TaskCode):
     def _ask_on(self, entered: Entered, call: ModelCall) -> TaskResult:
         """The answer; one that asks for a subtask is asked for again, with the result of that."""
         machine, span = self.compiler.machine, self.node.span
+        called_at = surroundings().called_at
         for _ in range(MAX_CONTINUATIONS):
             key = machine.next_key()
             spawner = spawner_of(self.compiler, self.node, entered, call, key)
-            result, outcome = self._asked(Step(key, call, span, spawner), call, spawner)
+            result, outcome = self._asked(Step(key, call, span, spawner, called_at=called_at), call, spawner)
             if outcome is None:
                 with at(span, key):
                     return completed(result, span)

@@ -5,17 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from weft.evaluator.plain import result_json
+from weft.evaluator.plain import result_json, told_notes
 from weft.evaluator.results import TaskResult
 from weft.language.task_fields import ContextManagement
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
-
-BOOKKEEPING = frozenset(
-    {"model", "usage", "resourceUsage", "answered_at", "context", "history_turns_left_out", "reused"}
-)
-"""Notes on how an answer came about. Later steps are not told of them: they say nothing about the work, and
-differ each time, so that a step after one that was asked again would be another request than before."""
 
 
 class StepOutput(Struct, frozen=True):
@@ -73,7 +67,7 @@ def _whole(number: int, output: StepOutput) -> str:
 def _line(number: int, output: StepOutput) -> str:
     """A step in one line: its title, its status, and its notes as far as they are short."""
     line = f"{number}. {output.title}: {output.result.status}"
-    told = {name: note for name, note in output.result.notes.items() if name not in BOOKKEEPING}
+    told = told_notes(output.result.notes)
     if not told:
         return line
     notes = json.dumps(told, ensure_ascii=False)

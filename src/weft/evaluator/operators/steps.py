@@ -36,7 +36,7 @@ COMPOSITE_STEPS = 10
 def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
     """What the effects answer to a request; a failure that names no place gets the one of the task."""
     machine = compiler.machine
-    step = Step(machine.next_key(), request, span)
+    step = Step(machine.next_key(), request, span, called_at=surroundings().called_at)
     with at(span, step.key):
         composite = step.key if isinstance(request, Composite) else None
         return machine.wait(effect(step, request), composite=composite)

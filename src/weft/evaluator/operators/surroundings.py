@@ -10,7 +10,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.results import ResourceExhaustion
 from weft.evaluator.subtask_chain import Chain
-from weft.language.spans import Span
+from weft.language.spans import NOWHERE, Span
 from weft.limits import MAX_TASK_DEPTH
 
 
@@ -28,8 +28,10 @@ class Surroundings(Struct, frozen=True):
     """How many levels of subtasks the innermost composite that says it allows."""
     chain: Chain | None = None
     """The subtask that the task is inside of; None: of none."""
+    called_at: Span = NOWHERE
+    """Where the template is called whose body is the very next task; nowhere: that is no such body."""
 
-    def deeper(self, span: Span, **changes: Any) -> "Surroundings":
+    def deeper(self, span: Span, *, called_at: Span = NOWHERE, **changes: Any) -> "Surroundings":
         """The surroundings one level further in; raises TaskFailed where the limit is passed."""
         if self.depth >= MAX_TASK_DEPTH:
             message = f"tasks are nested deeper than {MAX_TASK_DEPTH} levels"
@@ -37,9 +39,9 @@ class Surroundings(Struct, frozen=True):
             raise TaskFailed(ResourceExhaustion("depth", message, metrics=metrics), span=span)
         if not changes:
             return Surroundings(
-                self.depth + 1, self.history, self.model, self.provider, self.max_depth, self.chain
+                self.depth + 1, self.history, self.model, self.provider, self.max_depth, self.chain, called_at
             )
-        return msgspec.structs.replace(self, depth=self.depth + 1, **changes)
+        return msgspec.structs.replace(self, depth=self.depth + 1, called_at=called_at, **changes)
 
 
 _CURRENT: ContextVar[Surroundings] = ContextVar("surroundings", default=Surroundings())  # noqa: B039 (frozen)

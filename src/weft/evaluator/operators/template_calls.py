@@ -22,7 +22,7 @@ from weft.language.call_settings import CALL_SETTINGS
 from weft.language.library import TaskDefinition, open_inputs
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
-from weft.language.spans import Span
+from weft.language.spans import NOWHERE, Span
 from weft.language.suggestions import nearest, nearest_tool
 from weft.language.tree import (
     Atomic,
@@ -54,7 +54,8 @@ def call_template(
     bindings, settings = _bound(compiler, definition, arguments, keywords, span)
     env = ArgumentsEnv(bindings, compiler.global_env if outer is None else outer, definition.name)
     code = _body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
-    with inside(surroundings().deeper(span)):
+    is_step = isinstance(definition.ast_node, STEPS)
+    with inside(surroundings().deeper(span, called_at=span if is_step else NOWHERE)):
         value = _run(compiler, definition, code, env, span)
     return _returned(compiler, definition, value, span)
 

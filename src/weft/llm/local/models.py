@@ -19,6 +19,7 @@ from weft.llm.local.runtime import Chunk, Runtime, RuntimeSettings
 from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, is_path, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
+from weft.llm.settings_digest import settings_digest
 
 Fetch = Callable[[Entry, threading.Event], object]
 """Brings a model that is not here, in a thread; ends early once the event is set."""
@@ -117,6 +118,14 @@ class EmbeddedModel:
         # The bound of answers that name none: no budget may make them longer.
         longest = min(DEFAULT_MAX_TOKENS, window)
         return Features(context_window=window, max_output_tokens=longest, output="held", is_local=True)
+
+    @property
+    def settings_digest(self) -> str:
+        """Of a file that somebody else may put another one in the place of: when it was written."""
+        if not is_path(self._file.name):
+            return ""
+        facts = self._file.path.stat()
+        return settings_digest(facts.st_size, facts.st_mtime_ns)
 
     async def request(
         self, payload: HandlerPayload, on_text: OnText | None = None, *, must_use_tool: bool = False

@@ -22,6 +22,7 @@ from weft.llm.providers.schemas import HeldOutput, held_output
 from weft.llm.providers.streams import streamed
 from weft.llm.providers.timing import Timing
 from weft.llm.providers.tokens import EXPECTED_OUTPUT_TOKENS, estimate, estimate_payload
+from weft.llm.settings_digest import settings_digest
 from weft.model_settings import ModelParameters
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class ProviderModel:
         self._prices = Prices(access, name, parameters)
         self.id = f"{access.name}:{name}"
         self.features = self._known_features()
+        self.settings_digest = settings_digest(
+            access.kind, access.base_url, parameters.temperature, parameters.max_tokens, self.features.output
+        )
         self._failures = Failures(self.id, access, connection.redactor)
         self._retries = Retries(
             self.id,

@@ -170,11 +170,18 @@ class PostgresqlStore(GroupedWrites):
             rows = await self._readers.fetch(_SQL["digests_of_flow"], root_id)
         return {TaskId(str(row["id"])): Digests(row["step_hash"], row["reuse_hash"]) for row in rows}
 
-    async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
+    async def reusable_steps(
+        self, reuse_hash: str, *, user_id: str | None, besides: TaskId
+    ) -> Sequence[TaskId]:
         if not is_storable(user_id):
-            return None
+            return []
         with self._errors():
-            rows = await self._readers.fetch(_SQL["find_reusable"], reuse_hash, user_id)
+            rows = await self._readers.fetch(_SQL["reusable_steps"], reuse_hash, user_id, besides)
+        return [TaskId(str(row[0])) for row in rows]
+
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        with self._errors():
+            rows = await self._readers.fetch(_SQL["find_step"], task_id)
         return (await tasks_of(rows))[0] if rows else None
 
     async def templates(

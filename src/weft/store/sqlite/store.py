@@ -180,13 +180,22 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
-    async def find_reusable(self, reuse_hash: str, *, user_id: str | None) -> Task | None:
+    async def reusable_steps(
+        self, reuse_hash: str, *, user_id: str | None, besides: TaskId
+    ) -> Sequence[TaskId]:
         # In the event loop: one look into an index takes less than a tenth of the way to a thread and back,
         # and every step asks.
         if self._is_closed:
             raise StoreError("the store is closed")
         with translated_errors(self._path):
-            row = self._reader().execute(_SQL["find_reusable"], (reuse_hash, user_id)).fetchone()
+            rows = self._reader().execute(_SQL["reusable_steps"], (reuse_hash, user_id, besides)).fetchall()
+        return [TaskId(row[0]) for row in rows]
+
+    async def find_step(self, task_id: TaskId) -> Task | None:
+        if self._is_closed:
+            raise StoreError("the store is closed")
+        with translated_errors(self._path):  # in the event loop, too
+            row = self._reader().execute(_SQL["find_step"], (task_id,)).fetchone()
         return None if row is None else task_of(row)
 
     async def templates(

@@ -3,6 +3,7 @@
 from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
+from weft.tasks.operations.change_run import ChangeRun
 from weft.tasks.operations.copy import CopyTasks, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
 from weft.tasks.operations.fire import FireSchedule, Firing
@@ -18,6 +19,7 @@ __all__ = [
     "AnswerTooLong",
     "ArchiveTasks",
     "CancelTasks",
+    "ChangeRun",
     "CopyTasks",
     "DeleteTasks",
     "FireSchedule",

@@ -59,7 +59,7 @@ class ForkRun(Struct, frozen=True, kw_only=True):
 
     task_id: TaskId
     step: str
-    """The id or the key of the step from which on everything is performed."""
+    """The id or the key of the step from which on everything is performed; of a question, who asked it."""
     inputs: JsonObject = {}
     """Those to change."""
     is_reusing: bool = True
@@ -95,6 +95,10 @@ class ForkRun(Struct, frozen=True, kw_only=True):
         key = next((key for key, task_id in steps.items() if wanted in (task_id, key)), None)
         if key is None:
             raise StepNotFound(run_id=self.task_id, step=self.step, keys=steps)
+        if (
+            "?" in key
+        ):  # the answer is in the result of the step that asked: to be asked again, it begins anew
+            return key.partition("?")[0].partition("#")[0]
         if "#" in key:
             raise CannotFork(f"{self.step} is a part of step {key.partition('#')[0]}; begin with that")
         return key

@@ -9,6 +9,7 @@ from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import flow_problems, node_of
+from weft.tasks.pinned import PROGRAM
 from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules import planned
@@ -110,9 +111,17 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
     if field not in FIELD_NAMES:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]
+    if field == "params" and not _keeps_program(task, value):
+        reason = "params of a run must keep 'program': without it the run can neither go on nor be copied"
+        return [Problem(field, reason, "params with the program", shown(value), field)]
     allowed = _ONLY_IN.get(field)
     if allowed is not None and task.status not in allowed:
         states = " or ".join(sorted(allowed))
         reason = f"{field} can be updated only while the task is {states}; it is {task.status}"
         return [Problem(field, reason, states, task.status.value, field)]
     return []
+
+
+def _keeps_program(task: Task, params: object) -> bool:
+    """Whether the params still have the program of a run: without it the run could not go on."""
+    return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)

@@ -196,3 +196,18 @@ def test_max_runs_cannot_fall_below_the_runs_there_were(flow: Flow) -> None:
 def test_a_task_that_is_not_there_cannot_be_updated() -> None:
     with pytest.raises(TaskNotFound):
         UpdateTask(task_id=UNKNOWN, fields={"name": "x"}, now=NOON).decide(Found())
+
+
+@pytest.mark.parametrize("params", [{}, None, {"retry": {"attempts": 3}}])
+def test_a_run_keeps_its_program(flow: Flow, params: Any) -> None:
+    program = {"main": {"name": "x", "text": "(+ 1 2)"}}
+    flow = with_task(flow, evolve(flow.root, params={"program": program}))
+
+    ((path, reason),) = refusals(flow, "root", {"params": params})
+
+    assert path == "params"
+    assert "must keep 'program'" in reason
+    assert updated(flow, "root", {"params": {"program": program, "p": 1}}).params == {
+        "program": program,
+        "p": 1,
+    }

@@ -36,8 +36,13 @@ SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_has
 -- ?1 root
 SELECT id, step_hash, reuse_hash FROM tasks WHERE task_tree_id = ?1 AND step_hash IS NOT NULL;
 
--- name: find_reusable
--- The oldest: those that came after are links to it. ?1 hash, ?2 user_id
-SELECT {columns} FROM tasks
-WHERE reuse_hash = ?1 AND status = 'completed' AND user_id IS ?2 AND origin_type IS NOT 'archive'
-ORDER BY seq LIMIT 1;
+-- name: reusable_steps
+-- Those of the latest run first, each run's in the order in which they were asked. ?1 hash, ?2 user_id, ?3 the
+-- flow whose own do not count
+SELECT step.id FROM tasks AS step LEFT JOIN tasks AS root ON root.id = step.task_tree_id
+WHERE step.reuse_hash = ?1 AND step.status = 'completed' AND step.user_id IS ?2
+  AND step.origin_type IS NOT 'archive' AND step.task_tree_id IS NOT ?3
+ORDER BY root.seq DESC, step.created_at, step.seq LIMIT 10000;
+
+-- name: find_step
+SELECT {columns} FROM tasks WHERE id = ?1;
