@@ -61,19 +61,49 @@ TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
 def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended in so many words."""
-    connection = sqlite3.connect(
-        path,
-        timeout=BUSY_TIMEOUT_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=64,
-    )
+    connection = _readable(path, "rwc")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     if is_reader:
         connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _readable(path: Path, mode: str) -> sqlite3.Connection:
+    connection = _opened(path, f"mode={mode}")
+    if not _is_closed(connection, path):
+        return connection
+    connection.close()
+    return _opened(path, "immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}",
+        timeout=BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        uri=True,
+    )
+
+
+def _is_closed(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a file may be read, but SQLite refuses it since nothing may be written beside it.
+
+    It is then read as one that nobody changes. Where there is a log, somebody may be at it, and the file
+    alone would not be all there is.
+    """
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        is_refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        log = path.with_name(f"{path.name}-wal")
+        return is_refused and path.is_file() and not (log.exists() and log.stat().st_size)
+    except sqlite3.Error:
+        return False  # whoever asks for something is told
+    return False
 
 
 @contextmanager
@@ -106,7 +136,7 @@ def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = Fa
     if not path.exists():
         return False
     require_database(path)
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(_readable(path, "ro")) as connection:
         _require_ours(connection, path, application_id)
         version = _version(connection)
     if version not in (None, SCHEMA_VERSION) and not of_any_shape:

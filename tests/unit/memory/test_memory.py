@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
+from weft.memory.database import has_index
 from weft.memory.errors import IndexBusy, IndexFileFailed
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
@@ -304,6 +305,25 @@ def test_an_index_that_cannot_be_written_answers_with_what_it_knows(shop: Path) 
 
     assert result.matches[0].source_path == "mail.py"
     assert "the disk is full" in (result.error or "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights are taken away as Linux does it")
+def test_an_index_in_a_folder_that_may_not_be_written_is_read(shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "store" / "weft.db"
+    with closing(SqliteIndex(path)) as index:
+        index.update([shop])
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+
+    with without_rights_over_files():
+        is_there = has_index(path, None)
+        with closing(SqliteIndex(path)) as index, closing(LexicalMatcher(index)) as matcher:
+            found = Memory(index, matcher, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+            files = index.status()["files"]
+    path.parent.chmod(0o700)
+
+    assert (is_there, files, found.matches[0].source_path) == (True, 4, "mail.py")
+    assert "it may not be written" in (found.error or "")
 
 
 class _BrokenMatcher:
