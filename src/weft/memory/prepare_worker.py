@@ -82,7 +82,7 @@ def receive(pipe: IO[bytes]) -> bytes | None:
     return content if len(content) == size else None
 
 
-NICENESS = 5
+NICENESS = 3
 """Behind the process that writes, which all the others wait for in the end."""
 
 

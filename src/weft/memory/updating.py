@@ -160,7 +160,6 @@ class Update:
         with transaction(self._connection):
             self._lease.renew()
             yield time.monotonic() + WRITE_SECONDS
-        time.sleep(PAUSE_SECONDS)
         merge_words(self._connection)
         time.sleep(PAUSE_SECONDS)
 
