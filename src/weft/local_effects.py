@@ -194,7 +194,8 @@ class LocalEffects:
         files = await files_of(call.files, step, self.run_script, self._equipment.files)
         is_described = call.files is not None and call.files.source in DESCRIBED
         if not is_described and not call.context.wants_fresh:
-            return TaskContext(data=files.context(self._clock.now()), warnings=files.warnings)
+            data = files.context(self._clock.now())
+            return TaskContext(data=data, warnings=files.warnings, given=files.given())
         room = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
         ranker = self._ranker(query_of(call), purse, handler.model, call.timeout_seconds)
         return await self._memory.for_task(step, call, files, room, ranker, self._clock.now())

@@ -85,11 +85,16 @@ def open_index(
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
 
 
-def find_index(db: str | None = None, *, on_wait: Callable[[str], None] | None = None) -> SqliteIndex | None:
-    """The project's index; None when there is none, and then nothing is written."""
+def find_index(
+    db: str | None = None, *, of_any_shape: bool = False, on_wait: Callable[[str], None] | None = None
+) -> SqliteIndex | None:
+    """The project's index; None when there is none, and then nothing is written.
+
+    One of another version is made anew if any shape will do; else it is left as it is, and said.
+    """
     file = index_file(load_settings(db=db).db)
     try:
-        is_there = has_index(file, APPLICATION_ID)
+        is_there = has_index(file, APPLICATION_ID, of_any_shape=of_any_shape)
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
     return open_index(db, on_wait=on_wait) if is_there else None

@@ -95,9 +95,6 @@ class TaskMemory:
         now: datetime,
     ) -> TaskContext:
         """The files that the task names, then what memory finds: as much as there is room for."""
-        named = tuple(
-            {"id": item.id, "path": item.source_path, "source": "file_paths"} for item in files.items
-        )
         query = query_of(call)
         try:
             found, facts, warnings = await self._find(step, query, ranker, call.context.assembly, files)
@@ -113,7 +110,7 @@ class TaskMemory:
             overall_summary=summary_of(query, items),
         )
         data = await _fitted(data, room, len(files.items), facts)
-        given = named + tuple(map(_note, data.items[len(files.items) :]))
+        given = files.given() + tuple(map(_note, data.items[len(files.items) :]))
         return TaskContext(data=data, warnings=(*files.warnings, *warnings, *more), given=given, facts=facts)
 
     async def _find(

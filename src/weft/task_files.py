@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -39,6 +39,10 @@ class TaskFiles(Struct, frozen=True):
     def context(self, now: datetime) -> DataContext:
         """The files as the data of a task."""
         return DataContext(retrieved_at=now, items=self.items)
+
+    def given(self) -> tuple[dict[str, Any], ...]:
+        """What the notes of a result say of the files; never what is in them."""
+        return tuple({"id": item.id, "path": item.source_path, "source": "file_paths"} for item in self.items)
 
 
 NOTHING = TaskFiles()

@@ -20,7 +20,7 @@ def test_the_first_run_takes_everything_in_and_the_second_says_what_changed(proj
     db = str(project / ".weft" / "weft.db")
     first = weft("index", cwd=project, db=db)
     assert first.out.startswith("3 files indexed: 3 new\n"), first.err
-    assert "kB of text; the index takes " in first.out
+    assert " bytes of text; the index takes " in first.out
     assert "of the text" not in first.out  # empty tables take more than these few lines
     assert weft("index", ".", cwd=project, db=db).out.startswith("3 files indexed: nothing has changed\n")
     (project / "notes.md").write_text("# Other notes\n")
@@ -50,7 +50,9 @@ def test_status_and_drop(project: Path) -> None:
 
     status = weft("index", "status", "--json", cwd=project, db=db).json
     assert [root["files"] for root in status["roots"]] == [1]
-    assert str(project / "src") in weft("index", "status", cwd=project, db=db).out
+    shown = weft("index", "status", cwd=project, db=db).out
+    assert str(project / "src") in shown
+    assert shown.count("41 bytes") == 2, shown  # of the folder, and of all
     assert weft("index", "drop", "notes", cwd=project, db=db).code == 3
     assert weft("index", "drop", "--json", cwd=project, db=db).json == {"dropped": 1}
     assert weft("index", "status", cwd=project, db=db).out == "nothing is indexed\n"

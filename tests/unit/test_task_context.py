@@ -129,6 +129,20 @@ async def test_memory_never_makes_a_task_outgrow_its_window(shop: Path, window: 
     assert await model.count_tokens(model.payloads[0]) <= window * 0.9
 
 
+@pytest.mark.parametrize(
+    "files",
+    [Files(source="literal", paths=("NOTES.md", "gone.md")), Files(source="command", text="ls NOTES.md")],
+)
+async def test_the_notes_name_the_files_of_a_task_that_does_not_ask_memory(shop: Path, files: Files) -> None:
+    effects, _ = with_model(shop)
+
+    result = await ask(effects, files=files)
+
+    given = [{"id": "NOTES.md", "path": "NOTES.md", "source": "file_paths"}]
+    assert result.notes["context"] == {"given": given}
+    assert "warehouse" not in str(result.notes)
+
+
 async def test_a_description_finds_whole_files_and_named_files_come_first(shop: Path) -> None:
     effects, model = with_model(shop)
 

@@ -24,7 +24,12 @@ MAX_SHOWN_WORDS = 6
     is_flag=True,
     help="Show all words that matched, where, and when each file was last committed.",
 )
-@click.option("--limit", metavar="N", type=click.IntRange(1, 1000), help="How many pieces to look for.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    help="How many pieces to look for, up to three of a file.",
+)
 @click.option(
     "--strategy",
     type=click.Choice(["content", "metadata"]),

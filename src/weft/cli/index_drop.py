@@ -19,7 +19,7 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     # Imported here: --help must not pay for it.
     from weft.project_memory import find_index
 
-    index = find_index(db, on_wait=say_waiting)
+    index = find_index(db, of_any_shape=not paths, on_wait=say_waiting)
     dropped = 0
     if index is not None:
         try:

@@ -82,8 +82,11 @@ def report_line(report: "IndexReport") -> str:
 def size_line(text_bytes: int, index_bytes: int) -> str:
     """How large the index is; compared with the text where that is more than the tables take empty."""
     ratio = f", {index_bytes / text_bytes:.2f} of the text" if text_bytes >= COMPARED_BYTES else ""
-    return f"{_size(text_bytes)} of text; the index takes {_size(index_bytes)}{ratio}"
+    return f"{size_text(text_bytes)} of text; the index takes {size_text(index_bytes)}{ratio}"
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """So many bytes, in a unit in which they are not nothing."""
+    if count < 1_000:
+        return plural(count, "byte")
     return f"{count / 1e6:,.1f} MB" if count >= COMPARED_BYTES else f"{count / 1e3:,.1f} kB"

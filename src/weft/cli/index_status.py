@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
-from weft.cli.index_saying import size_line
+from weft.cli.index_saying import size_line, size_text
 from weft.cli.options import json_option
 from weft.cli.output import print_json, print_table
 
@@ -37,7 +37,7 @@ def status(db: str | None, is_json: bool) -> None:
         click.echo("nothing is indexed")
         return
     rows = [
-        [root["root"], f"{root['files']:,}", f"{root['text_bytes'] / 1e6:,.1f} MB", _when(root["updated_at"])]
+        [root["root"], f"{root['files']:,}", size_text(root["text_bytes"]), _when(root["updated_at"])]
         for root in found["roots"]
     ]
     print_table(("ROOT", "FILES", "TEXT", "UPDATED"), rows)

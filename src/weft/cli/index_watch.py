@@ -23,7 +23,7 @@ def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     # Imported here: --help must not pay for it.
     import msgspec
 
-    from weft.memory.watching import watch_roots
+    from weft.memory.watching import outputs_of, watch_roots
     from weft.project_memory import open_index
 
     roots = chosen_roots(paths)
@@ -38,6 +38,6 @@ def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
         click.echo(msgspec.json.encode(report).decode() if is_json else report_line(report))
 
     try:
-        watch_roots(index, roots, tell)
+        watch_roots(index, roots, tell, outputs=outputs_of((1, 2)))
     finally:
         index.close()

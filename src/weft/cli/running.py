@@ -84,8 +84,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
         mute(sys.stdout)
     except OSError as error:
-        _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
-        return EXIT_FAILED
+        return _system_error(is_json, error)
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
             _report_traceback(error)
@@ -95,6 +94,15 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         _report(is_json=is_json, code="internal-error", message=message)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _system_error(is_json: bool, error: OSError) -> int:
+    """Say what the system refused: a file when it names one, for writing to standard output names none."""
+    if error.filename is None:
+        _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
+    else:
+        _report(is_json=is_json, code="file-failed", message=f"{error.filename}: {error.strerror}")
+    return EXIT_FAILED
 
 
 def _report_traceback(error: Exception) -> None:

@@ -2,10 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 WANTED_LINES = 30
 LONGEST_LINES = 40
 SHORTEST_LINES = 20
+
+MANY_LINES = 40_000
+"""With so many lines more, chunks are longer: a megabyte of lines of a letter would be many thousand of them,
+which take long to write. A file of a megabyte whose lines are of usual length has fewer lines."""
 
 MAX_CHUNK_CHARACTERS = 20_000
 """A line of a minified file may be longer; then it is cut into parts."""
@@ -19,8 +24,6 @@ _PART_ENDS = " ,;)}>"
 Cut = tuple[int, int, int, int | None]
 """First and last line, from 1; and of one line cut into parts, from which character and up to which."""
 
-_BY_NEARNESS = sorted(range(SHORTEST_LINES, LONGEST_LINES + 1), key=lambda length: abs(length - WANTED_LINES))
-
 _LEADING = ("@", "#", "//", "/*", "*")
 """What stands above a definition and belongs to it: decorators and comments."""
 
@@ -31,15 +34,17 @@ def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
     `starts`: the lines that begin a definition or a section, in order. A chunk ends before one of them if one
     is near, else at a blank line, else when it is long enough.
     """
+    times = 1 + len(lines) // MANY_LINES
+    longest = LONGEST_LINES * times
     chunks: list[Cut] = []
     first = 1
-    may_be_long = max(map(len, lines), default=0) * LONGEST_LINES > MAX_CHUNK_CHARACTERS
+    may_be_long = max(map(len, lines), default=0) * longest > MAX_CHUNK_CHARACTERS
     while first <= len(lines):
-        last = min(first + LONGEST_LINES - 1, len(lines))
+        last = min(first + longest - 1, len(lines))
         if may_be_long and sum(map(len, lines[first - 1 : last])) > MAX_CHUNK_CHARACTERS:
             last = _within_size(lines, first, last)
         elif last < len(lines):
-            last = _last_line(lines, starts, first)
+            last = _last_line(lines, starts, first, times)
         if first == last and len(lines[first - 1]) > MAX_CHUNK_CHARACTERS:
             chunks += [(first, first, start, end) for start, end in _parts(lines[first - 1])]
         else:
@@ -59,18 +64,25 @@ def _parts(line: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _last_line(lines: Sequence[str], starts: Sequence[int], first: int) -> int:
+@cache
+def _by_nearness(times: int) -> Sequence[int]:
+    """The lengths that a chunk may have, those that are near to what is wanted first."""
+    lengths = range(SHORTEST_LINES * times, LONGEST_LINES * times + 1)
+    return sorted(lengths, key=lambda length: abs(length - WANTED_LINES * times))
+
+
+def _last_line(lines: Sequence[str], starts: Sequence[int], first: int, times: int) -> int:
     """Where a chunk ends that may have as many lines as a chunk has at most."""
-    here = bisect_left(starts, first + SHORTEST_LINES)
-    near = starts[here : bisect_left(starts, first + LONGEST_LINES + 1, here)]
+    here = bisect_left(starts, first + SHORTEST_LINES * times)
+    near = starts[here : bisect_left(starts, first + LONGEST_LINES * times + 1, here)]
     if near:
-        wanted = first + WANTED_LINES
+        wanted = first + WANTED_LINES * times
         return _above(lines, first, min(near, key=lambda line: abs(line - wanted))) - 1
-    for length in _BY_NEARNESS:
+    for length in _by_nearness(times):
         line = lines[first + length - 2]
         if not line or line.isspace():
             return first + length - 1
-    return first + WANTED_LINES - 1
+    return first + WANTED_LINES * times - 1
 
 
 def _above(lines: Sequence[str], first: int, start: int) -> int:

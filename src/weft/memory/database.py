@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-from weft.memory.errors import IndexDamaged, IndexFileFailed, NotAnIndex
+from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexOutdated, IndexReplaced, NotAnIndex
 
 SCHEMA_VERSION = 5
 """Raised with every change of `schema.sql` or of the words that `words.py` makes."""
@@ -38,6 +38,10 @@ _WORDS_SETTINGS = {
 """Left to itself FTS5 merges within the transactions that write, in the end for half a second in one of them.
 It does nothing; `merge_words` does."""
 
+QUICK_PAGES = 25_000
+"""How much may be left in a file that is written anew to make it smaller: 100 MB, for about a second in which
+nobody else writes to it."""
+
 SHORTEST_DATABASE = 512
 """Bytes of the smallest page that SQLite has: it would write over a shorter file."""
 
@@ -57,19 +61,49 @@ TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
 def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended in so many words."""
-    connection = sqlite3.connect(
-        path,
-        timeout=BUSY_TIMEOUT_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=64,
-    )
+    connection = _readable(path, "rwc")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     if is_reader:
         connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _readable(path: Path, mode: str) -> sqlite3.Connection:
+    connection = _opened(path, f"mode={mode}")
+    if not _is_closed(connection, path):
+        return connection
+    connection.close()
+    return _opened(path, "immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}",
+        timeout=BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        uri=True,
+    )
+
+
+def _is_closed(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a file may be read, but SQLite refuses it since nothing may be written beside it.
+
+    It is then read as one that nobody changes. Where there is a log, somebody may be at it, and the file
+    alone would not be all there is.
+    """
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        is_refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        log = path.with_name(f"{path.name}-wal")
+        return is_refused and path.is_file() and not (log.exists() and log.stat().st_size)
+    except sqlite3.Error:
+        return False  # whoever asks for something is told
+    return False
 
 
 @contextmanager
@@ -94,14 +128,20 @@ def require_database(path: Path) -> None:
             raise NotAnIndex(str(path), "is no SQLite database")
 
 
-def has_index(path: Path, application_id: int | None) -> bool:
-    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below."""
+def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = False) -> bool:
+    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below.
+
+    Raises IndexOutdated of one in another shape unless that is wanted: to open it would be to lose it.
+    """
     if not path.exists():
         return False
     require_database(path)
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(_readable(path, "ro")) as connection:
         _require_ours(connection, path, application_id)
-        return _version(connection) is not None
+        version = _version(connection)
+    if version not in (None, SCHEMA_VERSION) and not of_any_shape:
+        raise IndexOutdated(str(path))
+    return version is not None
 
 
 def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
@@ -126,6 +166,15 @@ def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: i
             connection.execute(f"PRAGMA application_id = {application_id}")
 
 
+def require_shape(connection: sqlite3.Connection) -> None:
+    """Raise when the tables are not ours any more; within a transaction, before anything is done in it.
+
+    A process that runs for long may meet the tables of another version, which was started beside it.
+    """
+    if _version(connection) != SCHEMA_VERSION:
+        raise IndexReplaced
+
+
 def make_tables(connection: sqlite3.Connection) -> None:
     """An index of nothing; within a transaction."""
     for statement in _statements():
@@ -141,9 +190,22 @@ def drop_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
 
 
+def give_space_back(connection: sqlite3.Connection) -> None:
+    """Make the file as small as what is left in it, where that is quick; outside of a transaction."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if not free or pages - free > QUICK_PAGES:
+        return
+    # Another process that is at the file, or a disk with no room for the copy: the free pages will be used.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 def merge_words(connection: sqlite3.Connection) -> None:
     """One step of merging what transactions wrote. A step after each of them keeps up with them."""
     with transaction(connection):
+        require_shape(connection)
         connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', ?)", [MERGE_PAGES])
 
 

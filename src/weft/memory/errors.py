@@ -54,6 +54,30 @@ class IndexDamaged(WeftError):
         self.file = file
 
 
+class IndexOutdated(RequestError):
+    """The index has the shape of another version, and whoever asks is not to make it anew."""
+
+    code = "index-outdated"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(
+            f"the index in {file} is of another version of weft: `weft index` makes it anew, "
+            "`weft index drop` takes it out"
+        )
+        self.file = file
+
+
+class IndexReplaced(WeftError):
+    """A weft of another version made the index anew while this process used it."""
+
+    code = "index-replaced"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another version of weft has made the index anew: end this process and start it with that version"
+        )
+
+
 class IndexBusy(TransientError):
     """Another process updates the root, for longer than we wait."""
 

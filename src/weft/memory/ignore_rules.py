@@ -152,6 +152,17 @@ def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
     return rules.seen_from(prefix, always)
 
 
+def rule_files_above(root: Path) -> list[Path]:
+    """The files of rules that count at a root and are not below it, whether they are there or not."""
+    top = top_of(root)
+    if top is None:
+        return []
+    excludes_file, _, exclude = _git_settings(top)
+    above = [folder for folder in root.parents if folder.is_relative_to(top)]
+    rules = [folder / name for folder in above for name in IGNORE_FILES]
+    return [*rules, *(file for file in (excludes_file, exclude) if file is not None)]
+
+
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
     """The rules at the top of a git repository."""
     excludes_file, ignore_case, exclude = _git_settings(top)
@@ -181,12 +192,15 @@ def _content(file: Path, *, follow: bool) -> bytes | None:
         descriptor = os.open(file, flags)
     except (OSError, ValueError):
         return None
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    try:
+        # Asked of the descriptor before Python makes a file of it, which it refuses to do of a folder.
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        with suppress(OSError):
+        with os.fdopen(descriptor, "rb", closefd=False) as opened, suppress(OSError):
             return opened.read(MAX_IGNORE_BYTES)
-    return None
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:

@@ -1,9 +1,10 @@
 """The index: files of roots in SQLite tables, kept up to date."""
 
+import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,21 @@ from weft.memory.database import (
     clear_errors,
     connect,
     drop_tables,
+    give_space_back,
     make_tables,
     prepare_tables,
     require_database,
+    require_shape,
     transaction,
 )
 from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed
 from weft.memory.lease import WAIT_SECONDS, Lease
 from weft.memory.packing import unpack
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Symbol
+from weft.memory.rows import read_again
 from weft.memory.updating import Update
+
+log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 1_000_000
 
@@ -129,8 +135,8 @@ class SqliteIndex:
             inode_changed_at=ctime_ns / 1e9,
         )
 
-    def chunks(self, ids: Sequence[int]) -> list[Chunk]:
-        """The chunks with these ids, in this order; those that have gone are left out."""
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks with these ids, in this order; those that have gone or are damaged are left out."""
         rows: dict[int, tuple[Any, ...]] = {}
         marks = ", ".join("?" * len(ids))
         for row in self.reader.execute(
@@ -145,29 +151,53 @@ class SqliteIndex:
         ends: dict[int, int] = {}
         for *_, last, _, file_id in rows.values():
             ends[file_id] = max(last, ends.get(file_id, 0))
-        texts = {file_id: self._encoded(file_id).split(b"\n", end) for file_id, end in ends.items()}
-        found = []
-        for root, path, first, start, end, last, symbols, file_id in (
-            rows[each] for each in ids if each in rows
-        ):
-            text = b"\n".join(texts[file_id][first - 1 : last]).decode()
-            found.append(
-                Chunk(
-                    root=root,
-                    path=path,
-                    first_line=first,
-                    last_line=last,
-                    text=text[start:end],
-                    part=None if end is None else (start, end, len(text)),
-                    symbols=tuple(symbols.split()),
-                )
+        texts = self._lines(ends)
+        found = {}
+        for number in (each for each in ids if each in rows):
+            root, path, first, start, end, last, symbols, file_id = rows[number]
+            if file_id not in texts:
+                continue
+            text = b"\n".join(texts[file_id][first - 1 : last]).decode("utf-8", "replace")
+            found[number] = Chunk(
+                root=root,
+                path=path,
+                first_line=first,
+                last_line=last,
+                text=text[start:end],
+                part=None if end is None else (start, end, len(text)),
+                symbols=tuple(symbols.split()),
             )
         return found
 
-    def _encoded(self, file_id: int) -> bytes:
-        """The text of a file as it was indexed."""
+    def _lines(self, ends: Mapping[int, int]) -> dict[int, list[bytes]]:
+        """The lines of files as they were indexed, so many of each; of those that are damaged nothing."""
+        texts = {file_id: self._encoded(file_id) for file_id in ends}
+        damaged = [file_id for file_id, text in texts.items() if text is None]
+        if damaged:
+            self._mend(damaged)
+        return {
+            file_id: text.split(b"\n", ends[file_id]) for file_id, text in texts.items() if text is not None
+        }
+
+    def _encoded(self, file_id: int) -> bytes | None:
+        """The text of a file as it was indexed; None if it is damaged."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
         return b"" if row is None else unpack(row[0])
+
+    def _mend(self, damaged: Sequence[int]) -> None:
+        """Have the next update read files again whose texts are damaged."""
+        log.warning(
+            "what the index in %s has of some files is damaged: they are not found until the next update",
+            self.path,
+            extra={"action": "index_text_damaged", "files": len(damaged)},
+        )
+        # By a connection of its own: whoever asks does not wait for an update. If the file is locked or may
+        # not be written, the next question tries it again.
+        with suppress(sqlite3.Error), closing(connect(self.path)) as connection:
+            connection.execute("PRAGMA busy_timeout = 1000")
+            with transaction(connection):
+                require_shape(connection)
+                read_again(connection, damaged)
 
     def status(self) -> dict[str, Any]:
         """Roots, files, bytes, when each was updated."""
@@ -194,9 +224,11 @@ class SqliteIndex:
         }
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
-        """Forget roots, or everything."""
+        """Forget roots, or everything; then the file becomes smaller too."""
         if roots is None:
-            self._drop_all()
+            with self._writing, clear_errors(self.path):
+                self._drop_all()
+                give_space_back(self._writer)
             return
         for root in [Path(root).resolve() for root in roots]:
             if not self._is_known(root):
@@ -213,6 +245,7 @@ class SqliteIndex:
                     leases.enter_context(self._lease(Path(root)))
                     held.add(root)
                 with clear_errors(self.path), transaction(self._writer):
+                    require_shape(self._writer)
                     if self._roots() <= held:
                         drop_tables(self._writer)
                         make_tables(self._writer)

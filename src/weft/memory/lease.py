@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from weft.memory.database import connect, transaction
+from weft.memory.database import connect, require_shape, transaction
 from weft.memory.errors import IndexBusy, LeaseLost
 
 LEASE_SECONDS = 15.0
@@ -67,6 +67,7 @@ class Lease:
 
     def renew(self) -> None:
         """Say that we are alive; within a transaction, whose writes are kept only if the lease is ours."""
+        require_shape(self._connection)
         if not self._renew(self._connection):
             raise LeaseLost(self._root)
 
@@ -106,6 +107,7 @@ def _try(connection: sqlite3.Connection, root: str, owner: str) -> int | None:
     if _is_held(connection, root):
         return None  # without a write, which would wait for those of the holder
     with transaction(connection):
+        require_shape(connection)
         if _is_held(connection, root):
             return None
         connection.execute("INSERT OR IGNORE INTO memory_roots (path) VALUES (?)", [root])

@@ -71,7 +71,9 @@ class Lookup:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
         self._root_ids = self._chosen(roots)
-        self._all_chunks: int = connection.execute("SELECT count(*) FROM memory_chunks").fetchone()[0]
+        # Of the full-text index itself, as bm25() counts: words of damaged files may have stayed behind.
+        statement = "SELECT count(*) FROM memory_words_docsize"
+        self._all_chunks: int = connection.execute(statement).fetchone()[0]
         self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
         self._held: dict[str, int] = {}
         self._left_to_count = MAX_PASSED
@@ -161,8 +163,10 @@ class Lookup:
 
     def _hits(self, word: Word, count: int) -> Hits:
         # What bm25() multiplied by is taken out again: it is next to nothing for a word of half of the
-        # chunks, which in a small project is many a telling word.
-        idf = max(math.log((self._all_chunks - count + 0.5) / (count + 0.5)), _LEAST_IDF)
+        # chunks, which in a small project is many a telling word. It knows how many rows there are, where
+        # counting ended early.
+        rows_of_word = count if count < MAX_PASSED else self._count(word)
+        idf = max(math.log((self._all_chunks - rows_of_word + 0.5) / (rows_of_word + 0.5)), _LEAST_IDF)
         rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
         found = [(chunk, file, with_our_k1(-score / idf)) for chunk, file, score in rows]
         return Hits(word, self.value(word, count), found)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from weft.memory.database import require_shape
 from weft.memory.lookup import Lookup
 from weft.memory.protocol import Chunk, Match, Query
 from weft.memory.query_words import QueryWords, words_of
@@ -21,7 +22,7 @@ MAX_NAMED = 5
 """A path that is the end of more files than these (`__init__.py`) names none of them."""
 
 MAX_EXPLAINED = 4_000
-"""How many characters of a chunk are looked at to say why it matched: enough but for minified files."""
+"""How many characters of a chunk are looked at first to say why it matched: enough but for minified files."""
 
 FIELDS = ("path", "symbols", "headings", "content")
 
@@ -32,7 +33,7 @@ class Readable(Protocol):
     @property
     def reader(self) -> sqlite3.Connection: ...
 
-    def chunks(self, ids: Sequence[int]) -> list[Chunk]: ...
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
 
 
 class LexicalMatcher:
@@ -91,20 +92,31 @@ class LexicalMatcher:
 
     def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
         ids = [each.chunk_id for each in ranked]
+        scores = {each.chunk_id: each.score for each in ranked}
         headings = dict(
             _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
         )
         chunks = self._index.chunks(ids)
         texts = [
             text[:MAX_EXPLAINED]
-            for number, chunk in zip(ids, chunks, strict=True)
+            for number, chunk in chunks.items()
             for text in (chunk.path, " ".join(chunk.symbols), headings[number], chunk.text)
         ]
         held = self._stemmer.held(texts, sought.stems)
         return [
-            Match(chunk=chunk, score=place.score, why=_why(held[4 * row : 4 * row + 4], sought))
-            for row, (place, chunk) in enumerate(zip(ranked, chunks, strict=True))
+            Match(
+                chunk=chunk,
+                score=scores[number],
+                why=_why(held[4 * row : 4 * row + 4], sought) or self._late_why(chunk, sought),
+            )
+            for row, (number, chunk) in enumerate(chunks.items())
         ]
+
+    def _late_why(self, chunk: Chunk, sought: QueryWords) -> dict[str, tuple[str, ...]]:
+        """The words further behind in a chunk with long lines."""
+        if len(chunk.text) <= MAX_EXPLAINED:
+            return {}
+        return _why([set(), set(), set(), *self._stemmer.held([chunk.text], sought.stems)], sought)
 
 
 def _spelling(name: Sequence[str], sought: Set[str]) -> int:
@@ -117,6 +129,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """One state of the index for several statements, whatever is written meanwhile."""
     connection.execute("BEGIN")
     try:
+        require_shape(connection)
         yield
     finally:
         connection.execute("COMMIT")

@@ -15,7 +15,7 @@ from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
 from weft.memory.assembly import in_order, meant, once, without
 from weft.memory.elements import elements_of, is_pattern
-from weft.memory.errors import IndexBusy
+from weft.memory.errors import IndexBusy, IndexFileFailed
 from weft.memory.freshness import stale_files, unreadable
 from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
@@ -176,13 +176,23 @@ class Memory:
             # The answer carries the warning; a second one in the log would be said twice on a terminal.
             log.info("%s: the answer may be of old files", error.message, extra={"action": "index_busy"})
             return (f"{error.message}: what it has not come to yet is not found",)
-        except Exception as error:  # a broken file, a full disk: no index, no answer
+        except Exception as error:  # a broken file, no index: no answer
+            if isinstance(error, IndexFileFailed) and self._is_indexed():
+                return (f"{error.message}: what has changed since it was last updated is not found",)
             raise IndexUnavailable(f"the index cannot be brought up to date: {error}") from error
         took = self._clock.now().timestamp() - now
         self._due_at = now + min(REFRESH_SECONDS, max(MIN_REFRESH_SECONDS, took / LOOKING_SHARE))
         if self._on_updated is not None:
             self._on_updated(report)
         return ()
+
+    def _is_indexed(self) -> bool:
+        """Whether something of every root is indexed: then an index that cannot be written has an answer."""
+        try:
+            roots = self.index.status()["roots"]
+        except Exception:  # it cannot be read either, and why it cannot be written is told already
+            return False
+        return {str(root) for root in self.roots} <= {root["root"] for root in roots if root["files"]}
 
     def _find_fresh(
         self,
@@ -212,8 +222,8 @@ class Memory:
         try:
             for root, paths in stale.items():
                 self.index.update_paths(Path(root), paths)
-        except IndexBusy:
-            return False  # the other process will come to them
+        except (IndexBusy, IndexFileFailed):
+            return False  # the other process will come to them, or the next look
         return True
 
     def _real(self, paths: Sequence[str]) -> frozenset[Path]:

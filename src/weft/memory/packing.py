@@ -27,6 +27,9 @@ def pack(text: bytes) -> bytes:
     return _packer.compressor.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
-def unpack(packed: bytes) -> bytes:
-    """The text that was packed."""
-    return zstd.decompress(packed)
+def unpack(packed: bytes) -> bytes | None:
+    """The text that was packed; None of bytes that are damaged, or were packed in another way."""
+    try:
+        return zstd.decompress(packed)
+    except zstd.ZstdError:
+        return None

@@ -4,9 +4,10 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from weft.memory.prepare_process import PrepareProcess
 from weft.memory.prepare_worker import Batch, Done, not_prepared, prepare_batch
@@ -23,24 +24,30 @@ WORTH_BYTES = 6_000_000
 MAX_PROCESSES = 4
 """One connection writes; more would wait for it."""
 
+NO_HASHES: Mapping[str, bytes] = MappingProxyType({})
 
-def prepare_files(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[list[Done]]:
-    """The files prepared, some at a time, in no order."""
+
+def prepare_files(
+    root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes] = NO_HASHES
+) -> Iterator[list[Done]]:
+    """The files prepared, some at a time, in no order; of those that still have their hash, that alone."""
     processes = min(os.cpu_count() or 1, MAX_PROCESSES)
     if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
-        for batch in _batches(root, files, max_bytes):
+        for batch in _batches(root, files, max_bytes, hashes):
             yield prepare_batch(batch)
         return
-    yield from _Pool(root, files, max_bytes).run(processes)
+    yield from _Pool(root, files, max_bytes, hashes).run(processes)
 
 
 class _Pool:
     """Threads that each talk to a process, and a queue that they fill."""
 
-    def __init__(self, root: Path, files: Sequence[Found], max_bytes: int) -> None:
+    def __init__(
+        self, root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
+    ) -> None:
         self._root = root
         self._max_bytes = max_bytes
-        self._batches = _batches(root, files, max_bytes)
+        self._batches = _batches(root, files, max_bytes, hashes)
         self._taking = threading.Lock()
         self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
         """One, beside those that the threads hold: what waits in the end is written by one core alone."""
@@ -99,14 +106,20 @@ class _Pool:
         return not_prepared(path) if done is None else done[0]
 
 
-def _batches(root: Path, files: Sequence[Found], max_bytes: int) -> Iterator[Batch]:
+def _batches(
+    root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
+) -> Iterator[Batch]:
+    def batch() -> Batch:
+        known = {path: hashes[path] for path in paths if path in hashes}
+        return Batch(os.fsencode(root), max_bytes, paths, known)
+
     paths: list[str] = []
     size = 0
     for file in files:
         paths.append(file.path)
         size += file.size
         if len(paths) >= FILES_A_BATCH or size >= BYTES_A_BATCH:
-            yield Batch(os.fsencode(root), max_bytes, paths)
+            yield batch()
             paths, size = [], 0
     if paths:
-        yield Batch(os.fsencode(root), max_bytes, paths)
+        yield batch()

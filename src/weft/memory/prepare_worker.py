@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from weft.memory.preparing import Prepared, prepare
+from weft.memory.preparing import Prepared, hash_of, prepare
 from weft.memory.reading import Reader
 from weft.memory.walking import Found
 
@@ -24,6 +24,8 @@ class Batch(Struct, frozen=True, array_like=True):
     root: bytes
     max_bytes: int
     paths: list[str]
+    hashes: dict[str, bytes] = {}
+    """What is known of some of them: one that still has it is not prepared again."""
 
 
 class Done(Struct, frozen=True, array_like=True):
@@ -36,11 +38,11 @@ class Done(Struct, frozen=True, array_like=True):
 def prepare_batch(batch: Batch) -> list[Done]:
     """Read the files of a batch and prepare them."""
     with Reader(Path(os.fsdecode(batch.root))) as reader:
-        return [prepare_file(reader, path, batch.max_bytes) for path in batch.paths]
+        return [prepare_file(reader, path, batch.max_bytes, batch.hashes.get(path)) for path in batch.paths]
 
 
-def prepare_file(reader: Reader, path: str, max_bytes: int) -> Done:
-    """Read a file and prepare it."""
+def prepare_file(reader: Reader, path: str, max_bytes: int, known_hash: bytes | None = None) -> Done:
+    """Read a file and prepare it; of one that holds what is known, only its hash."""
     try:
         content, known = reader.read(path, max_bytes)
     except (OSError, ValueError):
@@ -48,6 +50,8 @@ def prepare_file(reader: Reader, path: str, max_bytes: int) -> Done:
     found = Found(path, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     if len(content) > max_bytes:
         return Done(found, Prepared(b"", "too_large"))
+    if known_hash and hash_of(content) == known_hash:
+        return Done(found, Prepared(known_hash))
     try:
         return Done(found, prepare(path, content))
     except Exception:

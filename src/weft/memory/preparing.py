@@ -19,6 +19,7 @@ from weft.memory.words import fields_of, path_words
 MAX_TITLE_CHARACTERS = 200
 
 _NAME = re.compile(r"[\w$]+")
+_LETTER = re.compile(r"[^\W_]")
 
 
 class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
@@ -97,11 +98,13 @@ def text_at(lines: Sequence[str], place: Cut) -> str:
 
 
 def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk]:
+    """The chunks that have a word, and the first, which stands for a file that is named."""
     symbols = outline.symbols
     places = [symbol.line for symbol in symbols]
     return [
         _chunk(path, lines, place, _within(symbols, places, place[0], place[1]), outline.title)
-        for place in cut(lines, places)
+        for number, place in enumerate(cut(lines, places))
+        if not number or _LETTER.search(text_at(lines, place))
     ]
 
 

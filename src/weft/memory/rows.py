@@ -1,6 +1,7 @@
 """Rows of a file in the tables of the index: put in and taken out."""
 
 import sqlite3
+from collections.abc import Sequence
 
 from weft.memory.packing import unpack
 from weft.memory.preparing import Prepared, text_at, text_lines
@@ -38,8 +39,7 @@ def insert_file(
     if prepared.skipped:
         return
     connection.execute("INSERT INTO memory_texts VALUES (?, ?)", [file_id, prepared.text])
-    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM memory_chunks").fetchone()
-    numbered = list(enumerate(prepared.chunks, last + 1))
+    numbered = list(enumerate(prepared.chunks, _last_number(connection) + 1))
     connection.executemany(
         "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -59,12 +59,30 @@ def insert_file(
     connection.executemany(_INSERT_WORDS, [(number, *chunk.fields) for number, chunk in numbered])
 
 
+def _last_number(connection: sqlite3.Connection) -> int:
+    """The last number that a chunk has, or one whose words were left behind."""
+    statement = """SELECT max(coalesce((SELECT max(id) FROM memory_chunks), 0),
+        coalesce((SELECT max(id) FROM memory_words_docsize), 0))"""
+    return int(connection.execute(statement).fetchone()[0])
+
+
+def read_again(connection: sqlite3.Connection, file_ids: Sequence[int]) -> None:
+    """Have files taken in anew by the next update, whether they have changed or not."""
+    connection.executemany(
+        "UPDATE memory_files SET is_settled = 0, hash = NULL WHERE id = ?", [[number] for number in file_ids]
+    )
+
+
 def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
-    """Take a file out, with its words: those it was put in with are made again from what is stored."""
+    """Take a file out, with its words: those it was put in with are made again from what is stored.
+
+    Where that is damaged they stay behind. They are found no more, since no chunk has their number.
+    """
     path = connection.execute("SELECT path FROM memory_files WHERE id = ?", [file_id]).fetchone()[0]
     text = connection.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
-    if text is not None:
-        lines = text_lines(unpack(text[0]).decode())
+    content = None if text is None else unpack(text[0])
+    if content is not None:
+        lines = text_lines(content.decode("utf-8", "replace"))
         rows = connection.execute(
             """SELECT id, symbols, headings, first_line, last_line, start_character, end_character
             FROM memory_chunks WHERE file_id = ?""",
@@ -73,8 +91,8 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
         words = path_words(path)
         for chunk_id, symbols, headings, *place in rows:
             first, last, start, end = place
-            content = text_at(lines, (first, last, start, end)).encode()
-            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, content)])
+            shown = text_at(lines, (first, last, start, end)).encode()
+            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, shown)])
     connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_files WHERE id = ?", [file_id])

@@ -61,7 +61,9 @@ class SimpleIndex:
 
     def status(self) -> dict[str, Any]:
         """Roots and files."""
-        return {"roots": sorted({root for root, _ in self._texts}), "files": len(self._texts)}
+        counts = Counter(root for root, _ in self._texts)
+        roots = [{"root": root, "files": count} for root, count in sorted(counts.items())]
+        return {"roots": roots, "files": len(self._texts)}
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
         """Forget roots, or everything."""

@@ -133,8 +133,13 @@ class Update:
         small = [each for each in fresh if each.size <= limit and _is_nameable(each.path)]
         for _ in range(len(fresh) - len(large) - len(small)):
             self._skip("unreadable")
-        for done in prepare_files(self._root, small, limit):
+        for done in prepare_files(self._root, small, limit, self._hashes(small)):
             self._write_some(done, begun_ns)
+
+    def _hashes(self, files: Sequence[Found]) -> dict[str, bytes]:
+        """The hashes of those that are indexed as texts: a file may be touched and still be the same."""
+        known = ((each.path, self._known.get(each.path)) for each in files)
+        return {path: row[5] for path, row in known if row is not None and row[5] and row[6] is None}
 
     def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
         """Write prepared files, in as many short transactions as it takes."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from weft.memory.database import connect, transaction
+from weft.memory.database import connect, require_shape, transaction
 from weft.memory.protocol import Embedder
 
 Vector = Sequence[float]
@@ -79,6 +79,7 @@ class Vectors:
         model = self._embedder.id
         rows = [(number, model, vector.tobytes(), file) for (file, number), vector in vectors.items()]
         with transaction(self._connection):
+            require_shape(self._connection)
             self._connection.executemany(
                 "DELETE FROM memory_vectors WHERE file_id = ? AND embedder <> ?",
                 [(file, model) for file in {file for file, _ in vectors}],

@@ -1,10 +1,11 @@
 """The index kept up to date while files change."""
 
 import logging
+import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from weft.errors import TransientError
 from weft.memory.errors import RootUnavailable
 from weft.memory.ignore_rules import IGNORE_FILES
 from weft.memory.protocol import Index, IndexReport
+from weft.memory.rules_above import RulesAbove
 from weft.memory.walking import is_at_or_below
 
 log = logging.getLogger(__name__)
@@ -44,22 +46,30 @@ class _Filter(DefaultFilter):
         self._roots = roots
 
     def __call__(self, change: Change, path: str) -> bool:
-        found = place_of(self._roots, path)
-        if found is None:
-            return False
-        parts = found[1].split("/")
-        is_rules = parts[-3:] == [".git", "info", "exclude"]
-        return is_rules or not CLOSED.intersection(parts)
+        return any(_is_of_interest(inside) for _, inside in places_of(self._roots, path))
 
 
-def place_of(roots: Sequence[Path], path: str) -> tuple[Path, str] | None:
-    """The root that a path lies in, the innermost if they are nested, and the path from there."""
+def _is_of_interest(path: str) -> bool:
+    parts = path.split("/")
+    is_rules = parts[-3:] == [".git", "info", "exclude"]
+    return is_rules or not CLOSED.intersection(parts)
+
+
+def places_of(roots: Iterable[Path], path: str) -> list[tuple[Path, str]]:
+    """The roots that a path lies in, which are several if they are nested, and the path from there."""
     whole = Path(path)
-    inside = [root for root in roots if whole.is_relative_to(root)]
-    if not inside:
-        return None
-    root = max(inside, key=lambda folder: len(folder.parts))
-    return root, whole.relative_to(root).as_posix()
+    return [(root, whole.relative_to(root).as_posix()) for root in roots if whole.is_relative_to(root)]
+
+
+def outputs_of(descriptors: Iterable[int]) -> frozenset[tuple[int, int]]:
+    """The ordinary files that these lead to, by device and inode."""
+    found = set()
+    for descriptor in descriptors:
+        with suppress(OSError):
+            known = os.fstat(descriptor)
+            if stat.S_ISREG(known.st_mode):
+                found.add((known.st_dev, known.st_ino))
+    return frozenset(found)
 
 
 def watch_roots(
@@ -68,8 +78,12 @@ def watch_roots(
     on_report: Callable[[IndexReport], None],
     stop: threading.Event | None = None,
     on_ready: Callable[[], None] | None = None,
+    outputs: Set[tuple[int, int]] = frozenset(),
 ) -> None:
     """Update the index as files change, until `stop` is set. The first report is of a full sweep.
+
+    `outputs`: files, by device and inode, that reports are written to. What is written to them makes no
+    update, which would be reported, without end.
 
     Watching begins before the sweep: what changes meanwhile is seen again, never missed. An error that may
     pass is logged, and what it was about is tried again. A root that goes is watched again when it is back.
@@ -78,7 +92,7 @@ def watch_roots(
     for root in resolved:
         if not root.is_dir():
             raise RootUnavailable(str(root), "it is no folder")
-    watching = _Watching(index, resolved, on_report, stop or threading.Event())
+    watching = _Watching(index, resolved, on_report, stop or threading.Event(), outputs)
     watching.run(on_ready or (lambda: None))
 
 
@@ -91,17 +105,20 @@ class _Watching:
         roots: Sequence[Path],
         on_report: Callable[[IndexReport], None],
         stop: threading.Event,
+        outputs: Set[tuple[int, int]],
     ) -> None:
         self._index = index
         self._roots = roots
         self._on_report = on_report
         self._stop = stop
+        self._outputs = outputs
         self._pending: dict[Path, set[str]] = {}
         self._said = ""
         self._try_at = 0.0
         """When what failed is tried again."""
         self._watched: dict[Path, tuple[int, int]] = {}
         """The folders that are watched: one that is put in the place of another has another number."""
+        self._rules = RulesAbove(())
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Watch until stopped."""
@@ -123,6 +140,7 @@ class _Watching:
         self._watched = _folders(self._roots)
         if not self._watched:
             raise RootUnavailable(str(self._roots[0]), "it is no folder")
+        self._rules = RulesAbove(self._watched)
         changes = self._changes()
         try:
             next(changes, None)  # now the watch is on
@@ -146,6 +164,7 @@ class _Watching:
         with closing(changes):
             for changed in changes:
                 is_root_gone = self._gather(changed)
+                self._pending |= {root: {"."} for root in self._rules.changed()}
                 if is_root_gone or _folders(self._roots) != self._watched:
                     self._warn("a root was moved, removed or has come back: watching anew")
                     return
@@ -156,11 +175,20 @@ class _Watching:
         """Keep what changed for the next update; whether a root itself went."""
         is_root_gone = False
         for change, path in changed:
-            found = place_of(self._roots, path)
-            if found is not None:
-                self._pending.setdefault(found[0], set()).add(found[1])
-                is_root_gone |= found[1] == "." and change == Change.deleted
+            if self._is_output(path):
+                continue
+            for root, inside in places_of(self._roots, path):
+                if _is_of_interest(inside):
+                    self._pending.setdefault(root, set()).add(inside)
+                    is_root_gone |= inside == "." and change == Change.deleted
         return is_root_gone
+
+    def _is_output(self, path: str) -> bool:
+        if self._outputs:
+            with suppress(OSError):
+                known = Path(path).lstat()
+                return (known.st_dev, known.st_ino) in self._outputs
+        return False
 
     def _take(self) -> None:
         """Update what has changed; what fails now stays for later."""

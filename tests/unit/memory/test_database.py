@@ -9,8 +9,10 @@ import pytest
 from tests.unit.memory.test_index import counts, found, is_sound
 from weft.memory import database
 from weft.memory.database import clear_errors, has_index, transaction
-from weft.memory.errors import IndexDamaged, IndexFileFailed, NotAnIndex
+from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexReplaced, NotAnIndex
 from weft.memory.index import SqliteIndex
+from weft.memory.matching import LexicalMatcher
+from weft.memory.protocol import Query, QueryPart
 
 MARK = 0x77656674
 
@@ -139,3 +141,60 @@ def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
             connection.execute("INSERT INTO two VALUES (1)")  # told by COMMIT only
 
         assert not connection.in_transaction
+
+
+def test_a_process_that_runs_on_leaves_the_tables_of_another_version_alone(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index.db"
+    with closing(SqliteIndex(path)) as running, closing(LexicalMatcher(running)) as matcher:
+        running.update([root])
+        with monkeypatch.context() as later:
+            later.setattr(database, "SCHEMA_VERSION", database.SCHEMA_VERSION + 1)
+            with closing(SqliteIndex(path)) as other:
+                other.update([root])
+        (root / "new.txt").write_text("zebra\n")
+
+        for act in (
+            lambda: running.update([root]),
+            lambda: running.update_paths(root, ["new.txt"]),
+            lambda: running.drop([root]),
+            running.drop,
+            lambda: matcher.match(Query(parts=(QueryPart("word10"),))),
+        ):
+            with pytest.raises(IndexReplaced, match="another version of weft"):
+                act()
+
+        assert counts_of_tables(running) == (30, 1)
+        assert found(running, "zebra") == []
+
+
+def counts_of_tables(index: SqliteIndex) -> tuple[int, int]:
+    """How many files and roots there are."""
+    statement = "SELECT (SELECT count(*) FROM memory_files), (SELECT count(*) FROM memory_roots)"
+    files, roots = index.reader.execute(statement).fetchone()
+    return files, roots
+
+
+def test_the_file_is_small_again_when_everything_is_dropped(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_of(tmp_path / "store.db", f"PRAGMA application_id = {MARK}", "CREATE TABLE notes (text)")
+    with closing(SqliteIndex(path, application_id=MARK)) as index:
+        index._writer.execute("INSERT INTO notes VALUES ('kept')")
+        index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        empty = path.stat().st_size
+
+        for is_quick in (False, True):
+            index.update([root])
+            index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            full = path.stat().st_size
+            with monkeypatch.context() as patched:
+                if not is_quick:
+                    patched.setattr(database, "QUICK_PAGES", 0)
+                index.drop()
+            assert path.stat().st_size == (empty if is_quick else full)
+
+        assert empty < full
+        assert index._writer.execute("SELECT text FROM notes").fetchall() == [("kept",)]
+        assert counts(index.update([root]))[0] == 30

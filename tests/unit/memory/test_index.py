@@ -175,9 +175,8 @@ def test_every_line_is_in_one_chunk(index: SqliteIndex, root: Path) -> None:
     ).fetchall()
     assert [row[1] for row in rows[1:]] == [row[2] + 1 for row in rows[:-1]]
     assert all(row[2] - row[1] < 40 for row in rows)
-    assert (
-        "\n".join(chunk.text for chunk in index.chunks([row[0] for row in rows])) == text.rstrip("\n") + "\n"
-    )
+    chunks = index.chunks([row[0] for row in rows]).values()
+    assert "\n".join(chunk.text for chunk in chunks) == text.rstrip("\n") + "\n"
 
 
 def test_a_very_long_line_is_cut_into_parts(index: SqliteIndex, root: Path) -> None:
@@ -186,7 +185,7 @@ def test_a_very_long_line_is_cut_into_parts(index: SqliteIndex, root: Path) -> N
     index.update([root])
 
     rows = index.reader.execute("SELECT id FROM memory_chunks ORDER BY first_line, start_character")
-    chunks = index.chunks([row[0] for row in rows])
+    chunks = list(index.chunks([row[0] for row in rows]).values())
     parts = [chunk for chunk in chunks if chunk.part is not None]
     assert [(chunk.first_line, chunk.last_line) for chunk in chunks] == [
         (1, 1),

@@ -207,3 +207,20 @@ def test_how_rare_a_word_is_does_not_depend_on_other_roots(
     assert paths(beside)[0] == paths(alone)[0] == "zebra.txt"
     assert {match.chunk.root for match in beside} == {root}
     assert [match.score for match in beside] == pytest.approx([match.score for match in alone], abs=0.02)
+
+
+def test_the_score_of_a_very_common_word_does_not_depend_on_how_far_rows_are_counted(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"f{number}.py": "common = 1\n" for number in range(30)}
+    files |= {f"o{number}.py": "other = 1\n" for number in range(10)}
+    counted = ask(files, "common")
+    monkeypatch.setattr(lookup, "MAX_PASSED", 4)
+
+    assert [match.score for match in ask({}, "common")] == pytest.approx([each.score for each in counted])
+
+
+def test_why_is_said_of_a_word_that_stands_late_in_a_long_line(ask: Ask) -> None:
+    (match,) = ask({"deep.py": "(" * 5000 + "needle" + ")" * 5000 + "\n"}, "needle")
+
+    assert match.why == {"content": ("needle",)}

@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pytest
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.errors import IndexBusy
+from weft.memory.database import has_index
+from weft.memory.errors import IndexBusy, IndexFileFailed
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
 from weft.memory.memory import REFRESH_SECONDS, IndexUnavailable, MatchingFailed, Memory
@@ -287,6 +288,42 @@ def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: 
     assert result.matches[0].source_path == "mail.py"
     assert "is being indexed by another process" in (result.error or "")
     assert memory.find(ContextQuery(query="mail")).warnings == (result.error,)
+
+
+class _Full(SimpleIndex):
+    def update(self, roots: Sequence[Path], on_progress: object = None) -> IndexReport:
+        raise IndexFileFailed("weft.db", "the disk is full")
+
+
+def test_an_index_that_cannot_be_written_answers_with_what_it_knows(shop: Path) -> None:
+    index = _Full()
+    with pytest.raises(IndexUnavailable, match="the disk is full"):  # as long as it knows nothing
+        Memory(index, index, [shop]).find(ContextQuery(query="mail"))
+    SimpleIndex.update(index, [shop])
+
+    result = Memory(index, index, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+
+    assert result.matches[0].source_path == "mail.py"
+    assert "the disk is full" in (result.error or "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights are taken away as Linux does it")
+def test_an_index_in_a_folder_that_may_not_be_written_is_read(shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "store" / "weft.db"
+    with closing(SqliteIndex(path)) as index:
+        index.update([shop])
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+
+    with without_rights_over_files():
+        is_there = has_index(path, None)
+        with closing(SqliteIndex(path)) as index, closing(LexicalMatcher(index)) as matcher:
+            found = Memory(index, matcher, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+            files = index.status()["files"]
+    path.parent.chmod(0o700)
+
+    assert (is_there, files, found.matches[0].source_path) == (True, 4, "mail.py")
+    assert "it may not be written" in (found.error or "")
 
 
 class _BrokenMatcher:

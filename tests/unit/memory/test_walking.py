@@ -19,6 +19,12 @@ def walked(root: Path, *extra: str) -> list[str]:
     return sorted(found.path for found in Walk(root, extra).all())
 
 
+def open_descriptors() -> int:
+    """How many this process has, where the system tells."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
 def test_gitignore_files_count_without_a_repository(tmp_path: Path) -> None:
     write(
         tmp_path, _dot_gitignore="*.log\n/out/\n", a_dot_log="", a_dot_py="", out__b_dot_py="", sub__out__c=""
@@ -88,3 +94,15 @@ def test_only_ordinary_files_below_the_root_are_opened(tmp_path: Path, path: str
 
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the path
         open_below(root, path)
+
+
+def test_a_folder_with_the_name_of_a_file_of_rules_says_nothing(tmp_path: Path) -> None:
+    write(tmp_path, sub___dot_gitignore__b="", sub___dot_weftignore__c="", _dot_gitignore__d="", a="")
+    write(tmp_path, repository___dot_git__HEAD="", repository___dot_gitignore__e="")
+    before = open_descriptors()
+
+    files = walked(tmp_path)
+
+    assert {"a", "sub/.gitignore/b", "sub/.weftignore/c", ".gitignore/d"} <= set(files)
+    assert "repository/.gitignore/e" in files
+    assert open_descriptors() == before

@@ -3,9 +3,10 @@
 import queue
 import shutil
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.unit.memory.test_index import found
 from weft.memory import watching
 from weft.memory.index import SqliteIndex
 from weft.memory.protocol import IndexReport
-from weft.memory.watching import place_of, watch_roots
+from weft.memory.watching import outputs_of, places_of, watch_roots
 
 WAIT_SECONDS = 30.0
 
@@ -22,13 +23,20 @@ WAIT_SECONDS = 30.0
 class Watched:
     """A root that is watched in a thread."""
 
-    def __init__(self, index: SqliteIndex, root: Path) -> None:
+    def __init__(
+        self,
+        index: SqliteIndex,
+        root: Path,
+        *others: Path,
+        outputs: frozenset[tuple[int, int]] = frozenset(),
+    ) -> None:
         self.index, self.root = index, root
         self._reports: queue.Queue[IndexReport] = queue.Queue()
         self._stop = threading.Event()
         ready = threading.Event()
         self._thread = threading.Thread(
-            target=watch_roots, args=(index, [root], self._reports.put, self._stop, ready.set)
+            target=watch_roots,
+            args=(index, [root, *others], self._reports.put, self._stop, ready.set, outputs),
         )
         self._thread.start()
         assert ready.wait(WAIT_SECONDS)
@@ -43,16 +51,25 @@ class Watched:
         self._thread.join(WAIT_SECONDS)
 
 
+@contextmanager
+def watching_of(
+    index_file: Path, *roots: Path, outputs: frozenset[tuple[int, int]] = frozenset()
+) -> Iterator[Watched]:
+    with closing(SqliteIndex(index_file)) as index:
+        started = Watched(index, *roots, outputs=outputs)
+        try:
+            yield started
+        finally:
+            started.stop()
+
+
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
     root = tmp_path / "root"
     (root / "sub").mkdir(parents=True)
     (root / "sub" / "a.txt").write_text("first\n")
-    index = SqliteIndex(tmp_path / "index.db")
-    started = Watched(index, root)
-    yield started
-    started.stop()
-    index.close()
+    with watching_of(tmp_path / "index.db", root) as started:
+        yield started
 
 
 def test_what_is_there_is_indexed_at_the_start(watched: Watched) -> None:
@@ -128,9 +145,48 @@ def test_a_root_that_comes_back_is_watched_again(watched: Watched, monkeypatch: 
     watched.until(lambda: found(watched.index, "third") == ["c.txt"])
 
 
-def test_a_path_belongs_to_the_innermost_root() -> None:
+def test_a_path_belongs_to_all_roots_that_it_lies_in() -> None:
     roots = [Path("/a"), Path("/a/b")]
 
-    assert place_of(roots, "/a/b/c/d") == (Path("/a/b"), "c/d")
-    assert place_of(roots, "/a/x") == (Path("/a"), "x")
-    assert place_of(roots, "/ab") is None
+    assert places_of(roots, "/a/b/c/d") == [(Path("/a"), "b/c/d"), (Path("/a/b"), "c/d")]
+    assert places_of(roots, "/a/x") == [(Path("/a"), "x")]
+    assert places_of(roots, "/ab") == []
+
+
+def test_roots_that_lie_in_one_another_are_all_kept_up_to_date(tmp_path: Path) -> None:
+    outer, inner = tmp_path / "root", tmp_path / "root" / "sub"
+    inner.mkdir(parents=True)
+    (inner / "a.txt").write_text("first\n")
+    with watching_of(tmp_path / "index.db", outer, inner) as watched:
+        (inner / "b.txt").write_text("second\n")
+        watched.until(lambda: found(watched.index, "second") == ["b.txt", "sub/b.txt"])
+        (inner / "a.txt").unlink()
+        watched.until(lambda: found(watched.index, "first") == [])
+
+
+def test_a_change_of_the_rules_above_a_root_counts(tmp_path: Path) -> None:
+    root = tmp_path / "repository" / "src"
+    root.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
+    (root / "a.txt").write_text("first\n")
+    with watching_of(tmp_path / "index.db", root) as watched:
+        for rules in (root.parent / ".gitignore", root.parent / ".git" / "info" / "exclude"):
+            rules.parent.mkdir(exist_ok=True)
+            rules.write_text("a.txt\n")
+            watched.until(lambda: found(watched.index, "first") == [])
+            rules.unlink()
+            watched.until(lambda: found(watched.index, "first") == ["a.txt"])
+
+
+def test_what_is_written_to_the_output_of_reports_makes_no_report(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with (root / "watch.log").open("w") as output:
+        outputs = outputs_of([output.fileno()])
+        with watching_of(tmp_path / "index.db", root, outputs=outputs) as watched:
+            output.write("reported\n")
+            output.flush()
+            (root / "b.txt").write_text("second\n")
+            watched.until(lambda: found(watched.index, "second") == ["b.txt"])
+
+            assert found(watched.index, "reported") == []
