@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from weft.language.check.calls import open_inputs
-from weft.language.output_schemas import BadSchema, shape_of
+from weft.language.output_schemas import part_schema
 from weft.language.tree import Template
 
 
@@ -14,7 +14,7 @@ def argument_schema(template: Template) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required = []
     for parameter in template.parameters:
-        schema = _schema(parameter.type)
+        schema = part_schema(parameter.type)
         if parameter.default is UNSET:
             required.append(parameter.name)
         elif isinstance(schema, dict):
@@ -30,13 +30,3 @@ def argument_schema(template: Template) -> dict[str, Any]:
         "required": required,
         "additionalProperties": False,
     }
-
-
-def _schema(shape: str | None) -> Any:
-    """The schema of a type; anything goes where it cannot be put into another: the call checks it again."""
-    if shape is None or '"$' in shape:
-        return {}
-    try:
-        return shape_of(shape).schema
-    except BadSchema:
-        return {}

@@ -89,6 +89,16 @@ def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
         raise BadSchema(f"the schema file '{name}' cannot be read: {error}") from None
 
 
+def part_schema(shape: str | None) -> Any:
+    """The schema of a shape as part of another; anything goes where it refers to itself or cannot be read."""
+    if shape is None or '"$' in shape:
+        return {}
+    try:
+        return shape_of(shape).schema
+    except BadSchema:
+        return {}
+
+
 def is_path(text: str) -> bool:
     """Whether a shape is written as the path of a file."""
     return text.endswith(".json") or "/" in text or "\\" in text

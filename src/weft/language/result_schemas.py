@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.language.output_schemas import BadSchema, shape_of
+from weft.language.output_schemas import part_schema
 from weft.language.tree import Atomic, Template
 
 
@@ -15,7 +15,7 @@ def result_schema(template: Template) -> dict[str, Any]:
             "content": text,
             "status": text,
             "criteria": text,
-            "parsedContent": _schema(_promised(template)),
+            "parsedContent": part_schema(_promised(template)),
             "notes": {"type": "object"},
         },
         "additionalProperties": False,
@@ -29,13 +29,3 @@ def _promised(template: Template) -> str | None:
     body = template.body
     output = body.output_format if isinstance(body, Atomic) else None
     return None if output is None else output.schema
-
-
-def _schema(shape: str | None) -> Any:
-    """The schema of a shape; anything goes where it refers to itself or cannot be read."""
-    if shape is None or '"$' in shape:
-        return {}
-    try:
-        return shape_of(shape).schema
-    except BadSchema:
-        return {}

@@ -1,7 +1,6 @@
 """The history of a run: limits that earlier evaluations have come to, as records among its steps."""
 
 from collections.abc import Awaitable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -9,21 +8,12 @@ from weft.evaluator.history import Passed, Reached
 from weft.evaluator.results import TaskError
 from weft.runs.journal import Journal
 from weft.runs.records import KINDS
-from weft.tasks.record import Origin, Status, Task
+from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import mark_of
+from weft.tasks.usage import usage_of
 
 LIMIT = "limit"
 """The kind of such a record."""
-
-
-def usage_of(task: Task) -> Any:
-    """What the call of a step took, if it is said: in its result, or in its failure."""
-    if task.origin_type is Origin.LINK:
-        return None
-    if task.result is not None:
-        return (task.result.get("notes") or {}).get("usage")
-    error = (mark_of(task).get("failure") or {}).get("error") or {}
-    return (error.get("notes") or {}).get("usage")
 
 
 def is_terminal(task: Task) -> bool:
@@ -70,7 +60,7 @@ class RunHistory:
     def pass_over(self, key: str) -> Iterable[Passed]:
         """What was asked for there need not be asked for again."""
         return [
-            Passed(step.task.name, usage_of(step.task))
+            Passed(step.task.name, _told_usage(step.task))
             for step in self._journal.past.pass_over(key)
             if mark_of(step.task).get("kind") in KINDS.values() and is_terminal(step.task)
         ]
@@ -78,3 +68,8 @@ class RunHistory:
     def reject(self, key: str) -> None:
         """Keep the answer of a step from other runs."""
         self._journal.reject(key)
+
+
+def _told_usage(task: Task) -> JsonObject | None:
+    found = usage_of(task)
+    return None if found is None else {"tokens": found.tokens, "cost": found.cost}
