@@ -112,6 +112,8 @@ async def test_what_was_decided_once_is_not_decided_otherwise(runs: RunsBench, f
 
     assert outcome.status is Status.COMPLETED, outcome.result
     assert runs.asked - asked == {"end": 1}
+    keys = [step.key for step in await runs.store.steps_of(root_id)]
+    assert len(keys) == len(set(keys)), "a step has two records"
 
 
 class Acting(MortalStore):

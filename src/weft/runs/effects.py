@@ -24,6 +24,7 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
 from weft.evaluator.taking_in import json_answer
 from weft.evaluator.tools import ASKS_PEOPLE
+from weft.evaluator.waiting import scope_around
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.journal import TurnJournal
 from weft.runs.answers import EarlierAnswers
@@ -160,7 +161,7 @@ class DurableEffects:
         journal = self._journal
         input_hash = request_digest(step.request)
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
-        if found is not None and found.task.status is Status.COMPLETED:
+        if found is not None and (found.task.status is Status.COMPLETED or _is_ending_again()):
             return await self._inner.around(step, body)
         if found is not None and is_halted(found.task):
             journal.past.pass_over(step.key)
@@ -266,6 +267,12 @@ class DurableEffects:
         else:
             error = failure_of(mark_of(task).get("failure"), task.error)
         raise error
+
+
+def _is_ending_again() -> bool:
+    """Whether a limit ends what is around, as it did before: the records of it say so already."""
+    scope = scope_around()
+    return scope is not None and any(one.foretold is not None for one in scope.chain())
 
 
 def _is_cancelled() -> bool:
