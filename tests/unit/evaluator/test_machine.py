@@ -191,10 +191,10 @@ async def test_nothing_is_left_behind_however_often_an_evaluation_is_cancelled()
 @pytest.mark.parametrize(
     "program",
     [
-        f"(with-timeout 0.01 {_NESTED})",
-        f"(with-timeout 0.015 (with-timeout 0.01 {_NESTED}))",
-        f"(sequential :timeout 0.015 (sequential :timeout 0.01 {_NESTED}))",
-        f"(with-timeout 0.015 (sequential (sequential :timeout 0.01 {_NESTED})))",
+        f"(with-timeout 0.2 {_NESTED})",
+        f"(with-timeout 0.3 (with-timeout 0.2 {_NESTED}))",
+        f"(sequential :timeout 0.3 (sequential :timeout 0.2 {_NESTED}))",
+        f"(with-timeout 0.3 (sequential (sequential :timeout 0.2 {_NESTED})))",
     ],
 )
 async def test_an_effect_is_cancelled_once_whatever_times_out_around_it(program: str) -> None:
