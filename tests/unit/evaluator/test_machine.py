@@ -212,7 +212,7 @@ async def test_an_effect_that_does_not_end_is_left_to_itself(
 ) -> None:
     monkeypatch.setattr(waiting, "CLEAN_UP_SECONDS", 0.01)
     effects = SlowToEnd()
-    program = '(sequential (with-timeout 0.01 (map (lambda (n) (get-context :query "stubborn")) (range 2))))'
+    program = '(sequential (with-timeout 0.2 (map (lambda (n) (get-context :query "stubborn")) (range 2))))'
     with pytest.raises(TaskFailed, match="not done after"):
         await value_of(program, effects=effects)
 
