@@ -109,8 +109,9 @@ class Journal:
         return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
-        """Store now what is under way, and not in a moment."""
+        """Store now what is under way, and not in a moment; also what is being stored already."""
         await self._flush()
+        await self._writer.settle()
 
     def under_way(self) -> Collection[OpenStep]:
         """The steps that have begun and not ended."""
@@ -182,7 +183,7 @@ class Journal:
         """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
         if failure is None:
             self.past.require_nothing_left()
-        await self._flush()
+        await self.show()
         marks: dict[str, JsonObject] = {key: {"unfit": True} for key in self._rejected}
         if failure is not None and failure.step_key is not None:
             marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)

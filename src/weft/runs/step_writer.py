@@ -75,6 +75,13 @@ class StepWriter:
             self._work.add_done_callback(self._ended)
         return await write.ended(is_last=is_last)
 
+    async def settle(self) -> None:
+        """Wait until all is written; raises what went wrong meanwhile: no other write would be told."""
+        while self._work is not None:
+            await asyncio.wait((self._work,))
+        if self._lost is not None:
+            raise self._lost
+
     def stop(self) -> None:
         """Write no more: the run goes on elsewhere, or later."""
         self._lost = self._lost or RunLost(task_id=self._run.task_id)
