@@ -60,15 +60,26 @@ def test_a_session_goes_on_elsewhere_after_a_kill_and_repeats_no_model_call(
 
     with started("serve", "--no-http", db=db, cwd=project, SERVED_KEY=KEY) as serving:
         _read_until(serving, "serving")
-        weft("tasks", "watch", root_id, db=db)
+        watched = _watched(root_id, db)
         os.kill(serving.pid, signal.SIGTERM)
-        serving.communicate(timeout=60)
+        _, told = serving.communicate(timeout=60)
 
     root = weft("tasks", "show", root_id, "--json", db=db).json
-    assert root["status"] == "completed"
+    assert root["status"] == "completed", (watched, told)
     answer = '{"answer": "a.py"}'
     assert sorted(answers.made) == sorted(["begin", "look", "slow", "slow", answer])
     assert root["result"]["parsedContent"] == [f"done with {answer}", "done with slow"]
+
+
+def _watched(root_id: str, db: str) -> list[str]:
+    """What watching said until the run was over: it may begin before somebody has taken the run over."""
+    said: list[str] = []
+    for _ in range(100):
+        watched = weft("tasks", "watch", root_id, db=db)
+        said.append(f"{watched.code} {watched.stdout} {watched.stderr}")
+        if weft("tasks", "show", root_id, "--json", db=db).json["status"] in ("completed", "failed"):
+            break
+    return said
 
 
 def _read_until(process: Process, text: str) -> None:
