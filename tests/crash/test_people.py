@@ -76,7 +76,7 @@ def _watched(root_id: str, db: str) -> list[str]:
     said: list[str] = []
     for _ in range(100):
         watched = weft("tasks", "watch", root_id, db=db)
-        said.append(f"{watched.code} {watched.stdout} {watched.stderr}")
+        said.append(repr(watched))
         if weft("tasks", "show", root_id, "--json", db=db).json["status"] in ("completed", "failed"):
             break
     return said
