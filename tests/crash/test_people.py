@@ -60,7 +60,8 @@ def test_a_session_goes_on_elsewhere_after_a_kill_and_repeats_no_model_call(
 
     with started("serve", "--no-http", db=db, cwd=project, SERVED_KEY=KEY) as serving:
         _read_until(serving, "serving")
-        watched = _watched(root_id, db)
+        watched = weft("tasks", "watch", root_id, db=db)
+        assert watched.code == 0, watched
         os.kill(serving.pid, signal.SIGTERM)
         _, told = serving.communicate(timeout=60)
 
@@ -69,17 +70,6 @@ def test_a_session_goes_on_elsewhere_after_a_kill_and_repeats_no_model_call(
     answer = '{"answer": "a.py"}'
     assert sorted(answers.made) == sorted(["begin", "look", "slow", "slow", answer])
     assert root["result"]["parsedContent"] == [f"done with {answer}", "done with slow"]
-
-
-def _watched(root_id: str, db: str) -> list[str]:
-    """What watching said until the run was over: it may begin before somebody has taken the run over."""
-    said: list[str] = []
-    for _ in range(100):
-        watched = weft("tasks", "watch", root_id, db=db)
-        said.append(repr(watched))
-        if weft("tasks", "show", root_id, "--json", db=db).json["status"] in ("completed", "failed"):
-            break
-    return said
 
 
 def _read_until(process: Process, text: str) -> None:

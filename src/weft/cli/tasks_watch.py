@@ -59,7 +59,8 @@ async def _until_nobody_works(app: "App", root_id: TaskId) -> None:
         async for event in app.watch(root_id, after=after):
             after = event.seq
             if event.type is EventType.TASK_STARTED:
-                workers[event.task_id] = event.facts["worker"]
+                if "worker" in event.facts:  # a step has none of its own: who evaluates performs it
+                    workers[event.task_id] = event.facts["worker"]
             elif event.type is not EventType.TASK_PROGRESSED:
                 workers.pop(event.task_id, None)
         if (await app.workers()).isdisjoint(workers.values()):

@@ -16,7 +16,7 @@ LIMIT = "limit"
 """The kind of such a record."""
 
 
-def is_terminal(task: Task) -> bool:
+def _was_made(task: Task) -> bool:
     """Whether the call was made, and ended by itself."""
     return task.status in (Status.COMPLETED, Status.FAILED)
 
@@ -62,7 +62,7 @@ class RunHistory:
         return [
             Passed(step.task.name, _told_usage(step.task))
             for step in self._journal.past.pass_over(key)
-            if mark_of(step.task).get("kind") in KINDS.values() and is_terminal(step.task)
+            if mark_of(step.task).get("kind") in KINDS.values() and _was_made(step.task)
         ]
 
     def reject(self, key: str) -> None:
