@@ -1,6 +1,7 @@
 """A real store, some of whose calls fail or wait when a test says so."""
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -53,6 +54,8 @@ class FaultyStore:
 
     def __getattr__(self, method: str) -> Any:
         real = getattr(self._store, method)
+        if not inspect.iscoroutinefunction(real):
+            return real
 
         async def call(*arguments: Any, **named: Any) -> Any:
             if self._errors.get(method):

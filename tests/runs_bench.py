@@ -1,5 +1,6 @@
 """A bench for durable programs: a store that may die, models that count, and what is left of a run."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -55,6 +56,8 @@ class MortalStore:
 
     def __getattr__(self, method: str) -> Any:
         real = getattr(self._store, method)
+        if not inspect.iscoroutinefunction(real):
+            return real
 
         async def call(*arguments: Any, **named: Any) -> Any:
             if self.is_dead:
@@ -133,7 +136,7 @@ class RunsBench:
         """Run until the store is gone; whether it came to that."""
         with suppress(StoreError):
             await self.go_on(root_id, mortal.as_store)
-        await self.store.recover(now=SystemClock().now(), dead=await self.store.workers())
+        await self.store.recover(dead=await self.store.workers())
         return mortal.is_dead
 
     async def flow(self, root_id: TaskId) -> Flow:

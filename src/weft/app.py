@@ -70,7 +70,7 @@ class App:
         self.store = store
         self.settings = settings
         self.owner = owner
-        self._clock = clock or SystemClock()
+        self._clock = clock or store.clock
         self._new_id = new_id
         self._limits = limits
         self._executors = executors
@@ -252,7 +252,7 @@ class App:
             models=self.settings.models,
         )
         secrets = self.settings.secrets
-        return Engine(self.store, executors, limits=limits, clock=self._clock, secrets=secrets)
+        return Engine(self.store, executors, limits=limits, secrets=secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""

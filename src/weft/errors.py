@@ -19,6 +19,8 @@ EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
 EXIT_WAITING = 4
 """Neither done nor failed: it waits for the answer of a person."""
+EXIT_UNAVAILABLE = 5
+"""The work could not be tried: no model, store or network. Trying again later may help."""
 EXIT_INTERRUPTED = 130
 
 

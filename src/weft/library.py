@@ -6,7 +6,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.app import App
-from weft.clock import SystemClock
 from weft.errors import RequestError
 from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
 from weft.language.argument_schemas import argument_schema
@@ -70,7 +69,7 @@ async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[Add
     if problems:
         raise InvalidProgram(in_order(problems))
     new = [_new(template) for template in templates]
-    return await app.store.add_templates(new, user_id=app.owner.user_id, now=SystemClock().now())
+    return await app.store.add_templates(new, user_id=app.owner.user_id, now=app.now())
 
 
 async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
@@ -95,7 +94,7 @@ async def remove_template(app: App, name: str, *, is_forced: bool = False) -> Re
     users = [one.name for one in others if name in one.facts.names]
     if users and not is_forced:
         raise TemplateInUse(name, users)
-    removed = await app.store.remove_template(name, user_id=user_id, now=SystemClock().now())
+    removed = await app.store.remove_template(name, user_id=user_id, now=app.now())
     if removed is None:
         await find_template(app.store, name, user_id=user_id)  # says what is wrong with the name
         raise UnknownTemplate(name, hint=": a version cannot be removed by itself")

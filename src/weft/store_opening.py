@@ -2,13 +2,19 @@
 
 from pathlib import Path
 
+from weft.clock import Clock
 from weft.errors import MissingExtra
 from weft.settings import Settings, is_postgresql
 from weft.store.protocol import TaskStore
 
 
-async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskStore:
-    """The store the settings name, ready to use; if it is not there it is made, or StoreNotFound raised."""
+async def open_store(
+    settings: Settings, *, must_exist: bool = False, clock: Clock | None = None
+) -> TaskStore:
+    """Open the store that the settings name; if it is not there it is made, or StoreNotFound raised.
+
+    `clock` replaces the store's own: the server's of PostgreSQL, the machine's of SQLite.
+    """
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an extra, and costs every other command its import time.
         try:
@@ -18,9 +24,9 @@ async def open_store(settings: Settings, *, must_exist: bool = False) -> TaskSto
                 raise
             raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
-        return await PostgresqlStore.open(settings.db, must_exist=must_exist)
+        return await PostgresqlStore.open(settings.db, must_exist=must_exist, clock=clock)
     from weft.store.sqlite.store import SqliteStore
 
     return await SqliteStore.open(
-        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist
+        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist, clock=clock
     )

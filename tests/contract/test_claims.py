@@ -2,9 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import asyncpg
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
+from weft.clock import ManualClock
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -38,7 +39,7 @@ from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outco
 from weft.tasks.summary import summarize
 
 SECOND = timedelta(seconds=1)
-NOTHING = Wanted(flows=[], worker="w-a", now=NOON, slots=0)
+NOTHING = Wanted(flows=[], worker="w-a", slots=0)
 DONE = Completed(NOON, {"value": 1})
 FAILED = Failed(NOON, "no")
 
@@ -46,16 +47,42 @@ FAILED = Failed(NOON, "no")
 async def submit(store: TaskStore, *tasks: dict[str, Any] | str, prefix: str = "a") -> Flow:
     flow = await store.operate(SubmitFlow(a_flow(*tasks, prefix=prefix), NOON), owner=EVERYONE)
     await store.run_flow(flow.root.id, owner=EVERYONE)
-    await store.add_worker(f"w-{prefix}", lease_until=NOON + SECOND)
+    await store.add_worker(f"w-{prefix}", lease_seconds=1)
     return flow
 
 
 async def claim(
     store: TaskStore, flow: Flow, slots: int = 100, worker: str = "w-a", **wanted: Any
 ) -> Outlook:
-    request = Wanted(flows=[flow.root.id], worker=worker, now=wanted.pop("now", NOON), slots=slots, **wanted)
-    _, outlook = await store.advance([], request)
+    now = wanted.pop("now", NOON)
+    request = Wanted(flows=[flow.root.id], worker=worker, slots=slots, **wanted)
+    with at(store, now):
+        if now > NOON:
+            await store.renew_worker(worker, lease_seconds=1)
+        _, outlook = await store.advance([], request)
     return outlook_of(outlook)
+
+
+async def recover(store: TaskStore, now: datetime, *, dead: Sequence[str] = ()) -> int:
+    with at(store, now):
+        return await store.recover(dead=dead)
+
+
+@contextmanager
+def at(store: TaskStore, now: datetime) -> Iterator[None]:
+    """Let the store's clock tell another time than noon."""
+    clock = cast(ManualClock, store.clock)
+    clock.set(now)
+    yield
+    clock.set(NOON)
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[TaskStore]:
+    """An empty open store, at noon."""
+    opened = await open_store(Settings(db=store_url), clock=ManualClock(NOON))
+    yield opened
+    await opened.close()
 
 
 def outlook_of(answer: Outlook | WeftError) -> Outlook:
@@ -127,7 +154,7 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
         store, "a", {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b", "a"]}
     )
     (a,) = (await claim(store, flow)).claimed
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=5)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=5)
 
     (held,), outlook = await store.advance([Ending(a.claim, DONE)], wanted)
     (b,) = outlook_of(outlook).claimed
@@ -141,7 +168,7 @@ async def test_dependencies_that_end_together_let_their_one_dependent_start(stor
     flow = await submit(store, "a", "b", {"name": "c", "dependencies": ["a", "b"]})
     endings = [Ending(claimed.claim, DONE) for claimed in (await claim(store, flow)).claimed]
 
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=5)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=5)
     _, outlook = await store.advance(endings, wanted)
 
     assert names(outlook) == ["c"]
@@ -151,7 +178,7 @@ async def test_a_request_sees_what_all_before_it_in_its_group_did(store: TaskSto
     flow = await submit(store, "a", {"name": "b", "dependencies": ["a"]}, "c")
     root, other = flow.root.id, named(flow, "c").id
     (a, c) = (await claim(store, flow)).claimed
-    await store.add_worker("w2", lease_until=NOON - SECOND)
+    await store.add_worker("w2", lease_seconds=1)
 
     requests: list[Awaitable[Any]] = [
         store.run_flow(root, owner=EVERYONE),
@@ -160,7 +187,7 @@ async def test_a_request_sees_what_all_before_it_in_its_group_did(store: TaskSto
         claim(store, flow),
         store.give_back(c.claim, now=NOON),
         claim(store, flow, worker="w2"),
-        store.recover(now=NOON),
+        store.recover(dead=["w2"]),
         store.finish(c.claim, DONE),
         store.operate(MoveTask(other, Cancelled(NOON)), owner=EVERYONE),
         store.remove_worker("w-a", now=NOON),
@@ -176,10 +203,10 @@ async def test_a_request_sees_what_all_before_it_in_its_group_did(store: TaskSto
 
 async def test_a_claim_is_given_to_one_worker_only(store: TaskStore, store_url: str) -> None:
     flow = await submit(store, "root", *(f"t{number}" for number in range(60)))
-    second = await open_store(Settings(db=store_url))
+    second = await open_store(Settings(db=store_url), clock=store.clock)
     try:
         for worker in ("w1", "w2"):
-            await store.add_worker(worker, lease_until=NOON + SECOND)
+            await store.add_worker(worker, lease_seconds=1)
         asked = [
             claim(one, flow, 3, worker) for _ in range(12) for one, worker in ((store, "w1"), (second, "w2"))
         ]
@@ -224,7 +251,7 @@ async def test_a_task_of_an_unknown_method_is_left_to_another_worker_that_lives(
     flow = await submit(
         store, {"name": "x", "schemas": {"method": "x"}}, {"name": "y", "schemas": {"method": "y"}}
     )
-    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND)
+    await store.add_worker("w-b", lease_seconds=9)
 
     mine = await claim(store, flow, methods={"x"})
     again = await claim(store, flow, methods={"x"})
@@ -246,7 +273,7 @@ async def test_a_task_of_an_unknown_method_is_claimed_by_who_is_alone(
     if is_given_back:
         (first,) = (await claim(store, flow)).claimed
         await store.give_back(first.claim, now=NOON)
-    await store.add_worker("w-b", lease_until=NOON + SECOND)
+    await store.add_worker("w-b", lease_seconds=1)
 
     beside_another = await claim(store, flow, methods={"x"}, now=NOON + SECOND)
     after_it_died = await claim(store, flow, methods={"x"}, now=NOON + 2 * SECOND)
@@ -263,7 +290,7 @@ async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(st
     second = await submit(store, {"name": "d", "priority": 1}, {"name": "e", **quick}, prefix="b")
     await submit(store, {"name": "not asked for", "priority": 0}, prefix="c")
 
-    wanted = Wanted(flows=[first.root.id, second.root.id], worker="w-a", now=NOON, slots=4, free={"quick": 1})
+    wanted = Wanted(flows=[first.root.id, second.root.id], worker="w-a", slots=4, free={"quick": 1})
     _, outlook = await store.advance([], wanted)
 
     assert names(outlook) == ["c", "d", "b", "a"]
@@ -281,7 +308,7 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     (first,) = (await claim(store, flow)).claimed
     retry_at = NOON + 5 * SECOND
 
-    (held,), _ = await store.advance([Ending(first.claim, FAILED, retry_at)], NOTHING)
+    (held,), _ = await store.advance([Ending(first.claim, FAILED, 5 * SECOND)], NOTHING)
     early = await claim(store, flow, now=NOON + 4 * SECOND)
     late = await claim(store, flow, now=retry_at)
 
@@ -298,8 +325,8 @@ async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_r
     flow = await submit(store, "root", "b")
     first, second = (await claim(store, flow)).claimed
     retries = [
-        Ending(first.claim, FAILED, NOON + 5 * SECOND),
-        Ending(second.claim, FAILED, NOON + 9 * SECOND),
+        Ending(first.claim, FAILED, 5 * SECOND),
+        Ending(second.claim, FAILED, 9 * SECOND),
     ]
     await store.advance(retries, NOTHING)
 
@@ -316,7 +343,7 @@ async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_r
 async def test_changing_a_task_leaves_the_time_of_its_retry(store: TaskStore) -> None:
     flow = await submit(store, "root")
     (first,) = (await claim(store, flow)).claimed
-    await store.advance([Ending(first.claim, FAILED, NOON + SECOND)], NOTHING)
+    await store.advance([Ending(first.claim, FAILED, SECOND)], NOTHING)
 
     change = UpdateTask(task_id=flow.root.id, fields={"name": "new"}, now=NOON)
     await store.operate(change, owner=EVERYONE)
@@ -343,17 +370,17 @@ async def test_the_tasks_of_a_dead_worker_are_given_back_and_its_late_result_is_
 ) -> None:
     flow = await submit(store, "root", "a")
     first, second = (await claim(store, flow)).claimed
-    await store.add_worker("w2", lease_until=NOON + 9 * SECOND)
+    await store.add_worker("w2", lease_seconds=9)
 
-    assert await store.recover(now=NOON + SECOND) == 0
-    assert await store.recover(now=NOON + 2 * SECOND) == 2
-    assert await store.recover(now=NOON + 2 * SECOND) == 0
+    assert await recover(store, NOON + SECOND) == 0
+    assert await recover(store, NOON + 2 * SECOND) == 2
+    assert await recover(store, NOON + 2 * SECOND) == 0
     taken = (await claim(store, flow, worker="w2")).claimed
 
     assert [claimed.claim.attempt for claimed in taken] == [2, 2]
     assert not await end(store, first)
     assert not await store.report(second.claim, progress=0.5, now=NOON)
-    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) is None
+    assert await store.renew_worker("w-a", lease_seconds=9) is None
     assert [await end(store, claimed) for claimed in taken] == [True, True]
 
 
@@ -361,19 +388,19 @@ async def test_a_renewed_worker_lives_and_learns_what_it_still_holds(store: Task
     flow = await submit(store, "root", "a")
     first, second = (await claim(store, flow)).claimed
 
-    held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
+    held = await store.renew_worker("w-a", lease_seconds=9)
     await store.operate(MoveTask(second.task.id, Cancelled(NOON)), owner=EVERYONE)
 
     assert held == frozenset({first.claim, second.claim})
-    assert await store.recover(now=NOON + 2 * SECOND) == 0
-    assert await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND) == frozenset({first.claim})
+    assert await recover(store, NOON + 2 * SECOND) == 0
+    assert await store.renew_worker("w-a", lease_seconds=9) == frozenset({first.claim})
 
 
 async def test_what_an_unknown_worker_started_is_given_back_too(store: TaskStore) -> None:
     flow = await submit(store, "root")
     late = await store.start(flow.root.id, worker="unknown", now=NOON, owner=EVERYONE)
 
-    assert await store.recover(now=NOON) == 1
+    assert await recover(store, NOON) == 1
     assert not await store.finish(late, DONE)
 
 
@@ -381,20 +408,20 @@ async def test_a_worker_may_be_added_again(store: TaskStore) -> None:
     flow = await submit(store, "root")
     await claim(store, flow)
 
-    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    await store.add_worker("w-a", lease_seconds=9)
 
-    assert await store.recover(now=NOON + 2 * SECOND) == 0
+    assert await recover(store, NOON + 2 * SECOND) == 0
 
 
 async def test_a_worker_that_leaves_gives_back_what_it_holds(store: TaskStore) -> None:
     flow = await submit(store, "root", "a")
     await claim(store, flow)
 
-    await store.add_worker("w2", lease_until=NOON + SECOND)
+    await store.add_worker("w2", lease_seconds=1)
 
     assert await store.remove_worker("w-a", now=NOON) == 2
     assert (await claim(store, flow)).claimed == (), "it is not known any more"
-    assert await store.renew_worker("w-a", lease_until=NOON) is None
+    assert await store.renew_worker("w-a", lease_seconds=0) is None
     assert len((await claim(store, flow, worker="w2")).claimed) == 2
 
 
@@ -459,7 +486,7 @@ async def test_an_ending_that_breaks_us_leaves_the_others_of_its_group(store: Ta
     first, second = (await claim(store, flow)).claimed
     wrong = Failed(NOON, cast(str, {"status": 500}))
 
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=9)
     held, outlook = await store.advance([Ending(first.claim, wrong), Ending(second.claim, DONE)], wanted)
 
     assert isinstance(held[0], InternalError)
@@ -474,7 +501,7 @@ async def test_a_claim_that_breaks_us_leaves_the_endings_of_its_group(
     flow = await submit(store, "root", {"name": "a", "dependencies": ["root"]})
     (first,) = (await claim(store, flow)).claimed
     await spoil(store_url, named(flow, "a").id)
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", now=NOON, slots=9)
+    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=9)
 
     held, outlook = await store.advance([Ending(first.claim, DONE)], wanted)
 
@@ -541,12 +568,12 @@ async def test_a_method_of_any_name_can_be_stored_and_claimed(store: TaskStore, 
 
 async def test_what_names_no_flow_or_worker_harms_nobody(store: TaskStore) -> None:
     flow = await submit(store, "root")
-    nowhere = Wanted(flows=[TaskId("no\x00where")], worker="w-a", now=NOON, slots=5)
+    nowhere = Wanted(flows=[TaskId("no\x00where")], worker="w-a", slots=5)
 
     requests: list[Awaitable[Any]] = [
         store.advance([], nowhere),
         store.end_flow(nowhere.flows[0]),
-        store.renew_worker("nobody", lease_until=NOON),
+        store.renew_worker("nobody", lease_seconds=0),
         store.remove_worker("nobody", now=NOON),
         claim(store, flow),
     ]
@@ -622,20 +649,20 @@ async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
         return claimed.claim.attempt, claimed.failures, claimed.losses, claimed.last_error
 
     async def retry_after(outlook: Outlook, error: str) -> None:
-        ending = Ending(outlook.claimed[0].claim, Failed(NOON, error), retry_at=NOON)
+        ending = Ending(outlook.claimed[0].claim, Failed(NOON, error), retry_after=timedelta())
         assert await store.advance([ending], NOTHING) == ([True], Outlook())
 
     first = await claim(store, flow)
     await retry_after(first, "one")
     second = await claim(store, flow)
-    assert await store.recover(now=NOON + 2 * SECOND) == 1  # its lease ran out
-    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    assert await recover(store, NOON + 2 * SECOND) == 1  # its lease ran out
+    await store.add_worker("w-a", lease_seconds=9)
     third = await claim(store, flow)
-    assert await store.recover(now=NOON, dead=["w-a"]) == 1  # it is known to be dead
-    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    assert await recover(store, NOON, dead=["w-a"]) == 1  # it is known to be dead
+    await store.add_worker("w-a", lease_seconds=9)
     fourth = await claim(store, flow)
     assert await store.remove_worker("w-a", now=NOON) == 1  # it left in good order
-    await store.add_worker("w-a", lease_until=NOON + 9 * SECOND)
+    await store.add_worker("w-a", lease_seconds=9)
     fifth = await claim(store, flow)
     assert await store.give_back(fifth.claimed[0].claim, now=NOON)
     sixth = await claim(store, flow)
@@ -660,7 +687,7 @@ async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
 async def test_a_change_of_other_fields_does_not_reset_the_counts(store: TaskStore) -> None:
     flow = await submit(store, "a")
     (first,) = (await claim(store, flow)).claimed
-    await store.advance([Ending(first.claim, FAILED, retry_at=NOON)], NOTHING)
+    await store.advance([Ending(first.claim, FAILED, retry_after=timedelta())], NOTHING)
     await store.operate(UpdateTask(task_id=flow.root.id, fields={"name": "b"}, now=NOON), owner=EVERYONE)
 
     (second,) = (await claim(store, flow)).claimed
@@ -674,7 +701,7 @@ async def test_a_record_that_cannot_be_read_leaves_nothing_claimed(store: TaskSt
 
     with pytest.raises(WeftError):
         await claim(store, flow)
-    held = await store.renew_worker("w-a", lease_until=NOON + 9 * SECOND)
+    held = await store.renew_worker("w-a", lease_seconds=9)
 
     assert held == frozenset(), "of the others nobody would know"
 

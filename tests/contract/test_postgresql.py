@@ -87,7 +87,7 @@ async def test_a_connection_lost_while_idle_is_not_noticed(url: str, admin: asyn
         await store.close()
 
 
-async def test_a_connection_lost_in_a_write_fails_that_write_and_the_next_one_works(
+async def test_a_connection_lost_in_a_write_is_replaced_and_the_write_done_again(
     url: str, admin: asyncpg.Connection
 ) -> None:
     store = await PostgresqlStore.open(f"{url}&application_name=busy")
@@ -102,10 +102,7 @@ async def test_a_connection_lost_in_a_write_fails_that_write_and_the_next_one_wo
                 pass
             assert await terminate(other, "busy") >= 1
             await other.close()
-            with pytest.raises(StoreUnreachable):
-                await writing
-
-        assert (await start(store, root.id)).attempt == 1
+        assert (await writing).attempt == 1
     finally:
         await store.close()
 
@@ -380,8 +377,8 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
         await admin.execute(f"ANALYZE {tables}")  # those of other tests need not be
     root = flow.root.id
     await store.run_flow(root, owner=EVERYONE)
-    await store.add_worker("w", lease_until=NOON)
-    wanted = Wanted(flows=[root], worker="w", now=NOON, slots=10)
+    await store.add_worker("w", lease_seconds=60)
+    wanted = Wanted(flows=[root], worker="w", slots=10)
     _, outlook = await store.advance([], wanted)
     assert isinstance(outlook, Outlook)
     ids = [claimed.task.id for claimed in outlook.claimed]
@@ -400,7 +397,7 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
         "recount_waiting": (ids,),
         "recount_references": (ids,),
         "give_back_all": (["w"], NOON, 1),
-        "dead_workers": (NOON,),
+        "unknown_workers": (),
     }
 
     for name, arguments in statements.items():

@@ -10,7 +10,6 @@ from msgspec import structs
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
-from weft.clock import SystemClock
 from weft.ids import TaskId
 from weft.language.problems import InvalidProgram
 from weft.language.reading import read_text
@@ -175,7 +174,7 @@ async def die_at(bench: RunsBench, root_id: TaskId, write: int) -> bool:
     mortal = MortalStore(bench.store, dies_at=write, is_written=write % 2 == 0)
     with suppress(StoreError):
         await run_flow(bench, root_id, mortal.as_store)
-    await bench.store.recover(now=SystemClock().now(), dead=await bench.store.workers())
+    await bench.store.recover(dead=await bench.store.workers())
     return mortal.is_dead
 
 

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from tests.builders import NOON, a_flow
-from weft.clock import SystemClock
 from weft.store.protocol import EVERYONE, Claim, Owner, TaskStore
 from weft.store.steps import Run
 from weft.store.templates import NewTemplate, RegisteredTemplate, TemplateFacts
@@ -102,7 +101,7 @@ async def test_only_the_owner_removes_a_template(store: TaskStore) -> None:
 
 async def started(store: TaskStore) -> Claim:
     flow = await store.operate(SubmitFlow(a_flow("one"), NOON, is_run=True), owner=EVERYONE)
-    await store.add_worker("w", lease_until=SystemClock().now() + timedelta(hours=1))
+    await store.add_worker("w", lease_seconds=3600)
     return await store.start(flow.root.id, worker="w", now=NOON, owner=EVERYONE)
 
 

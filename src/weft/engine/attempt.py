@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import timedelta
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Attempts:
         now = self._clock.now()
         outcome = Failed(now, error_message(error))
         try:
-            return Ending(claimed.claim, outcome, self._retry_at(claimed, error, now))
+            return Ending(claimed.claim, outcome, self._retry_after(claimed, error))
         except Exception:
             # An error of somebody else's making, which does not answer as it should. Without an ending the
             # task would be run again and again.
@@ -163,11 +163,10 @@ class Attempts:
                 return {task_id: one for task_id, one in found.items() if one.status is Status.COMPLETED}
             await asyncio.sleep(self._limits.poll_seconds)
 
-    def _retry_at(self, claimed: Claimed, error: BaseException, now: datetime) -> datetime | None:
+    def _retry_after(self, claimed: Claimed, error: BaseException) -> timedelta | None:
         if is_permanent(error):
             return None
-        delay = retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
-        return None if delay is None else now + delay
+        return retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
 
 
 async def redacted(result: JsonObject) -> JsonObject:

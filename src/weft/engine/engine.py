@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
@@ -11,7 +10,6 @@ from typing import Self
 
 from msgspec import Struct
 
-from weft.clock import Clock, SystemClock
 from weft.engine.attempt import Attempts
 from weft.engine.limits import EngineLimits, Slots
 from weft.engine.patience import Patience
@@ -22,6 +20,7 @@ from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
+from weft.store.errors import StoreReplaced
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
 from weft.telemetry.spans import current_context, span
 
@@ -29,6 +28,13 @@ log = logging.getLogger(__name__)
 
 NO_METHOD = frozenset({""})
 """Of tasks that only hold others together: every engine can do that."""
+
+
+SETTLE_SECONDS = 0.5
+"""How long endings may take to be written after the grace time."""
+
+IDLE_GRACE_SECONDS = 2.0
+"""How long an engine that runs nothing waits for a store that is away, once it is asked to stop."""
 
 
 class _FlowRun(Struct):
@@ -50,14 +56,13 @@ class Engine:
         executors: ExecutorRegistry,
         *,
         limits: EngineLimits | None = None,
-        clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         secrets: SecretSettings | None = None,
     ) -> None:
         self._store = store
         self._executors = executors
         self._limits = limits or EngineLimits()
-        self._clock = clock or SystemClock()
+        self._clock = store.clock
         self._slots = Slots(self._limits)
         self._attempts = Attempts(
             store, executors, clock=self._clock, chance=chance, limits=self._limits, secrets=secrets
@@ -67,11 +72,11 @@ class Engine:
         self._running: dict[Claim, RunningAttempt] = {}
         self._worker = Worker(
             store,
-            self._clock,
             self._limits,
             running=self._running,
             is_known=self._is_known,
             on_lost=self._call_off,
+            on_end=self._end,
         )
         self._flows: dict[TaskId, _FlowRun] = {}
         self._may_learn = False
@@ -80,7 +85,7 @@ class Engine:
         self._being_written: Sequence[Ending | Rest] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
-        self._patient_until = math.inf
+        self._store_limit: asyncio.Timeout | None = None
         self._failure: Exception | None = None
         self._pump: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -145,6 +150,7 @@ class Engine:
                     if root_id not in self._flows and self.is_running:
                         await self.join(root_id)
             await asyncio.wait([self._pump], timeout=self._limits.poll_seconds)
+        await self.ended()
         if self._failure is not None:
             raise self._failure
 
@@ -153,35 +159,50 @@ class Engine:
         self._call_off([claim for claim in self._running if claim.task_id in task_ids])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Claim no more, let attempts end within the grace time, give back the rest.
+        """Claim no more, let attempts end within the grace time, release the rest.
 
-        Called again while it is under way, it waits for the same end; a shorter grace time then counts.
+        Called again meanwhile, it waits for the same end; a shorter grace time then counts. A store that is
+        away is waited for no longer than the attempts, and only a moment if none runs.
         """
         if self._pump is None:
             return
         grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
         loop = asyncio.get_running_loop()
         self._is_stopping = True
-        self._patient_until = min(self._patient_until, loop.time() + grace)
+        is_empty = not self._running and not self._endings and not self._being_written
+        self._limit_store(IDLE_GRACE_SECONDS if is_empty else max(IDLE_GRACE_SECONDS, grace + SETTLE_SECONDS))
         self._wake.set()
         loop.call_later(grace, self._call_off_all)
         await self.ended()
 
+    def _limit_store(self, seconds: float) -> None:
+        """Let the loop wait for the store only so long from now on."""
+        limit = self._store_limit
+        if limit is None or limit.expired() or self._pump is None or self._pump.done():
+            return
+        deadline = asyncio.get_running_loop().time() + seconds
+        limit.reschedule(min(limit.when() or deadline, deadline))
+
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
         try:
-            while not self._is_stopping or self._running or self._endings:
-                self._wake.clear()
-                outlook = await self._advance_patiently()
-                if not outlook.claimed and not self._endings:
-                    await self._end_flows()
-                if not self._wake.is_set():
-                    await self._sleep(outlook)
-            # Those whose last task has just ended: nobody else may come to see that they are over.
-            await self._end_flows()
+            async with asyncio.timeout(None) as self._store_limit:
+                while not self._is_stopping or self._running or self._endings:
+                    self._wake.clear()
+                    outlook = await self._advance_patiently()
+                    if not outlook.claimed and not self._endings:
+                        await self._end_flows()
+                    if not self._wake.is_set():
+                        await self._sleep(outlook)
+                # Those whose last task has just ended: nobody else may come to see that they are over.
+                await self._end_flows()
         except Exception as error:
-            log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
-            self._failure = error
+            if self._store_limit is not None and self._store_limit.expired():
+                log.warning("stopping without the store", extra={"action": "stopped_without_store"})
+                self._store.leave()
+            else:
+                log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
+                self._failure = error
         finally:
             await self._leave()
 
@@ -201,8 +222,6 @@ class Engine:
                 flow.ended.set()
 
     async def _advance_patiently(self) -> Outlook:
-        if asyncio.get_running_loop().time() > self._patient_until:
-            return await self._advance()
         with Patience("store"):
             return await self._advance()
         await asyncio.sleep(self._limits.poll_seconds)
@@ -213,7 +232,6 @@ class Engine:
         wanted = Wanted(
             flows=() if self._is_stopping else tuple(self._flows),
             worker=self._worker.id,
-            now=self._clock.now(),
             slots=self._slots.free,
             free=self._slots.free_by_executor,
             methods=self._executors.methods | NO_METHOD,
@@ -299,6 +317,20 @@ class Engine:
 
     def _call_off_all(self) -> None:
         self._call_off(tuple(self._running))
+
+    def _end(self, error: Exception) -> None:
+        """End because the store is not the one that was opened any more.
+
+        What runs may end if the store only has a newer schema; in another file there is nothing to write to.
+        """
+        if self._failure is None:
+            log.error("%s", error, extra={"action": "store_changed"})
+            self._failure = error
+        self._is_stopping = True
+        if isinstance(error, StoreReplaced):
+            self._call_off_all()
+            self._limit_store(SETTLE_SECONDS)
+        self._wake.set()
 
     def _is_known(self, claim: Claim) -> bool:
         """Whether the attempt runs here, or its ending waits to be written."""

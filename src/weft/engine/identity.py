@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import uuid
+from enum import Enum
 from functools import cache
 from pathlib import Path
 
@@ -13,21 +14,41 @@ def new_worker_id() -> str:
     return f"{socket.gethostname()}:{_place()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
-def is_dead_here(worker: str) -> bool:
-    """Whether the worker was a process of this very machine that is gone: nobody need wait for its lease.
+class Life(Enum):
+    """What can be seen of a worker's process from here."""
 
-    A process id that has been given to another process counts as alive; then the lease decides.
+    UNKNOWN = "unknown"
+    """It is on another machine or in another container: its lease decides."""
+    DEAD = "dead"
+    FROZEN = "frozen"
+    """Stopped by a signal or a debugger; it may run again."""
+    RUNNING = "running"
+
+
+def life_of(worker: str) -> Life:
+    """Look at the worker's process, if it is one of this very machine.
+
+    A zombie is dead: it only waits for its parent. A process id that has been given to another process
+    counts as running.
     """
     *_, place, process, _ = ["", "", *worker.rsplit(":", 3)]
     if place != _place() or not process.isdigit():
-        return False
+        return Life.UNKNOWN
     try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False  # it lives, under another user
-    return False
+        # The name in parentheses may hold anything; the state comes after the last of them.
+        state = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return Life.DEAD
+    except (OSError, IndexError):
+        return Life.UNKNOWN
+    if state in (b"Z", b"X", b"x"):
+        return Life.DEAD
+    return Life.FROZEN if state in (b"T", b"t") else Life.RUNNING
+
+
+def is_dead_here(worker: str) -> bool:
+    """Whether the worker was a process of this very machine that is gone: nobody need wait for its lease."""
+    return life_of(worker) is Life.DEAD
 
 
 @cache

@@ -14,7 +14,8 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     per_executor: Mapping[str, int] = {}
     """Attempts at the same time of single executors, by id."""
     lease_seconds: float = 0.0
-    """How long a worker that says nothing is taken to be alive; 0: as the settings say."""
+    """How long a worker that says nothing is taken to be alive; 0: as the settings say. Four times as long
+    where workers wait for each other's writes (SQLite)."""
     heartbeat_seconds: float = 1.0
     """How often a worker says that it is alive, and looks for cancelled and abandoned tasks."""
     poll_seconds: float = 0.2
@@ -24,6 +25,8 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     Once for each method: a flow of many such tasks does not wait for each."""
     grace_seconds: float = 10.0
     """How long running attempts may go on, and endings be written, once the engine is asked to stop."""
+    leave_seconds: float = 0.5
+    """How long an engine that has stopped waits for the store to release its tasks."""
     max_losses: int = 50
     """How many attempts at a task may be lost in a row, because their process died or its lease ran out: a
     task that kills its process each time must not do so for ever. Attempts that failed are the retry policy's

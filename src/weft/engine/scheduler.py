@@ -8,8 +8,9 @@ from weft.clock import Clock
 from weft.engine.failures import Failures
 from weft.errors import WeftError
 from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.store.protocol import EVERYONE, DueSchedule, TaskStore
-from weft.tasks.operations import FireSchedule, Firing, WakeTasks
+from weft.store.protocol import EVERYONE, DueSchedule, TaskFilter, TaskStore
+from weft.tasks.operations import FireSchedule, Firing, ReplanSchedule, WakeTasks
+from weft.tasks.operations.fire import ON_TIME, is_fired_in_future
 from weft.tasks.schedule_policies import waits
 
 log = logging.getLogger(__name__)
@@ -42,8 +43,14 @@ class Scheduler:
 
     async def run(self) -> None:
         """Fire schedules until cancelled."""
+        last: datetime | None = None
         while True:
             try:
+                now = self._clock.now()
+                # At the start, and whenever the clock was put back.
+                if last is None or now < last - ON_TIME:
+                    await self.replan()
+                last = now
                 await self.fire_due()
                 await self.wake_overdue()
             except Exception as error:
@@ -55,6 +62,26 @@ class Scheduler:
                     extra={"action": "scheduler_round_failed"},
                 )
             await asyncio.sleep(self._poll_seconds)
+
+    async def replan(self) -> int:
+        """Work out anew when schedules are due that a clock fired which was ahead; how many there were."""
+        now, offset, replanned = self._clock.now(), 0, 0
+        while True:
+            wanted = TaskFilter(only_scheduled=True, limit=self._batch, offset=offset)
+            tasks = (await self._store.list(wanted, owner=EVERYONE)).tasks
+            for task in tasks:
+                if is_fired_in_future(task, now):
+                    replanned += await self._store.operate(ReplanSchedule(task.id, now), owner=EVERYONE)
+            if len(tasks) < self._batch:
+                break
+            offset += len(tasks)
+        if replanned:
+            log.warning(
+                "the clock was put back: %d schedules are planned again",
+                replanned,
+                extra={"action": "schedules_replanned"},
+            )
+        return replanned
 
     async def fire_due(self) -> list[Firing]:
         """Fire everything that is due now, and return what became of each."""

@@ -3,54 +3,78 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from weft.clock import Clock
-from weft.engine.identity import is_dead_here, new_worker_id
+from weft.clock import JUMP_SECONDS
+from weft.engine.identity import Life, life_of, new_worker_id
 from weft.engine.limits import EngineLimits
+from weft.store.errors import SchemaTooNew, StoreReplaced
 from weft.store.protocol import Claim, TaskStore
 
 DEFAULT_LEASE_SECONDS = 15.0
+
+FENCE_FACTOR = 0.75
+"""When a worker that cannot renew its lease stops its attempts, in leases: they need time to end."""
+
+LOCKED_LEASE_FACTOR = 4.0
+"""How much longer leases are where renewing waits for other writers: a large submission may hold the one file
+for half a minute. Dead and frozen processes of the same machine are seen without the lease."""
 
 log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Keeps a lease alive. A new id for every start: what an earlier life held is never mistaken for ours."""
+    """Keeps a lease alive. A new id for every start: what an earlier life held is never mistaken for ours.
+
+    A worker that cannot renew its lease stops its own attempts before any other may take them over.
+    """
 
     def __init__(
         self,
         store: TaskStore,
-        clock: Clock,
         limits: EngineLimits,
         *,
         running: Collection[Claim],
         is_known: Callable[[Claim], bool],
         on_lost: Callable[[Collection[Claim]], None],
+        on_end: Callable[[Exception], None],
     ) -> None:
+        """`on_end` is told when the store is not the one that was opened any more."""
         self._store = store
-        self._clock = clock
         self._limits = limits
+        self._patience_seconds = limits.lease_seconds or DEFAULT_LEASE_SECONDS
+        """How long a process that is frozen is waited for."""
+        self._lease_seconds = self._patience_seconds * (
+            LOCKED_LEASE_FACTOR if store.renews_with_lock else 1.0
+        )
         self._running = running
         self._is_known = is_known
         self._on_lost = on_lost
+        self._on_end = on_end
         self._unknown: frozenset[Claim] = frozenset()
         self._beat: asyncio.Task[None] | None = None
+        self._fence: asyncio.TimerHandle | None = None
+        self._beat_at: tuple[float, datetime] | None = None
+        self._sparing_until = 0.0
+        self._frozen_since: dict[str, float] = {}
         self.id = new_worker_id()
 
     async def start(self) -> None:
         """Register, recover what dead workers left, and begin to beat."""
-        await self._store.add_worker(self.id, lease_until=self._lease_until())
+        await self._register()
         await self._recover()
         self._beat = asyncio.create_task(self._keep_beating(), name="weft-heartbeat")
 
     async def stop(self) -> None:
-        """Leave, and give back what is still held: none of it was lost."""
+        """Leave, and release what is still held: none of it was lost."""
+        if self._fence is not None:
+            self._fence.cancel()
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.wait([self._beat])
         try:
-            await self._store.remove_worker(self.id, now=self._clock.now())
+            async with asyncio.timeout(self._limits.leave_seconds):
+                await self._store.remove_worker(self.id, now=self._store.clock.now())
         except Exception as error:
             # The lease will run out by itself.
             log.warning("worker not removed: %s", error, extra={"action": "remove_worker_failed"})
@@ -60,46 +84,101 @@ class Worker:
             await asyncio.sleep(self._limits.heartbeat_seconds)
             try:
                 await self._check()
+            except (SchemaTooNew, StoreReplaced) as error:
+                self._on_end(error)
             except Exception as error:
                 # Whatever it is: without a heartbeat the tasks that run here would be taken from us.
                 log.warning("heartbeat: %s", error, extra={"action": "heartbeat_failed"})
 
     async def _check(self) -> None:
         running = tuple(self._running)  # before the store is asked: what is claimed meanwhile is not missing
-        held = await self._store.renew_worker(self.id, lease_until=self._lease_until())
+        asked_at = asyncio.get_running_loop().time()
+        held = await self._store.renew_worker(self.id, lease_seconds=self._lease_seconds)
         if held is None:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
-            self._on_lost([claim for claim in running if claim in self._running])
+            self._lose(running)
             self.id = new_worker_id()
             self._unknown = frozenset()
-            await self._store.add_worker(self.id, lease_until=self._lease_until())
+            await self._register()
         else:
+            self._renewed(asked_at)
             # Cancelled by another process: ours to stop.
-            self._on_lost([claim for claim in running if claim not in held and claim in self._running])
-            await self._give_back_unknown(held)
+            self._lose([claim for claim in running if claim not in held])
+            await self._release_unknown(held)
+        await self._store.check()
+        await self._notice_jump()
         await self._recover()
 
-    async def _give_back_unknown(self, held: Collection[Claim]) -> None:
-        """Give back what the store says we hold and nothing here does: nobody else could take it over.
+    async def _register(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        await self._store.add_worker(self.id, lease_seconds=self._lease_seconds)
+        self._renewed(asked_at)
+
+    def _renewed(self, asked_at: float) -> None:
+        """Count from when the store was asked: the lease cannot have begun earlier."""
+        if self._fence is not None:
+            self._fence.cancel()
+        loop = asyncio.get_running_loop()
+        self._fence = loop.call_at(asked_at + self._lease_seconds * FENCE_FACTOR, self._stop_attempts)
+
+    def _stop_attempts(self) -> None:
+        if self._running:
+            log.warning(
+                "the lease could not be renewed; %d attempts are stopped before others take them over",
+                len(self._running),
+                extra={"action": "lease_not_renewed"},
+            )
+        self._lose(tuple(self._running))
+
+    def _lose(self, claims: Collection[Claim]) -> None:
+        self._on_lost([claim for claim in claims if claim in self._running])
+
+    async def _release_unknown(self, held: Collection[Claim]) -> None:
+        """Release what the store says we hold and nothing here does: nobody else could take it over.
 
         Only what was so at the last beat, too: a claim may be committed and not have reached the engine yet.
         """
         unknown = frozenset(claim for claim in held if not self._is_known(claim))
         for claim in unknown & self._unknown:
             log.warning(
-                "task %s, attempt %s, is held but not worked on; given back",
+                "task %s, attempt %s, is held but not worked on; released",
                 claim.task_id,
                 claim.attempt,
                 extra={"action": "unknown_claim", "task_id": claim.task_id, "attempt": claim.attempt},
             )
-            await self._store.give_back(claim, now=self._clock.now())
+            await self._store.give_back(claim, now=self._store.clock.now())
         self._unknown = unknown
 
-    async def _recover(self) -> None:
-        """Give back what dead workers held: of this machine at once, of others when their lease runs out."""
-        now = self._clock.now()
-        dead = [worker for worker in await self._store.workers() if is_dead_here(worker)]
-        await self._store.recover(now=now, dead=dead)
+    async def _notice_jump(self) -> None:
+        """Compare the store's clock with the time that has really passed since the last beat.
 
-    def _lease_until(self) -> datetime:
-        return self._clock.now() + timedelta(seconds=self._limits.lease_seconds or DEFAULT_LEASE_SECONDS)
+        After a jump forward every lease has run out at once, so none is taken for that until all workers had
+        time to renew theirs. After one back, delays would last longer by as much.
+        """
+        loop_time, now = asyncio.get_running_loop().time(), self._store.clock.now()
+        before, self._beat_at = self._beat_at, (loop_time, now)
+        if before is None:
+            return
+        jump = (now - before[1]).total_seconds() - (loop_time - before[0])
+        if abs(jump) < JUMP_SECONDS:
+            return
+        log.warning("the store's clock jumped by %+.1f s", jump, extra={"action": "clock_jumped"})
+        self._sparing_until = loop_time + self._lease_seconds
+        if jump < 0:
+            await self._store.restart_delays()
+
+    async def _recover(self) -> None:
+        """Release what dead workers held: of this machine at once, of others when their lease runs out."""
+        workers = await self._store.workers()
+        dead = [worker for worker in workers if self._is_dead(worker)]
+        is_sparing = asyncio.get_running_loop().time() < self._sparing_until
+        await self._store.recover(dead=dead, spared=workers if is_sparing else ())
+
+    def _is_dead(self, worker: str) -> bool:
+        """Whether a process of this machine is gone, or has been frozen for as long as a lease lasts."""
+        life = life_of(worker)
+        if life is not Life.FROZEN:
+            self._frozen_since.pop(worker, None)
+            return life is Life.DEAD
+        now = asyncio.get_running_loop().time()
+        return now - self._frozen_since.setdefault(worker, now) >= self._patience_seconds

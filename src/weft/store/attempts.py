@@ -1,5 +1,6 @@
 """What starting, reporting and finishing an attempt means for the columns, whatever the dialect."""
 
+from datetime import datetime
 from typing import Any
 
 from weft.errors import InternalError, WeftError
@@ -11,13 +12,17 @@ from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import Dependency, JsonObject, Task
 from weft.tasks.states import Completed, Started, error_text, require_object, transition
 
+CLOCK_PUT_BACK = "the clock was put back; the delay starts again"
+
 
 def claim_facts(claim: Claim) -> JsonObject:
     """The facts of the events that tell who has an attempt, or had it."""
     return {"attempt": claim.attempt, "worker": claim.worker}
 
 
-def ending(request: Ending) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
+def ending(
+    request: Ending, retry_at: datetime | None
+) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
     """The columns after an ending (status, result, error, progress; None: as it is), and its events' facts.
 
     Before a retry they are those of the attempt, not of the task: that is pending again.
@@ -31,8 +36,8 @@ def ending(request: Ending) -> tuple[tuple[Any, ...], list[tuple[EventType, Json
         facts["error"] = error_text(outcome.error)
         columns = (outcome.verb, None, facts["error"], None)
     events = [(outcome.event_type, facts)]
-    if request.retry_at is not None:
-        events.append((EventType.TASK_RETRIED, {"at": request.retry_at.isoformat()}))
+    if retry_at is not None:
+        events.append((EventType.TASK_RETRIED, {"at": retry_at.isoformat()}))
     return columns, events
 
 

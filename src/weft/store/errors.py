@@ -3,7 +3,15 @@
 import logging
 from collections.abc import Sequence
 
-from weft.errors import EXIT_NOT_FOUND, InternalError, RequestError, TransientError, WeftError, text_of
+from weft.errors import (
+    EXIT_NOT_FOUND,
+    EXIT_UNAVAILABLE,
+    InternalError,
+    RequestError,
+    TransientError,
+    WeftError,
+    text_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +52,18 @@ class StoreDamaged(StoreError):
     code = "store-damaged"
 
 
+class StoreReplaced(StoreError):
+    """The store's file was removed or replaced while it was open: nothing more is stored in it."""
+
+    code = "store-replaced"
+
+    def __init__(self, *, location: str) -> None:
+        super().__init__(
+            f"{location} was removed or replaced while it was open; what was written since is in no file. "
+            "Put the file back if you can, then resume what was running"
+        )
+
+
 class StoreNotFound(RequestError):
     """There is no store yet, and the command is none that makes one."""
 
@@ -64,6 +84,7 @@ class SchemaTooNew(RequestError):
     """A newer weft has written this store."""
 
     code = "schema-too-new"
+    exit_code = EXIT_UNAVAILABLE
 
     def __init__(self, *, location: str, found: int, known: int) -> None:
         super().__init__(

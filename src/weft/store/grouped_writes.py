@@ -20,6 +20,7 @@ from weft.store.requests import (
     RenewWorker,
     Report,
     Request,
+    RestartDelays,
     RunFlow,
     Start,
 )
@@ -39,12 +40,10 @@ from weft.tasks.states import Outcome
 T = TypeVar("T")
 
 
-def require_storable(worker: str, at: datetime) -> None:
-    """Raise unless every store can hold the worker's name and the time."""
+def require_worker_name(worker: str) -> None:
+    """Raise unless every store can hold the worker's name."""
     if "\x00" in worker or not worker.isprintable():
         raise StoreError(f"{worker!r} cannot be the name of a worker")
-    if at.utcoffset() is None:
-        raise StoreError(f"{at.isoformat()} has no offset from UTC")
 
 
 class GroupedWrites:
@@ -62,7 +61,9 @@ class GroupedWrites:
         return value
 
     async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
-        require_storable(worker, now)
+        require_worker_name(worker)
+        if now.utcoffset() is None:
+            raise StoreError(f"{now.isoformat()} has no offset from UTC")
         claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
         return claim
 
@@ -94,19 +95,23 @@ class GroupedWrites:
     async def end_flow(self, root_id: TaskId) -> bool:
         return bool(await self._group.write(EndFlow(root_id)))
 
-    async def add_worker(self, worker: str, *, lease_until: datetime) -> None:
-        require_storable(worker, lease_until)
-        await self._group.write(AddWorker(worker, lease_until))
+    async def add_worker(self, worker: str, *, lease_seconds: float) -> None:
+        require_worker_name(worker)
+        await self._group.write(AddWorker(worker, lease_seconds))
 
-    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[Claim] | None:
-        held: frozenset[Claim] | None = await self._group.write(RenewWorker(worker, lease_until))
+    async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
+        held: frozenset[Claim] | None = await self._group.write(RenewWorker(worker, lease_seconds))
         return held
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
         return int(await self._group.write(RemoveWorker(worker, now)))
 
-    async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
-        return int(await self._group.write(Recover(now, dead)))
+    async def recover(self, *, dead: Collection[str] = (), spared: Collection[str] = ()) -> int:
+        return int(await self._group.write(Recover(dead, spared)))
+
+    async def restart_delays(self) -> Sequence[TaskId]:
+        restarted: Sequence[TaskId] = await self._group.write(RestartDelays())
+        return restarted
 
     async def add_templates(
         self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime

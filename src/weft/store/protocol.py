@@ -1,11 +1,12 @@
 """What a store of task records does, whatever keeps them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from weft.clock import Clock
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.steps import Run, StepChange, StoredStep
@@ -56,11 +57,11 @@ class Claimed(Struct, frozen=True):
 
 
 class Ending(Struct, frozen=True):
-    """How an attempt ended; with `retry_at`, a failed one is followed by another from that time on."""
+    """How an attempt ended; with `retry_after`, a failed one is followed by another after that delay."""
 
     claim: Claim
     outcome: Outcome
-    retry_at: datetime | None = None
+    retry_after: timedelta | None = None
 
 
 class Rest(Struct, frozen=True):
@@ -84,7 +85,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
     flows: Sequence[TaskId]
     """The roots of the flows."""
     worker: str
-    now: datetime
     slots: int
     free: Mapping[str, int] = {}
     """Slots left for methods that have a limit of their own; methods not named have none."""
@@ -157,7 +157,21 @@ class StoreDescription(Struct, frozen=True, kw_only=True):
 
 
 class TaskStore(Protocol):
-    """Keeps task records and their events. Every write is durable when its call returns."""
+    """Keeps task records and their events. Every write is durable when its call returns.
+
+    Leases, retry delays and due times are decided by the store's clock, read inside the transaction: the
+    clocks of the machines that share a store may differ.
+    """
+
+    @property
+    def clock(self) -> Clock:
+        """Tell the store's time, as exactly as this process knows it."""
+        ...
+
+    @property
+    def renews_with_lock(self) -> bool:
+        """Whether renewing a lease waits for other writers, as it does where all write to one file."""
+        ...
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
         """Carry an operation out in one transaction and return its value."""
@@ -174,7 +188,7 @@ class TaskStore(Protocol):
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
         stored. Then what was claimed, or why nothing could be: the endings are stored all the same. Raises
-        when nothing was written. A worker that is not known, because it was taken for dead, claims nothing.
+        when nothing was written. A worker that is not known, or whose lease has run out, claims nothing.
         """
         ...
 
@@ -268,12 +282,16 @@ class TaskStore(Protocol):
         """The roots of the flows that are to be run, oldest first."""
         ...
 
-    async def add_worker(self, worker: str, *, lease_until: datetime) -> None:
+    async def add_worker(self, worker: str, *, lease_seconds: float) -> None:
         """Make a worker known; its claims hold until its lease runs out."""
         ...
 
-    async def renew_worker(self, worker: str, *, lease_until: datetime) -> frozenset[Claim] | None:
-        """Prolong the worker's lease and return the claims it holds; None: it was taken for dead."""
+    async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
+        """Renew the worker's lease and return the claims it holds; None: it was taken for dead.
+
+        Waits for no other writer where the store can do without, and is not repeated when it fails: the
+        caller knows until when its lease lasts.
+        """
         ...
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
@@ -284,11 +302,26 @@ class TaskStore(Protocol):
         """The workers that are known."""
         ...
 
-    async def recover(self, *, now: datetime, dead: Collection[str] = ()) -> int:
-        """Give back the tasks of workers whose lease has run out or that are known to be dead; how many.
+    async def recover(self, *, dead: Collection[str] = (), spared: Collection[str] = ()) -> int:
+        """Release the tasks of workers that are dead or whose lease has run out, except the spared; how many.
 
         Their attempts are lost: `Claimed.losses` counts them until one ends.
         """
+        ...
+
+    async def restart_delays(self) -> Sequence[TaskId]:
+        """Begin the delays of retries anew that began in the future: the clock was put back since.
+
+        Returns the tasks that wait for them.
+        """
+        ...
+
+    async def check(self) -> None:
+        """Raise StoreReplaced or SchemaTooNew when the store is not the one that was opened any more."""
+        ...
+
+    def leave(self) -> None:
+        """Wait no longer for a store that is away: the process is about to exit."""
         ...
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:

@@ -55,14 +55,14 @@ class AddWorker(Struct, frozen=True):
     """Make a worker known."""
 
     worker: str
-    lease_until: datetime
+    lease_seconds: float
 
 
 class RenewWorker(Struct, frozen=True):
-    """Prolong a worker's lease."""
+    """Renew a worker's lease."""
 
     worker: str
-    lease_until: datetime
+    lease_seconds: float
 
 
 class RemoveWorker(Struct, frozen=True):
@@ -73,10 +73,14 @@ class RemoveWorker(Struct, frozen=True):
 
 
 class Recover(Struct, frozen=True):
-    """Give back what dead workers held."""
+    """Release what dead workers held."""
 
-    now: datetime
     dead: Collection[str]
+    spared: Collection[str] = ()
+
+
+class RestartDelays(Struct, frozen=True):
+    """Begin the delays of retries anew that began in the future."""
 
 
 class Operate(Struct, frozen=True):
@@ -100,6 +104,7 @@ Request = (
     | RenewWorker
     | RemoveWorker
     | Recover
+    | RestartDelays
     | Operate
     | AddTemplates
     | RemoveTemplate

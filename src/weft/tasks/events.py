@@ -24,6 +24,7 @@ class EventType(StrEnum):
     SCHEDULE_FIRED = "schedule.fired"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_ENDED = "schedule.ended"
+    SCHEDULE_REPLANNED = "schedule.replanned"
     TASK_UPDATED = "task.updated"
     TASK_DELETED = "task.deleted"
     TASK_REFERENCED = "task.referenced"

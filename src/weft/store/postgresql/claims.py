@@ -27,23 +27,24 @@ async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
     flows = [flow for flow in wanted.flows if is_stored_form(flow)]
     if not flows:
         return Outlook()
-    claimed, left = await _claim(connection, wanted, flows) if wanted.slots > 0 else ((), frozenset())
+    claimed, left = await _claim(connection, entry, flows) if wanted.slots > 0 else ((), frozenset())
     for one in claimed:
         facts = claim_facts(one.claim)
-        entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, wanted.now, facts))
-    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, wanted.now)
+        entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, entry.now, facts))
+    next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, entry.now)
     return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at), left_to_others=left)
 
 
 async def _claim(
-    connection: asyncpg.Connection, wanted: Wanted, flows: Sequence[TaskId]
+    connection: asyncpg.Connection, entry: Entry, flows: Sequence[TaskId]
 ) -> tuple[tuple[Claimed, ...], frozenset[str]]:
     """What was claimed, and the methods that are left to other workers."""
+    wanted: Wanted = entry.request
     found = await connection.fetch(
         _SQL["claim_tasks"],
         flows,
         wanted.worker,
-        wanted.now,
+        entry.now,
         wanted.slots,
         list(wanted.free.keys()),
         list(wanted.free.values()),

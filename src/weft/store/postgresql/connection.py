@@ -1,9 +1,11 @@
 """Connections to a PostgreSQL server: settings, and its errors in our words."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg
+from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.settings import shown_location
@@ -16,24 +18,47 @@ from weft.store.errors import (
     StoreUnreachable,
     refusal_of,
 )
+from weft.store.tolerance import AWAY_SECONDS
 
-CONNECT_TIMEOUT_SECONDS = 10.0
-"""A server that is there answers in milliseconds, one on another continent in a second."""
-
-CLOSE_TIMEOUT_SECONDS = 5.0
-"""How long to wait for the server's farewell; nothing depends on it."""
-
-COMMAND_TIMEOUT_SECONDS = 600.0
-"""When a server that has gone silent is given up: longer than storing a million tasks takes."""
-
-LOCK_TIMEOUT = "30s"
-"""How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
+CLOSE_TIMEOUT_SECONDS = 0.5
+"""How long to wait for the server to confirm the end of a connection; nothing depends on it."""
 
 READERS = 4
 """Enough that a long listing does not hold up a short look-up."""
 
+
+class Timeouts(Struct, frozen=True, kw_only=True):
+    """How long a server, or another process that holds its write lock, is waited for."""
+
+    connect_seconds: float = 5.0
+    """A server that is there answers in milliseconds, one on another continent in a second."""
+    lock_seconds: float = 10.0
+    """For another process's write: its transactions take milliseconds, a large submission a minute. Who
+    waited in vain tries again."""
+    idle_seconds: float = 4.0
+    """When the server ends a transaction whose process does nothing: it is frozen, or cut off."""
+    command_seconds: float = 30.0
+    """For the server's answer to a statement."""
+    large_seconds: float = 900.0
+    """The same for operations on whole flows: longer than storing a million tasks takes."""
+    away_seconds: float = AWAY_SECONDS
+    """How long calls are tried again when the server is away."""
+
+
+LARGE_FLOW = 20_000
+"""Tasks of a flow from which on an operation may compute for seconds while its transaction is open."""
+
+LARGE_IDLE = "15min"
+
+_KEEPALIVES = {
+    # The server notices a client that is gone, whatever the network between them says: after 11 s.
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "11000",
+}
 _WRITER_SETTINGS = {
-    "lock_timeout": LOCK_TIMEOUT,
+    **_KEEPALIVES,
     # Every statement of a write finds its rows in an index, whatever the statistics say: in a store that has
     # just been filled they are of when it was empty, and a plan made by them could read all tasks every time.
     "enable_seqscan": "off",
@@ -46,6 +71,7 @@ _WRITER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
 }
 _READER_SETTINGS = {
+    **_KEEPALIVES,
     "default_transaction_read_only": "on",
     # A filter that is not given must not cost the plan its index, as it does in a plan made for all values.
     "plan_cache_mode": "force_custom_plan",
@@ -125,28 +151,70 @@ def refusal(error: Exception) -> WeftError:
     return refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
 
 
-async def connect_writer(url: str) -> asyncpg.Connection:
-    """An open connection for writing."""
+async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:
+    """Open a connection for writing."""
+    limits = {
+        "lock_timeout": _milliseconds(timeouts.lock_seconds),
+        "idle_in_transaction_session_timeout": _milliseconds(timeouts.idle_seconds),
+        "statement_timeout": _milliseconds(timeouts.large_seconds),
+    }
     with translated_errors(shown_location(url)), _url_errors(url):
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             url,
-            timeout=CONNECT_TIMEOUT_SECONDS,
-            command_timeout=COMMAND_TIMEOUT_SECONDS,
-            server_settings=_WRITER_SETTINGS,
+            timeout=timeouts.connect_seconds,
+            command_timeout=timeouts.large_seconds,
+            server_settings={**_WRITER_SETTINGS, **limits},
         )
+    _watch_peer(connection)
+    return connection
 
 
-def pool_of_readers(url: str) -> asyncpg.Pool:
+def pool_of_readers(url: str, timeouts: Timeouts) -> asyncpg.Pool:
     """A pool, not open yet, of connections that only read."""
     return asyncpg.create_pool(
         url,
         min_size=0,
         max_size=READERS,
-        timeout=CONNECT_TIMEOUT_SECONDS,
-        command_timeout=COMMAND_TIMEOUT_SECONDS,
+        timeout=timeouts.connect_seconds,
+        command_timeout=timeouts.command_seconds,
         server_settings=_READER_SETTINGS,
+        init=_init_reader,
         reset=_keep,
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+async def allow_idle(connection: asyncpg.Connection) -> None:
+    """Let the rest of a transaction be idle for long: a decision on a very large flow takes a while."""
+    await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{LARGE_IDLE}'")
+
+
+async def _init_reader(connection: asyncpg.Connection) -> None:
+    _watch_peer(connection)
+
+
+def _watch_peer(connection: asyncpg.Connection) -> None:
+    """Let the system end the connection when the server's machine does not answer any more.
+
+    The driver has no setting for it, so its socket is asked for; one that cannot be had (a test's fake, TLS
+    of a later driver) is left to the timeouts of commands.
+    """
+    transport = getattr(connection, "_transport", None)
+    peer = None if transport is None else transport.get_extra_info("socket")
+    if peer is None or peer.family == socket.AF_UNIX:
+        return
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PEER_OPTIONS.items():
+        option = getattr(socket, name, None)  # not every system has all of them
+        if option is not None:
+            peer.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+_PEER_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 11_000}
+"""The same as the server's: 11 s without an answer end a connection."""
 
 
 async def _keep(_connection: asyncpg.Connection) -> None:

@@ -1,6 +1,7 @@
 """What only the holder of a claim may write: progress, an ending, a retry, the task given back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -40,39 +41,40 @@ async def write_held(connection: asyncpg.Connection, entries: Iterable[Entry]) -
 
 def _statement(request: Report | Ending | GiveBack) -> str:
     if isinstance(request, Ending):
-        return "finish_tasks" if request.retry_at is None else "retry_tasks"
+        return "finish_tasks" if request.retry_after is None else "retry_tasks"
     return "report_progress" if isinstance(request, Report) else "give_back"
 
 
-def _report(request: Report) -> Write:
+def _report(request: Report, _now: datetime) -> Write:
     claim, progress = request.claim, fraction(request.progress)
     event = attempt_event_row(claim, EventType.TASK_PROGRESSED, request.now, {"progress": progress})
     return (*_guard(claim), request.now, progress), [event]
 
 
-def _finish(request: Ending) -> Write:
-    columns, events = _ending(request)
+def _finish(request: Ending, _now: datetime) -> Write:
+    columns, events = _ending(request, None)
     return (*_guard(request.claim), request.outcome.at, *columns), events
 
 
-def _retry(request: Ending) -> Write:
-    columns, events = _ending(request)
-    return (*_guard(request.claim), request.outcome.at, request.retry_at, columns[2]), events
+def _retry(request: Ending, now: datetime) -> Write:
+    retry_at = now + (request.retry_after or timedelta())
+    columns, events = _ending(request, retry_at)
+    return (*_guard(request.claim), now, retry_at, columns[2]), events
 
 
-def _ending(request: Ending) -> Write:
-    columns, events = ending(request)
+def _ending(request: Ending, retry_at: datetime | None) -> Write:
+    columns, events = ending(request, retry_at)
     at = request.outcome.at
     return columns, [attempt_event_row(request.claim, kind, at, facts) for kind, facts in events]
 
 
-def _give_back(request: GiveBack) -> Write:
+def _give_back(request: GiveBack, _now: datetime) -> Write:
     claim = request.claim
     event = attempt_event_row(claim, EventType.TASK_GIVEN_BACK, request.now, claim_facts(claim))
     return (*_guard(claim), request.now), [event]
 
 
-_WRITES: dict[str, Callable[[Any], Write]] = {
+_WRITES: dict[str, Callable[[Any, datetime], Write]] = {
     "report_progress": _report,
     "finish_tasks": _finish,
     "retry_tasks": _retry,
@@ -84,13 +86,13 @@ def _guard(claim: Claim) -> Row:
     return claim.task_id, claim.attempt, claim.worker, claim.user_id
 
 
-def _prepare(entries: Iterable[Entry], prepare: Callable[[Any], Write]) -> Iterator[Prepared]:
+def _prepare(entries: Iterable[Entry], prepare: Callable[[Any, datetime], Write]) -> Iterator[Prepared]:
     """The entries with what they write; one that cannot be written gets its error instead."""
     for entry in entries:
         entry.outcome = False
         if may_hold(entry.request.claim):
             try:
-                row, events = prepare(entry.request)
+                row, events = prepare(entry.request, entry.now)
             except WeftError as error:
                 entry.outcome = error
             else:

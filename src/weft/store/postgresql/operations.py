@@ -13,10 +13,16 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError, TaskExists
 from weft.store.postgresql.changes import write_changes
-from weft.store.postgresql.connection import is_of_one_request, reason, refusal
+from weft.store.postgresql.connection import (
+    LARGE_FLOW,
+    allow_idle,
+    is_of_one_request,
+    reason,
+    refusal,
+)
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.reading import read_flow, read_tasks, read_with_unfinished_runs
-from weft.store.postgresql.rows import EventRow, event_row
+from weft.store.postgresql.rows import EventRow, event_row, is_stored_form
 from weft.store.protocol import Owner
 from weft.store.queries import load_queries
 from weft.tasks.changes import Changes, Decision, Found, Needs
@@ -81,6 +87,8 @@ async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Need
             await _flows(connection, needs, entry.request.owner),
             await read_with_unfinished_runs(connection, needs.unfinished_runs_of, entry.request.owner),
         )
+        if len(getattr(entry.request.operation, "flow", ())) > LARGE_FLOW:
+            await allow_idle(connection)
         own = _decide(entry, found)
         if own is not None:
             decided.append(own)
@@ -93,10 +101,16 @@ async def _flows(connection: asyncpg.Connection, needs: Needs, owner: Owner) -> 
     flows: dict[TaskId, Flow] = {}
     for task_id in needs.flows_of:
         known = next((flow for flow in flows.values() if task_id in flow), None)
-        flow = known or await read_flow(connection, task_id, owner)
+        flow = known or await _read_flow(connection, task_id, owner)
         if task_id in flow:
             flows[task_id] = flow
     return flows
+
+
+async def _read_flow(connection: asyncpg.Connection, task_id: TaskId, owner: Owner) -> Flow:
+    if is_stored_form(task_id) and await connection.fetchval(_SQL["is_large_flow"], task_id, LARGE_FLOW):
+        await allow_idle(connection)
+    return await read_flow(connection, task_id, owner)
 
 
 def _decide(entry: Entry, found: Found) -> _Decided | None:

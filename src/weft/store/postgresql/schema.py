@@ -6,6 +6,9 @@ from weft.store.errors import NotAStore, SchemaTooNew, StoreNotFound
 from weft.store.queries import load_migrations, load_queries
 
 _SQL = load_queries("postgresql")
+KNOWN_VERSION = len(load_migrations("postgresql"))
+MIGRATION_SECONDS = 3600.0
+"""A migration may write every row of a large store anew."""
 
 
 async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: bool = False) -> None:
@@ -19,11 +22,11 @@ async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: 
         raise SchemaTooNew(location=location, found=version, known=len(known))
     if version == 0 and must_exist:
         raise StoreNotFound(location=location)
-    await connection.execute(_SQL["begin_write"])
+    await connection.execute(_SQL["begin_write"], timeout=MIGRATION_SECONDS)
     try:
         # Another process may have migrated while we waited for the lock.
         for number in range(await _version(connection, location), len(known)):
-            await connection.execute(known[number])
+            await connection.execute(known[number], timeout=MIGRATION_SECONDS)
             await connection.execute(_SQL["set_schema_version"], number + 1)
         await connection.execute("COMMIT")
     except BaseException:

@@ -1,34 +1,46 @@
 """The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import asyncpg
 
+from weft.clock import Clock, SyncedClock
 from weft.ids import TaskId
 from weft.settings import shown_location
-from weft.store.errors import StoreError
+from weft.store.errors import SchemaTooNew, StoreError
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
-from weft.store.postgresql.connection import connect_writer, pool_of_readers, translated_errors
+from weft.store.postgresql.connection import (
+    CLOSE_TIMEOUT_SECONDS,
+    LOST,
+    Timeouts,
+    connect_writer,
+    pool_of_readers,
+    translated_errors,
+)
 from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
 from weft.store.postgresql.rows import due_schedule_of, event_of, is_storable, is_stored_form, may_exist
-from weft.store.postgresql.schema import prepare
+from weft.store.postgresql.schema import KNOWN_VERSION, prepare
 from weft.store.postgresql.templates import template_of
+from weft.store.postgresql.workers import Leases
 from weft.store.postgresql.writer import Writer
-from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
+from weft.store.protocol import Claim, DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.steps import StoredStep
 from weft.store.templates import RegisteredTemplate
+from weft.store.tolerance import Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary, summary_of
+
+T = TypeVar("T")
 
 _SQL = load_queries("postgresql")
 _WIDTH = len(FIELD_NAMES)
@@ -37,26 +49,76 @@ _WIDTH = len(FIELD_NAMES)
 class PostgresqlStore(GroupedWrites):
     """Task records in one schema of a PostgreSQL database, which several processes may share."""
 
-    def __init__(self, url: str, writer: Writer, readers: asyncpg.Pool) -> None:
+    def __init__(
+        self,
+        url: str,
+        connection: asyncpg.Connection,
+        readers: asyncpg.Pool,
+        *,
+        now: datetime,
+        timeouts: Timeouts,
+        clock: Clock | None,
+    ) -> None:
+        """`now` is the server's time; `clock` tells another one."""
         super().__init__()
         self._location = shown_location(url)
-        self._writer = writer
+        self._synced = SyncedClock(now)
+        self._clock = clock
+        self._tolerance = Tolerance(timeouts.away_seconds)
+        self._writer = Writer(
+            url,
+            connection,
+            timeouts=timeouts,
+            tolerance=self._tolerance,
+            on_time=self._synced.sync,
+            clock=clock,
+        )
+        self._leases = Leases(url, timeouts, clock)
         self._readers = readers
         self._is_closed = False
         self._committing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def open(cls, url: str, *, must_exist: bool = False) -> Self:
+    async def open(
+        cls,
+        url: str,
+        *,
+        must_exist: bool = False,
+        timeouts: Timeouts | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
         """The store in the first schema of the search path; it gets its tables if it need not have them."""
-        connection = await connect_writer(url)
+        timeouts = timeouts or Timeouts()
+        connection = await connect_writer(url, timeouts)
         try:
             with translated_errors(shown_location(url)):
                 await prepare(connection, shown_location(url), must_exist=must_exist)
-                readers = await pool_of_readers(url)
+                now = await connection.fetchval(_SQL["server_time"])
+                readers = await pool_of_readers(url, timeouts)
         except BaseException:
             connection.terminate()
             raise
-        return cls(url, Writer(url, connection), readers)
+        return cls(url, connection, readers, now=now, timeouts=timeouts, clock=clock)
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock or self._synced
+
+    async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
+        return await self._leases.renew(worker, lease_seconds) if is_storable(worker) else None
+
+    @property
+    def renews_with_lock(self) -> bool:
+        return False
+
+    async def check(self) -> None:
+        version, now = await self._leases.facts()
+        self._synced.sync(now)
+        if version > KNOWN_VERSION:
+            raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
+
+    def leave(self) -> None:
+        self._tolerance.leave()
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -65,13 +127,12 @@ class PostgresqlStore(GroupedWrites):
         return found[task_id]
 
     async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
-        with self._errors():
-            found = await read_tasks(self._readers, [(task_id, owner) for task_id in dict.fromkeys(task_ids)])
+        wanted = [(task_id, owner) for task_id in dict.fromkeys(task_ids)]
+        found = await self._read(lambda: read_tasks(self._readers, wanted))
         return {task_id: found[task_id] for task_id in task_ids if task_id in found}
 
     async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
-        with self._errors():
-            flow = await read_flow(self._readers, task_id, owner, limit)
+        flow = await self._read(lambda: read_flow(self._readers, task_id, owner, limit))
         if task_id not in flow and (limit is None or not len(flow)):
             raise TaskNotFound(task_id=task_id)
         return flow
@@ -79,15 +140,15 @@ class PostgresqlStore(GroupedWrites):
     async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
         if not may_exist(root_id, owner):
             raise TaskNotFound(task_id=root_id)
-        with self._errors():
-            async with (
-                self._readers.acquire() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
+
+        async def read() -> tuple[Any, Any]:
+            async with self._snapshot() as connection:
                 rows = await connection.fetch(
                     _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
                 )
-                (waiting,) = await connection.fetch(_SQL["count_waiting"], root_id)
+                return rows, await connection.fetchrow(_SQL["count_waiting"], root_id)
+
+        rows, waiting = await self._read(read)
         if not rows:
             raise TaskNotFound(task_id=root_id)
         return summary_of(root_id, {row["status"]: row["count"] for row in rows}, *waiting)
@@ -96,25 +157,21 @@ class PostgresqlStore(GroupedWrites):
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
         last = (None, None) if after is None else (after.next_run_at, after.task_id)
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["due_schedules"], now, limit, *last)
+        rows = await self._fetch(_SQL["due_schedules"], now, limit, *last)
         return [due_schedule_of(row) for row in rows]
 
     async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["overdue_rests"], now, limit)
+        rows = await self._fetch(_SQL["overdue_rests"], now, limit)
         return [TaskId(str(row["id"])) for row in rows]
 
     async def workers(self) -> Sequence[str]:
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["list_workers"])
+        rows = await self._fetch(_SQL["list_workers"])
         return [row["id"] for row in rows]
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
         if not _can_be_asked(owner):
             return []
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
+        rows = await self._fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
         return [TaskId(str(row["id"])) for row in rows]
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
@@ -130,44 +187,40 @@ class PostgresqlStore(GroupedWrites):
             wanted.only_scheduled,
             wanted.with_steps,
         )
-        # One snapshot for both statements: a page and its total agree.
-        with self._errors():
-            async with (
-                self._readers.acquire() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
+
+        async def read() -> tuple[Any, int]:
+            async with self._snapshot() as connection:
                 rows = await connection.fetch(_SQL["list_tasks"], *parameters, wanted.limit, wanted.offset)
-                total = await connection.fetchval(_SQL["count_tasks"], *parameters)
+                return rows, await connection.fetchval(_SQL["count_tasks"], *parameters)
+
+        rows, total = await self._read(read)
         return TaskPage(tuple(await tasks_of(rows)), total)
 
     async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
         if not _can_be_asked(owner, wanted.tree, wanted.task):
             return []
-        with self._errors():
-            rows = await self._readers.fetch(
-                _SQL["list_events"],
-                wanted.after,
-                owner.is_everyone,
-                owner.user_id,
-                wanted.tree,
-                wanted.task,
-                wanted.limit,
-            )
+        rows = await self._fetch(
+            _SQL["list_events"],
+            wanted.after,
+            owner.is_everyone,
+            owner.user_id,
+            wanted.tree,
+            wanted.task,
+            wanted.limit,
+        )
         return [event_of(row) for row in rows]
 
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
         if not is_stored_form(task_id):
             return []
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["steps_of"], task_id)
+        rows = await self._fetch(_SQL["steps_of"], task_id)
         tasks = await tasks_of([row[:_WIDTH] for row in rows])
         return [StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)]
 
     async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
         if not is_stored_form(root_id):
             return {}
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["digests_of_flow"], root_id)
+        rows = await self._fetch(_SQL["digests_of_flow"], root_id)
         return {TaskId(str(row["id"])): Digests(row["step_hash"], row["reuse_hash"]) for row in rows}
 
     async def reusable_steps(
@@ -175,13 +228,11 @@ class PostgresqlStore(GroupedWrites):
     ) -> Sequence[TaskId]:
         if not is_storable(user_id):
             return []
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["reusable_steps"], reuse_hash, user_id, besides)
+        rows = await self._fetch(_SQL["reusable_steps"], reuse_hash, user_id, besides)
         return [TaskId(str(row[0])) for row in rows]
 
     async def find_step(self, task_id: TaskId) -> Task | None:
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["find_step"], task_id)
+        rows = await self._fetch(_SQL["find_step"], task_id)
         return (await tasks_of(rows))[0] if rows else None
 
     async def templates(
@@ -190,28 +241,22 @@ class PostgresqlStore(GroupedWrites):
         if not _can_be_asked(owner):
             return []
         wanted = None if names is None else [name for name in names if is_storable(name)]
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["list_templates"], owner.is_everyone, owner.user_id, wanted)
+        rows = await self._fetch(_SQL["list_templates"], owner.is_everyone, owner.user_id, wanted)
         return list(map(template_of, rows))
 
     async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
         if not _can_be_asked(owner, text=name):
             return []
-        with self._errors():
-            rows = await self._readers.fetch(
-                _SQL["template_versions"], owner.is_everyone, owner.user_id, name
-            )
+        rows = await self._fetch(_SQL["template_versions"], owner.is_everyone, owner.user_id, name)
         return list(map(template_of, rows))
 
     async def known_templates(self, names: Collection[str]) -> frozenset[str]:
         wanted = [name for name in names if is_storable(name)]
-        with self._errors():
-            rows = await self._readers.fetch(_SQL["template_names"], wanted)
+        rows = await self._fetch(_SQL["template_names"], wanted)
         return frozenset(row["name"] for row in rows)
 
     async def describe(self) -> StoreDescription:
-        with self._errors():
-            (found,) = await self._readers.fetch(_SQL["describe"])
+        (found,) = await self._fetch(_SQL["describe"])
         is_standby = found["is_standby"]
         return StoreDescription(
             kind="postgresql",
@@ -224,11 +269,23 @@ class PostgresqlStore(GroupedWrites):
         )
 
     async def close(self) -> None:
+        if self._tolerance.is_leaving:
+            await self._leave_in_time()
         await self._group.close()
         self._is_closed = True
-        with translated_errors(self._location):
+        with suppress(*LOST):
             await self._writer.close()
-            await self._readers.close()
+            await self._leases.close()
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+                await self._readers.close()
+        self._readers.terminate()
+
+    async def _leave_in_time(self) -> None:
+        """Wait a moment for the last write, then end its connection: the server may be out of reach."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+                await self._group.idle()
+        self._writer.terminate()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         # The loop itself holds tasks only weakly.
@@ -241,11 +298,30 @@ class PostgresqlStore(GroupedWrites):
             outcomes = error
         done(outcomes)
 
-    def _errors(self) -> AbstractContextManager[None]:
-        """What every read runs in."""
-        if self._is_closed:
-            raise StoreError("the store is closed")
-        return translated_errors(self._location)
+    async def _fetch(self, statement: str, *parameters: Any) -> Sequence[Any]:
+        rows: Sequence[Any] = await self._read(lambda: self._readers.fetch(statement, *parameters))
+        return rows
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[Any]:
+        """Give a connection whose statements all see the same: a page and its total agree."""
+        async with (
+            self._readers.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+    async def _read(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Read, again if need be: every read goes through here."""
+
+        async def call() -> T:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            with translated_errors(self._location):
+                async with self._tolerance.limit():
+                    return await read()
+
+        return await self._tolerance.retry(call)
 
 
 def _can_be_asked(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:

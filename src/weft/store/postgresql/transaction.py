@@ -17,7 +17,7 @@ from weft.store.postgresql.resting import rest
 from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
 from weft.store.postgresql.steps import apply_steps
 from weft.store.postgresql.templates import add_templates, keep_params, remove_template
-from weft.store.postgresql.workers import add_worker, recover, remove_worker, renew_worker
+from weft.store.postgresql.workers import add_worker, recover, remove_worker, restart_delays
 from weft.store.protocol import Rest, Wanted
 from weft.store.requests import (
     AddWorker,
@@ -25,7 +25,7 @@ from weft.store.requests import (
     Operate,
     Recover,
     RemoveWorker,
-    RenewWorker,
+    RestartDelays,
     RunFlow,
 )
 from weft.store.steps import WriteSteps
@@ -36,9 +36,9 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RunFlow: run_flow,
     EndFlow: end_flow,
     AddWorker: add_worker,
-    RenewWorker: renew_worker,
     RemoveWorker: remove_worker,
     Recover: recover,
+    RestartDelays: restart_delays,
     Rest: rest,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,

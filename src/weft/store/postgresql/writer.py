@@ -1,18 +1,22 @@
 """The one connection that writes, and its transactions: a group of requests each."""
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import asyncpg
 
-from weft.errors import WeftError
+from weft.clock import Clock
+from weft.errors import TransientError, WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.settings import shown_location
-from weft.store.errors import StoreError
+from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
+    Timeouts,
     connect_writer,
     is_of_one_request,
     translated_errors,
@@ -20,88 +24,161 @@ from weft.store.postgresql.connection import (
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.transaction import apply, apply_apart
 from weft.store.queries import load_queries
-from weft.store.requests import Request
+from weft.store.requests import Operate, Request
+from weft.store.templates import AddTemplates
+from weft.store.tolerance import Tolerance
 
 _SQL = load_queries("postgresql")
 
 Apply = Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]
+OnTime = Callable[[datetime], None]
+"""Told the server's time at the beginning of each transaction."""
+
+
+class CommitUnknown(StoreError):
+    """The connection was lost during a commit, and the server cannot tell what became of it."""
+
+    code = "commit-unknown"
+
+    def __init__(self, *, location: str) -> None:
+        super().__init__(
+            f"{location}: the connection was lost during a commit and its outcome cannot be found out. "
+            "Look at the task before you try again"
+        )
+
+
+class _OneRefused(Exception):
+    """A request of the group was refused by itself; nothing of the group was written."""
 
 
 class Writer:
-    """Commits groups of requests, over a connection that is made anew when it is lost."""
+    """Commits groups of requests, over a connection that is replaced when it is lost."""
 
-    def __init__(self, url: str, connection: asyncpg.Connection) -> None:
+    def __init__(
+        self,
+        url: str,
+        connection: asyncpg.Connection,
+        *,
+        timeouts: Timeouts,
+        tolerance: Tolerance,
+        on_time: OnTime,
+        clock: Clock | None = None,
+    ) -> None:
         self._url = url
         self._location = shown_location(url)
         self._connection = connection
+        self._timeouts = timeouts
+        self._tolerance = tolerance
+        self._on_time = on_time
+        self._clock = clock
 
     async def commit(self, requests: Sequence[Request]) -> list[Any]:
         """The value or error of each request, all committed together.
 
-        Raises when nothing was committed, or when the connection was lost in the commit and nobody knows. A
-        second try spoils nothing, but only conditional writes notice it: a copy may be made twice.
+        Raises when nothing was committed: a connection that is lost before the commit is replaced and the
+        group is written again; one that is lost during the commit is replaced to ask what became of it.
 
-        When one request fails by itself, nothing of the group is kept and it is written anew with each in a
+        When one request fails by itself, nothing of the group is kept and it is written again with each in a
         savepoint of its own: the others must not fail with it.
         """
-        with translated_errors(self._location):
-            try:
-                return await self._commit_group(requests, apply)
-            except Exception as error:
-                if isinstance(error, WeftError) or not is_of_one_request(error):
-                    raise
-            return await self._commit_group(requests, apply_apart)
-
-    async def _commit_group(self, requests: Sequence[Request], apply: Apply) -> list[Any]:
-        connection = await self._begin()
-        entries = [Entry(request) for request in requests]
         try:
-            reach(STORE_BEGAN)
-            await apply(connection, entries)
-            reach(STORE_APPLIED)
-            await _commit(connection)
-        except BaseException:
-            await _roll_back(connection)
-            raise
-        reach(STORE_COMMITTED)
-        return [entry.outcome for entry in entries]
+            return await self._tolerance.retry(lambda: self._commit_group(requests, apply))
+        except _OneRefused:
+            return await self._tolerance.retry(lambda: self._commit_group(requests, apply_apart))
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         # Everything accepted is committed by now: a connection that is lost at this point is no loss.
         with suppress(*LOST):
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
+
+    def terminate(self) -> None:
+        """End the connection at once, with whatever runs on it."""
+        self._connection.terminate()
+
+    async def _commit_group(self, requests: Sequence[Request], apply: Apply) -> list[Any]:
+        is_large = any(isinstance(request, Operate | AddTemplates) for request in requests)
+        seconds = self._timeouts.large_seconds if is_large else self._timeouts.command_seconds
+        with translated_errors(self._location):
+            try:
+                async with self._tolerance.limit(seconds):
+                    connection = await self._begin()
+                    name, now = await self._facts(connection)
+                    entries = [Entry(now, request) for request in requests]
+                    reach(STORE_BEGAN)
+                    await apply(connection, entries)
+                    reach(STORE_APPLIED)
+            except BaseException as error:
+                await self._abort(error)
+                if not isinstance(error, WeftError) and _is_refusal(error):
+                    raise _OneRefused from error
+                raise
+        await self._end(connection, name, seconds)
+        reach(STORE_COMMITTED)
+        return [entry.outcome for entry in entries]
+
+    async def _facts(self, connection: asyncpg.Connection) -> tuple[str, datetime]:
+        ((name, now),) = await connection.fetch(_SQL["transaction_facts"])
+        self._on_time(now)
+        return name, now if self._clock is None else self._clock.now()
 
     async def _begin(self) -> asyncpg.Connection:
         """The connection, in a transaction that holds the write lock."""
         if not self._connection.is_closed():
             try:
-                return await _begun(self._connection)
+                await self._connection.execute(_SQL["begin_write"])
             except LOST:
                 # Lost since the last write, perhaps while idle. Nothing has been written: a new one will do.
                 self._connection.terminate()
-        self._connection = await connect_writer(self._url)
-        return await _begun(self._connection)
+            else:
+                return self._connection
+        self._connection = await connect_writer(self._url, self._timeouts)
+        await self._connection.execute(_SQL["begin_write"])
+        return self._connection
+
+    async def _abort(self, error: BaseException) -> None:
+        """Roll back; a connection that is lost, or cannot even do that, is ended."""
+        if isinstance(error, LOST) or not isinstance(error, Exception):
+            self._connection.terminate()
+            return
+        try:
+            await self._connection.execute("ROLLBACK", timeout=self._timeouts.idle_seconds)
+        except Exception:
+            self._connection.terminate()
+
+    async def _end(self, connection: asyncpg.Connection, name: str, seconds: float) -> None:
+        """Commit; when the answer is lost, ask what became of the transaction before anybody tries again."""
+        with translated_errors(self._location):
+            try:
+                # PostgreSQL answers the COMMIT of a failed transaction with a rollback, and no error.
+                if await connection.execute("COMMIT", timeout=seconds) == "COMMIT":
+                    return
+            except LOST:
+                connection.terminate()
+            except BaseException:
+                connection.terminate()
+                raise
+            else:
+                raise StoreError(f"{self._location}: the transaction failed and was rolled back")
+        try:
+            is_committed = await self._tolerance.retry(lambda: self._is_committed(name), seconds=math.inf)
+        except TransientError as error:  # the process is about to exit and waits no longer
+            raise CommitUnknown(location=self._location) from error
+        if not is_committed:
+            raise StoreUnreachable(f"{self._location}: the connection was lost before the commit")
+
+    async def _is_committed(self, name: str) -> bool:
+        """Ask, on a new connection, what became of a transaction; raises while the server cannot say."""
+        with translated_errors(self._location):
+            self._connection = await connect_writer(self._url, self._timeouts)
+            status = await self._connection.fetchval(_SQL["transaction_status"], name)
+        if status == "in progress":  # the server has not noticed yet that the connection was lost
+            self._connection.terminate()
+            raise StoreUnreachable(f"{self._location}: a commit is not decided yet")
+        if status is None:
+            raise CommitUnknown(location=self._location)
+        return bool(status == "committed")
 
 
-async def _begun(connection: asyncpg.Connection) -> asyncpg.Connection:
-    try:
-        await connection.execute(_SQL["begin_write"])
-    except BaseException:
-        await _roll_back(connection)
-        raise
-    return connection
-
-
-async def _commit(connection: asyncpg.Connection) -> None:
-    # PostgreSQL answers the COMMIT of a failed transaction with a rollback, and no error.
-    if await connection.execute("COMMIT") != "COMMIT":
-        raise StoreError("the transaction failed and was rolled back")
-
-
-async def _roll_back(connection: asyncpg.Connection) -> None:
-    """End the transaction; when that fails too, the connection, so that the next write makes a new one."""
-    try:
-        await connection.execute("ROLLBACK")
-    except Exception:
-        connection.terminate()
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, Exception) and is_of_one_request(error)

@@ -40,9 +40,11 @@ def report(writing: Writing, request: Report) -> bool:
 def end(writing: Writing, request: Ending) -> bool:
     """End an attempt: for good, or until its retry."""
     claim, at = request.claim, micros(request.outcome.at)
-    columns, events = ending(request)
-    if request.retry_at is not None:
-        done = writing.execute(_RETRY, (columns[2], micros(request.retry_at), at, *_guard(claim)))
+    retry_at = None if request.retry_after is None else writing.now + request.retry_after
+    columns, events = ending(request, retry_at)
+    if retry_at is not None:
+        began_at = micros(writing.now)
+        done = writing.execute(_RETRY, (columns[2], micros(retry_at), began_at, *_guard(claim)))
         is_held = done.rowcount == 1
     else:
         row = writing.execute(_FINISH, (*columns, at, *_guard(claim))).fetchone()

@@ -1,6 +1,7 @@
 """Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from weft.ids import TaskId
@@ -25,9 +26,10 @@ _GIVEN_BACK, _OUTLOOK = SQL["given_back_tasks"], SQL["outlook"]
 def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age.
 
-    A worker that is not known was taken for dead: what it claimed now, nobody would ever give back.
+    A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose
+    lease has run out may be taken for dead at any moment.
     """
-    now = micros(wanted.now)
+    now = micros(writing.now)
     seen = {flow: writing.execute(_OUTLOOK, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
     flows = [flow for flow, row in seen.items() if row is not None and row[0]]
     others = _Others(writing, wanted, now)
@@ -118,12 +120,12 @@ def _claimed(writing: Writing, wanted: Wanted, task: Task, row: tuple[Any, ...],
     attempt = row[_WIDTH] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
-    return Claimed(claim, started(task, wanted), *row[_COUNTS])
+    return Claimed(claim, started(task, writing.now), *row[_COUNTS])
 
 
-def started(task: Task, wanted: Wanted) -> Task:
+def started(task: Task, now: datetime) -> Task:
     """The record as the claim leaves it."""
-    return evolve(task, status=Status.IN_PROGRESS, started_at=wanted.now, updated_at=wanted.now)
+    return evolve(task, status=Status.IN_PROGRESS, started_at=now, updated_at=now)
 
 
 def run_flow(writing: Writing, request: RunFlow) -> None:

@@ -3,20 +3,21 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from weft.clock import Clock, SystemClock
 from weft.collector import paused_collector
 from weft.ids import TaskId
 from weft.store.columns import json_text
-from weft.store.errors import StoreError, StoreNotFound, StoreUnreachable
+from weft.store.errors import SchemaTooNew, StoreError, StoreNotFound, StoreReplaced, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
-from weft.store.queries import load_queries
+from weft.store.queries import load_migrations, load_queries
 from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.operations import owner_parameters
@@ -25,6 +26,7 @@ from weft.store.sqlite.templates import template_of
 from weft.store.sqlite.writer import Writer
 from weft.store.steps import StoredStep
 from weft.store.templates import RegisteredTemplate
+from weft.store.tolerance import Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -35,6 +37,7 @@ T = TypeVar("T")
 
 _SQL = load_queries("sqlite")
 _WIDTH = len(FIELD_NAMES)
+KNOWN_VERSION = len(load_migrations("sqlite"))
 _READERS = 4
 """Enough that a long listing does not hold up a short look-up; each has its own connection."""
 
@@ -45,22 +48,51 @@ _FIRST_TIME = -(2**63)
 class SqliteStore(GroupedWrites):
     """Task records in one SQLite file, which several processes may share."""
 
-    def __init__(self, path: Path, writer: sqlite3.Connection, *, synchronous: str) -> None:
+    def __init__(self, path: Path, writer: sqlite3.Connection, *, synchronous: str, clock: Clock) -> None:
         super().__init__()
         self._path = path
+        self._clock = clock
+        self._file = _identity(path)
+        self._tolerance = Tolerance()
         self._writer = writer
         self._synchronous = synchronous
-        self._writing = Writer(writer, path, waits_for_disk=synchronous == "FULL")
+        self._writing = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._is_closed = False
 
     @classmethod
-    async def open(cls, path: Path, *, synchronous: str = "NORMAL", must_exist: bool = False) -> Self:
+    async def open(
+        cls,
+        path: Path,
+        *,
+        synchronous: str = "NORMAL",
+        must_exist: bool = False,
+        clock: Clock | None = None,
+    ) -> Self:
         """The store in a file, which is created with its folder when it is not there and need not be."""
         writer = await asyncio.to_thread(_open_writer, path, synchronous, must_exist=must_exist)
-        return cls(path, writer, synchronous=synchronous)
+        return cls(path, writer, synchronous=synchronous, clock=clock or SystemClock())
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def renews_with_lock(self) -> bool:
+        return True
+
+    async def check(self) -> None:
+        if _identity(self._path) != self._file:
+            raise StoreReplaced(location=str(self._path))
+        version = await self._read(lambda connection: connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > KNOWN_VERSION:
+            raise SchemaTooNew(location=str(self._path), found=version, known=KNOWN_VERSION)
+
+    def leave(self) -> None:
+        self._tolerance.leave()
+        self._writing.leave()
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -183,20 +215,12 @@ class SqliteStore(GroupedWrites):
     async def reusable_steps(
         self, reuse_hash: str, *, user_id: str | None, besides: TaskId
     ) -> Sequence[TaskId]:
-        # In the event loop: one look into an index takes less than a tenth of the way to a thread and back,
-        # and every step asks.
-        if self._is_closed:
-            raise StoreError("the store is closed")
-        with translated_errors(self._path):
-            rows = self._reader().execute(_SQL["reusable_steps"], (reuse_hash, user_id, besides)).fetchall()
+        rows = await self._read_here(_SQL["reusable_steps"], (reuse_hash, user_id, besides))
         return [TaskId(row[0]) for row in rows]
 
     async def find_step(self, task_id: TaskId) -> Task | None:
-        if self._is_closed:
-            raise StoreError("the store is closed")
-        with translated_errors(self._path):  # in the event loop, too
-            row = self._reader().execute(_SQL["find_step"], (task_id,)).fetchone()
-        return None if row is None else task_of(row)
+        rows = await self._read_here(_SQL["find_step"], (task_id,))
+        return task_of(rows[0]) if rows else None
 
     async def templates(
         self, *, owner: Owner, names: Collection[str] | None = None
@@ -254,10 +278,28 @@ class SqliteStore(GroupedWrites):
         self._writing.commit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        if self._is_closed:
-            raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._read_in_thread, read)
+
+        def call() -> Awaitable[T]:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            return loop.run_in_executor(self._reading, self._read_in_thread, read)
+
+        return await self._tolerance.retry(call)
+
+    async def _read_here(self, statement: str, parameters: tuple[Any, ...]) -> Sequence[Any]:
+        """Read in the event loop.
+
+        One look into an index takes less than a tenth of the way to a thread and back, and every step asks.
+        """
+
+        async def call() -> Sequence[Any]:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            with translated_errors(self._path):
+                return self._reader().execute(statement, parameters).fetchall()
+
+        return await self._tolerance.retry(call)
 
     @paused_collector()
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
@@ -278,6 +320,15 @@ class SqliteStore(GroupedWrites):
             self._local.connection = connection
             self._readers.append(connection)
         return connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of the same name; None when there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open_writer(path: Path, synchronous: str, *, must_exist: bool) -> sqlite3.Connection:

@@ -2,8 +2,10 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
+from weft.clock import Clock
 from weft.errors import WeftError
 from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.store.errors import refusal_of
@@ -18,6 +20,7 @@ from weft.store.requests import (
     RenewWorker,
     Report,
     Request,
+    RestartDelays,
     RunFlow,
     Start,
 )
@@ -26,7 +29,7 @@ from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
 from weft.store.sqlite.templates import add_templates, keep_params, remove_template
-from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker
+from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker, restart_delays
 from weft.store.sqlite.writing import Writing
 from weft.store.steps import WriteSteps
 from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
@@ -44,6 +47,7 @@ _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     RenewWorker: renew_worker,
     RemoveWorker: remove_worker,
     Recover: recover,
+    RestartDelays: restart_delays,
     Operate: operate,
     WriteSteps: write_steps,
     AddTemplates: add_templates,
@@ -61,26 +65,27 @@ _OF_ONE_REQUEST = (
 """What SQLite tells a broken constraint with, or a value that it cannot hold: the fault of one request."""
 
 
-def commit_group(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
+def commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
     """The value or error of each request, all committed together; raises when nothing could be committed."""
     try:
-        return _commit(connection, requests, _apply_together)
+        return _commit(connection, requests, clock, _apply_together)
     except Exception as error:
         if not _is_of_one_request(error):
             raise
     # Once more from the start: the others must not fail with the one, which may have written half of it.
-    return _commit(connection, requests, _apply_apart)
+    return _commit(connection, requests, clock, _apply_apart)
 
 
 def _commit(
     connection: sqlite3.Connection,
     requests: Sequence[Request],
-    apply: Callable[[sqlite3.Connection, Sequence[Request]], list[Any]],
+    clock: Clock,
+    apply: Callable[[sqlite3.Connection, Sequence[Request], datetime], list[Any]],
 ) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         reach(STORE_BEGAN)
-        outcomes = apply(connection, requests)
+        outcomes = apply(connection, requests, clock.now())
         reach(STORE_APPLIED)
         connection.execute("COMMIT")
     except BaseException:
@@ -91,8 +96,8 @@ def _commit(
     return outcomes
 
 
-def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
-    writing = Writing(connection)
+def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
+    writing = Writing(connection, now)
     outcomes = [_apply(writing, request) for request in requests]
     writing.insert_steps()
     writing.release_dependents()
@@ -100,13 +105,13 @@ def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request])
     return outcomes
 
 
-def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
+def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
     """Like `_apply_together`, at the price of a savepoint each: one that fails leaves no trace."""
     outcomes: list[Any] = []
     for request in requests:
         connection.execute("SAVEPOINT request")
         try:
-            outcomes += _apply_together(connection, [request])
+            outcomes += _apply_together(connection, [request], now)
         except Exception as error:
             if not _is_of_one_request(error):
                 raise

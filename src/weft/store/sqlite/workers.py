@@ -1,21 +1,26 @@
 """Workers and their leases. Recovery does one thing: it gives tasks back; the next claim decides."""
 
-from weft.store.attempts import claim_facts
+from collections.abc import Sequence
+from datetime import timedelta
+
+from weft.ids import TaskId
+from weft.store.attempts import CLOCK_PUT_BACK, claim_facts
 from weft.store.protocol import Claim
-from weft.store.requests import AddWorker, Recover, RemoveWorker, RenewWorker
-from weft.store.sqlite.rows import micros
+from weft.store.requests import AddWorker, Recover, RemoveWorker, RenewWorker, RestartDelays
+from weft.store.sqlite.rows import micros, moment
 from weft.store.sqlite.writing import SQL, Writing
 from weft.tasks.events import EventType
 
 
 def add_worker(writing: Writing, request: AddWorker) -> None:
     """Make a worker known."""
-    writing.execute(SQL["add_worker"], (request.worker, micros(request.lease_until)))
+    writing.execute(SQL["add_worker"], (request.worker, _lease_until(writing, request)))
 
 
 def renew_worker(writing: Writing, request: RenewWorker) -> frozenset[Claim] | None:
-    """Prolong a worker's lease; the claims it holds, or None when it was taken for dead."""
-    if writing.execute(SQL["renew_worker"], (request.worker, micros(request.lease_until))).rowcount != 1:
+    """Renew a worker's lease; the claims it holds, or None when it was taken for dead."""
+    renewed = writing.execute(SQL["renew_worker"], (request.worker, _lease_until(writing, request)))
+    if renewed.rowcount != 1:
         return None
     return frozenset(_claims(writing, request.worker))
 
@@ -26,10 +31,26 @@ def remove_worker(writing: Writing, request: RemoveWorker) -> int:
 
 
 def recover(writing: Writing, request: Recover) -> int:
-    """Give back what dead workers held: attempts that were lost."""
-    now = micros(request.now)
-    dead = {row[0] for row in writing.execute(SQL["dead_workers"], (now,))} | set(request.dead)
+    """Release what dead workers held: attempts that were lost."""
+    now = micros(writing.now)
+    dead = {row[0] for row in writing.execute(SQL["dead_workers"], (now,))} - set(request.spared)
+    dead |= set(request.dead)
     return sum(_give_back_all(writing, worker, now, losses=1) for worker in sorted(dead))
+
+
+def restart_delays(writing: Writing, _request: RestartDelays) -> Sequence[TaskId]:
+    """Begin the delays of retries anew that began in the future."""
+    now = micros(writing.now)
+    rows = writing.execute(SQL["restart_delays"], (now,)).fetchall()
+    for task_id, tree, user_id, attempt, ready_at in rows:
+        claim = Claim(task_id, attempt, "", tree, user_id)
+        facts = {"at": moment(ready_at).isoformat(), "reason": CLOCK_PUT_BACK}
+        writing.tell(claim, EventType.TASK_RETRIED, now, facts)
+    return [row[0] for row in rows]
+
+
+def _lease_until(writing: Writing, request: AddWorker | RenewWorker) -> int:
+    return micros(writing.now + timedelta(seconds=request.lease_seconds))
 
 
 def _give_back_all(writing: Writing, worker: str, now: int, *, losses: int) -> int:

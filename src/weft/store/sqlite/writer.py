@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.clock import Clock
 from weft.collector import paused_collector
 from weft.store.group_commit import Done
 from weft.store.protocol import Outlook
@@ -29,8 +30,12 @@ LONGEST_PAUSE_SECONDS = 0.02
 class Writer:
     """Commits groups of requests, one at a time, on a connection that does not wait for locks by itself."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, waits_for_disk: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, clock: Clock, *, waits_for_disk: bool
+    ) -> None:
         self._connection = connection
+        self._clock = clock
+        self._is_leaving = threading.Event()
         self._path = path
         self._waits_for_disk = waits_for_disk
         self._last_claimed = 0
@@ -48,6 +53,10 @@ class Writer:
                 done(outcomes)
                 return
         self._queue.put((asyncio.get_running_loop(), requests, done))
+
+    def leave(self) -> None:
+        """Wait no longer for another process that holds the file."""
+        self._is_leaving.set()
 
     def stop(self) -> None:
         """End the thread; nothing may be under way."""
@@ -78,15 +87,14 @@ class Writer:
         deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
         pause = FIRST_PAUSE_SECONDS
         outcomes = self._outcomes(requests)
-        while _is_busy(outcomes) and time.monotonic() < deadline:
-            time.sleep(pause)
+        while _is_busy(outcomes) and time.monotonic() < deadline and not self._is_leaving.wait(pause):
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             outcomes = self._outcomes(requests)
         return translated(outcomes, self._path) if isinstance(outcomes, sqlite3.Error) else outcomes
 
     def _outcomes(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
         try:
-            outcomes = commit_group(self._connection, requests)
+            outcomes = commit_group(self._connection, requests, self._clock)
         except sqlite3.Error as error:
             if _is_busy(error):
                 return error

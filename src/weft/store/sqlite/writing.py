@@ -1,6 +1,7 @@
 """A write transaction while it is open: its connection, and the events it will append to the log."""
 
 import sqlite3
+from datetime import datetime
 from typing import Any
 
 from weft.store.columns import json_text
@@ -15,7 +16,9 @@ _RELEASE = SQL["release_dependents"]
 class Writing:
     """What the parts of a transaction share."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self.now = now
+        """The store's time, read when the transaction held the write lock."""
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.events: list[tuple[Any, ...]] = []

@@ -6,7 +6,7 @@ from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.change_run import ChangeRun
 from weft.tasks.operations.copy import CopyTasks, OutsideDependencies
 from weft.tasks.operations.delete import DeleteTasks
-from weft.tasks.operations.fire import FireSchedule, Firing
+from weft.tasks.operations.fire import FireSchedule, Firing, ReplanSchedule
 from weft.tasks.operations.fork import ForkRun
 from weft.tasks.operations.link import LinkTasks
 from weft.tasks.operations.move import MoveTask
@@ -29,6 +29,7 @@ __all__ = [
     "MoveTask",
     "NoOpenQuestion",
     "OutsideDependencies",
+    "ReplanSchedule",
     "RetryTasks",
     "SubmitFlow",
     "UpdateTask",

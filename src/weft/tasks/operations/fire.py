@@ -13,7 +13,7 @@ from weft.tasks.operations.copy import select
 from weft.tasks.operations.derive import NewIds, as_copy, derive
 from weft.tasks.record import Task, evolve
 from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap, waits
-from weft.tasks.schedules import Schedule, count_between, next_due, previous_due, schedule_of
+from weft.tasks.schedules import Schedule, count_between, next_due, planned, previous_due, schedule_of
 
 ON_TIME = timedelta(seconds=60)
 """How late a scheduler may be without having missed the time."""
@@ -137,6 +137,46 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 
     def _event(self, task: Task, kind: EventType, facts: dict[str, object]) -> NewEvent:
         return NewEvent(kind, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts)
+
+
+class ReplanSchedule(Struct, frozen=True):
+    """Works out anew when a schedule is due that was fired in the future: the clock was put back since.
+
+    Its value is whether that was so.
+    """
+
+    task_id: TaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(tasks=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[bool]:
+        task = found.task(self.task_id)
+        if not is_fired_in_future(task, self.now):
+            return Decision(Changes(), False)
+        moved = evolve(planned(task, after=self.now), updated_at=self.now)
+        facts = {"from": shown_time(task.next_run_at), "to": shown_time(moved.next_run_at)}
+        event = NewEvent(
+            EventType.SCHEDULE_REPLANNED,
+            task.id,
+            task.task_tree_id or task.id,
+            task.user_id,
+            self.now,
+            {**facts, "why": "the clock was put back"},
+        )
+        return Decision(Changes(updated=(moved,), events=(event,)), True)
+
+
+def is_fired_in_future(task: Task, now: datetime) -> bool:
+    """Whether a schedule that is on was last fired, or changed, by a clock that was far ahead."""
+    changed_at = task.updated_at
+    return task.schedule_enabled and changed_at is not None and changed_at > now + ON_TIME
+
+
+def shown_time(at: datetime | None) -> str | None:
+    """Return the time as facts of events have it."""
+    return None if at is None else at.isoformat()
 
 
 def _last(schedule: Schedule, first: datetime, *, before: datetime) -> datetime:

@@ -33,13 +33,15 @@ SELECT is_running FROM tasks WHERE id = $1;
 -- First what is in progress but nobody works on, then what is ready; each by priority, then in creation order.
 -- The methods of the ready tasks are found by one look-up in the index each, however many tasks there are, and
 -- each is asked for its next tasks on its own, since each has its limit: nothing is sorted but what these give.
--- A worker that is not known was taken for dead: what it claimed now, nobody would ever give back.
+-- A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose lease
+-- has run out may be taken for dead at any moment.
 -- Methods that it does not know are left to another worker that lives; each row, of which there is at least one, ends
 -- with those methods.
 -- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them, $7 methods known or null
 WITH RECURSIVE flows (root) AS (
     SELECT id FROM tasks
-    WHERE id = ANY ($1::uuid[]) AND is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2)
+    WHERE id = ANY ($1::uuid[]) AND is_running
+      AND EXISTS (SELECT FROM workers WHERE workers.id = $2 AND workers.lease_until >= $3)
 ),
 methods (root, method) AS (
     SELECT flows.root, (
@@ -134,7 +136,8 @@ INSERT INTO workers (id, lease_until) VALUES ($1, $2)
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
 -- name: renew_worker
-UPDATE workers SET lease_until = $2 WHERE id = $1 RETURNING id;
+-- Outside of the write lock. $1 id, $2 seconds, $3 now, or null for the server's time
+UPDATE workers SET lease_until = coalesce($3, clock_timestamp()) + $2 WHERE id = $1 RETURNING id;
 
 -- name: remove_workers
 DELETE FROM workers WHERE id = ANY ($1::text[]);
@@ -142,11 +145,20 @@ DELETE FROM workers WHERE id = ANY ($1::text[]);
 -- name: list_workers
 SELECT id FROM workers ORDER BY id;
 
--- name: dead_workers
--- Also those that went on to claim tasks after they were taken for dead: no lease covers these claims.
-SELECT id FROM workers WHERE lease_until < $1
-UNION
-SELECT worker FROM tasks
+-- name: restart_delays
+-- A delay that began in the future: the clock was put back since. $1 now
+UPDATE tasks SET ready_at = $1 + (ready_at - updated_at), updated_at = $1
+WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > $1
+RETURNING id, attempt, '' AS worker, task_tree_id, user_id, ready_at;
+
+-- name: expired_workers
+-- Locked until the end of the transaction: who renews its lease meanwhile waits, and then finds that it was taken for
+-- dead; who was quicker is not found here. $1 now, $2 workers that are spared
+SELECT id FROM workers WHERE lease_until < $1 AND NOT id = ANY ($2::text[]) FOR UPDATE;
+
+-- name: unknown_workers
+-- Those that claimed tasks after they were taken for dead: no lease covers these claims.
+SELECT DISTINCT worker FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
 

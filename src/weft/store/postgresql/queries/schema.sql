@@ -8,6 +8,18 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(2003134068, quote_ident(current_schema())::regnamespace::oid::integer);
 
+-- name: transaction_facts
+-- What the transaction is called, to ask what became of it when the answer to its COMMIT is lost; and the time, which
+-- is read now that the lock is held: now() is when the transaction began to wait for it.
+SELECT pg_current_xact_id()::text, clock_timestamp();
+
+-- name: transaction_status
+-- 'committed', 'aborted' or 'in progress'; null when it is so long ago that the server has forgotten.
+SELECT pg_xact_status($1::text::xid8);
+
+-- name: server_time
+SELECT clock_timestamp();
+
 -- name: our_tables
 SELECT relname FROM pg_class
 WHERE relnamespace = quote_ident(current_schema())::regnamespace

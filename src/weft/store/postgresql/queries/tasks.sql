@@ -119,3 +119,9 @@ SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <=
 SELECT original_task_id AS id FROM tasks
 WHERE original_task_id = ANY ($1::uuid[]) AND origin_type = 'copy' AND is_running
   AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3);
+
+-- name: is_large_flow
+-- $1 a task, $2 a number of tasks
+SELECT count(*) >= $2 FROM (
+    SELECT FROM tasks WHERE task_tree_id = (SELECT task_tree_id FROM tasks WHERE id = $1) LIMIT $2
+) AS found;

@@ -26,7 +26,7 @@ SELECT is_running FROM tasks WHERE id = ?1;
 -- What a claim must know of a flow, in one look: whether the worker is known and the flow is to be run, whether
 -- something was given back, and when the next delayed task may start. ?1 root, ?2 worker, ?3 now
 SELECT
-    is_running AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?2),
+    is_running AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?2 AND workers.lease_until >= ?3),
     EXISTS (
         SELECT 1 FROM tasks
         WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NULL AND task_tree_id = ?1
@@ -80,8 +80,15 @@ SELECT id FROM workers ORDER BY id;
 -- ?1 worker, ?2 now
 SELECT EXISTS (SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2);
 
+-- name: restart_delays
+-- A delay that began in the future: the clock was put back since. ?1 now
+UPDATE tasks SET ready_at = ?1 + (ready_at - updated_at), updated_at = ?1
+WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > ?1
+RETURNING id, task_tree_id, user_id, attempt, ready_at;
+
 -- name: dead_workers
--- Also those that went on to claim tasks after they were taken for dead: no lease covers these claims.
+-- Also those that claimed tasks after they were taken for dead: no lease covers these claims.
+-- ?1 now
 SELECT id FROM workers WHERE lease_until < ?1
 UNION
 SELECT worker FROM tasks
