@@ -51,6 +51,10 @@ WATCH_SECONDS = 0.1
 """How often `watch` looks for new events."""
 
 
+OPENING_SECONDS = 2.0
+"""How long `stop` waits for an engine that is just being started."""
+
+
 class App:
     """An open store and what can be done with it, on behalf of one owner."""
 
@@ -209,6 +213,11 @@ class App:
         The next `run`, `begin` or `serve` starts a new engine, once this one has ended.
         """
         self._is_stopped = True
+        try:
+            async with asyncio.timeout(OPENING_SECONDS), self._opening_engine:
+                pass
+        except TimeoutError:  # it waits for a store that is away
+            self.store.leave()
         async with self._opening_engine:
             engine = self._engine
         if engine is not None:

@@ -173,3 +173,31 @@ def test_a_signal_while_modules_are_imported_leaves_without_a_traceback(
 
     assert process.returncode == -number, "the signal ended it: 130 or 143 for a shell"
     assert err == b""
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_server_ends_on_sigterm_although_another_process_holds_its_file(db: str, has_begun: bool) -> None:
+    weft("flow", "submit", "-", db=db, stdin='[{"name": "a"}]')
+    with closing(sqlite3.connect(db, isolation_level=None)) as holder:
+        if not has_begun:
+            holder.execute("BEGIN IMMEDIATE")
+        with started("serve", "--no-http", db=db) as process:
+            read_until(process.stderr, "serving")
+            if has_begun:
+                wait_for(lambda: holder.execute("SELECT count(*) FROM workers").fetchone()[0])
+                holder.execute("BEGIN IMMEDIATE")
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=12)
+
+    assert "Traceback" not in err.decode()
+    assert process.returncode == 0 or "error: store-busy:" in err.decode(), "it had not begun to serve"
+
+
+def test_a_run_whose_file_is_removed_ends_with_an_error(db: str, tmp_path: Path) -> None:
+    with started("flow", "run", "-", db=db, stdin=json.dumps([gated(tmp_path)])) as process:
+        wait_for((tmp_path / "begun").exists)
+        Path(db).unlink()
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert "error: store-replaced:" in err.decode()

@@ -86,6 +86,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._store_limit: asyncio.Timeout | None = None
+        self._is_without_store = False
         self._failure: Exception | None = None
         self._pump: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -199,6 +200,7 @@ class Engine:
         except Exception as error:
             if self._store_limit is not None and self._store_limit.expired():
                 log.warning("stopping without the store", extra={"action": "stopped_without_store"})
+                self._is_without_store = True
                 self._store.leave()
             else:
                 log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
@@ -216,7 +218,7 @@ class Engine:
                 await self._wake.wait()
             if self._looking is not None:
                 self._looking.cancel()
-            await self._worker.stop()
+            await self._worker.stop(is_store_away=self._is_without_store)
         finally:
             for flow in self._flows.values():
                 flow.ended.set()

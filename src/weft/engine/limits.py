@@ -25,7 +25,7 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     Once for each method: a flow of many such tasks does not wait for each."""
     grace_seconds: float = 10.0
     """How long running attempts may go on, and endings be written, once the engine is asked to stop."""
-    leave_seconds: float = 0.5
+    leave_seconds: float = 1.0
     """How long an engine that has stopped waits for the store to release its tasks."""
     max_losses: int = 50
     """How many attempts at a task may be lost in a row, because their process died or its lease ran out: a

@@ -65,19 +65,22 @@ class Worker:
         await self._recover()
         self._beat = asyncio.create_task(self._keep_beating(), name="weft-heartbeat")
 
-    async def stop(self) -> None:
-        """Leave, and release what is still held: none of it was lost."""
+    async def stop(self, *, is_store_away: bool = False) -> None:
+        """Leave, and release what is still held: none of it was lost. Without the store the lease runs out."""
         if self._fence is not None:
             self._fence.cancel()
         if self._beat is not None:
             self._beat.cancel()
             await asyncio.wait([self._beat])
+        if is_store_away:
+            return
         try:
             async with asyncio.timeout(self._limits.leave_seconds):
                 await self._store.remove_worker(self.id, now=self._store.clock.now())
         except Exception as error:
             # The lease will run out by itself.
-            log.warning("worker not removed: %s", error, extra={"action": "remove_worker_failed"})
+            log.warning("worker not removed: %r", error, extra={"action": "remove_worker_failed"})
+            self._store.leave()
 
     async def _keep_beating(self) -> None:
         while True:
