@@ -78,6 +78,7 @@ _READER_SETTINGS = {
 }
 
 _BY_CODE: dict[str, type[WeftError]] = {
+    "25P03": StoreUnreachable,  # the server ended a transaction that was idle
     "25006": StoreReadOnly,  # read-only transaction, or a standby server
     "3D000": StoreUnreachable,  # no such database
     "3F000": StoreUnreachable,  # no such schema
@@ -104,6 +105,9 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process was frozen inside a transaction
+    asyncpg.IdleSessionTimeoutError,
     asyncpg.InternalClientError,  # the server's farewell came while a statement was on its way
     OSError,
 )
