@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 
 from weft.clock import JUMP_SECONDS
@@ -52,7 +52,8 @@ class Worker:
         self._on_lost = on_lost
         self._on_end = on_end
         self._unknown: frozenset[Claim] = frozenset()
-        self._beat: asyncio.Task[None] | None = None
+        self._forgotten: frozenset[Claim] = frozenset()
+        self._beats: list[asyncio.Task[None]] = []
         self._fence: asyncio.TimerHandle | None = None
         self._beat_at: tuple[float, datetime] | None = None
         self._sparing_until = 0.0
@@ -63,15 +64,20 @@ class Worker:
         """Register, recover what dead workers left, and begin to beat."""
         await self._register()
         await self._recover()
-        self._beat = asyncio.create_task(self._keep_beating(), name="weft-heartbeat")
+        # Apart from each other: recovery waits for other writers, and the lease must be renewed meanwhile.
+        self._beats = [
+            asyncio.create_task(self._keep_on(self._renew), name="weft-lease"),
+            asyncio.create_task(self._keep_on(self._look_after), name="weft-recovery"),
+        ]
 
     async def stop(self, *, is_store_away: bool = False) -> None:
-        """Leave, and release what is still held: none of it was lost. Without the store the lease runs out."""
+        """Leave, and release what is still held: none of it was lost. If the store is away, leases run out."""
         if self._fence is not None:
             self._fence.cancel()
-        if self._beat is not None:
-            self._beat.cancel()
-            await asyncio.wait([self._beat])
+        for beat in self._beats:
+            beat.cancel()
+        if self._beats:
+            await asyncio.wait(self._beats)
         if is_store_away:
             return
         try:
@@ -82,18 +88,19 @@ class Worker:
             log.warning("worker not removed: %r", error, extra={"action": "remove_worker_failed"})
             self._store.leave()
 
-    async def _keep_beating(self) -> None:
+    async def _keep_on(self, beat: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(self._limits.heartbeat_seconds)
             try:
-                await self._check()
+                await beat()
             except (SchemaTooNew, StoreReplaced) as error:
                 self._on_end(error)
             except Exception as error:
                 # Whatever it is: without a heartbeat the tasks that run here would be taken from us.
                 log.warning("heartbeat: %s", error, extra={"action": "heartbeat_failed"})
 
-    async def _check(self) -> None:
+    async def _renew(self) -> None:
+        """Renew the lease, and stop the attempts that the store has taken from us."""
         running = tuple(self._running)  # before the store is asked: what is claimed meanwhile is not missing
         asked_at = asyncio.get_running_loop().time()
         held = await self._store.renew_worker(self.id, lease_seconds=self._lease_seconds)
@@ -101,13 +108,18 @@ class Worker:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
             self._lose(running)
             self.id = new_worker_id()
-            self._unknown = frozenset()
             await self._register()
         else:
             self._renewed(asked_at)
             # Cancelled by another process: ours to stop.
             self._lose([claim for claim in running if claim not in held])
-            await self._release_unknown(held)
+            self._note_unknown(held)
+
+    async def _look_after(self) -> None:
+        """Release what nobody works on, here and elsewhere; see that store and clock are as they were."""
+        forgotten, self._forgotten = self._forgotten, frozenset()
+        for claim in forgotten:
+            await self._release(claim)
         await self._store.check()
         await self._notice_jump()
         await self._recover()
@@ -136,21 +148,25 @@ class Worker:
     def _lose(self, claims: Collection[Claim]) -> None:
         self._on_lost([claim for claim in claims if claim in self._running])
 
-    async def _release_unknown(self, held: Collection[Claim]) -> None:
-        """Release what the store says we hold and nothing here does: nobody else could take it over.
+    def _note_unknown(self, held: Collection[Claim]) -> None:
+        """Note what the store says we hold and nothing here does: nobody else could take it over.
 
         Only what was so at the last beat, too: a claim may be committed and not have reached the engine yet.
         """
         unknown = frozenset(claim for claim in held if not self._is_known(claim))
-        for claim in unknown & self._unknown:
-            log.warning(
-                "task %s, attempt %s, is held but not worked on; released",
-                claim.task_id,
-                claim.attempt,
-                extra={"action": "unknown_claim", "task_id": claim.task_id, "attempt": claim.attempt},
-            )
-            await self._store.give_back(claim, now=self._store.clock.now())
+        self._forgotten |= unknown & self._unknown
         self._unknown = unknown
+
+    async def _release(self, claim: Claim) -> None:
+        if self._is_known(claim):
+            return
+        log.warning(
+            "task %s, attempt %s, is held but not worked on; released",
+            claim.task_id,
+            claim.attempt,
+            extra={"action": "unknown_claim", "task_id": claim.task_id, "attempt": claim.attempt},
+        )
+        await self._store.give_back(claim, now=self._store.clock.now())
 
     async def _notice_jump(self) -> None:
         """Compare the store's clock with the time that has really passed since the last beat.

@@ -61,10 +61,6 @@ class GroupCommit:
     async def close(self) -> None:
         """Wait until everything accepted is written; accept nothing more."""
         self._is_closed = True
-        await self.idle()
-
-    async def idle(self) -> None:
-        """Wait until everything accepted is written."""
         await self._idle.wait()
 
     def _accept(self, requests: Sequence[Any], *, begins_at_once: bool) -> asyncio.Future[Sequence[Any]]:

@@ -33,7 +33,7 @@ from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.steps import StoredStep
 from weft.store.templates import RegisteredTemplate
-from weft.store.tolerance import Tolerance
+from weft.store.tolerance import LEAVE_SECONDS, Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -119,6 +119,12 @@ class PostgresqlStore(GroupedWrites):
 
     def leave(self) -> None:
         self._tolerance.leave()
+        # The driver asks the server to cancel what is given up, and waits for that.
+        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._terminate)
+
+    def _terminate(self) -> None:
+        self._writer.terminate()
+        self._readers.terminate()
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -269,8 +275,6 @@ class PostgresqlStore(GroupedWrites):
         )
 
     async def close(self) -> None:
-        if self._tolerance.is_leaving:
-            await self._leave_in_time()
         await self._group.close()
         self._is_closed = True
         with suppress(*LOST):
@@ -279,13 +283,6 @@ class PostgresqlStore(GroupedWrites):
             async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._readers.close()
         self._readers.terminate()
-
-    async def _leave_in_time(self) -> None:
-        """Wait a moment for the last write, then end its connection: the server may be out of reach."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
-                await self._group.idle()
-        self._writer.terminate()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         # The loop itself holds tasks only weakly.

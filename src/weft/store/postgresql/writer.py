@@ -170,7 +170,8 @@ class Writer:
     async def _is_committed(self, name: str) -> bool:
         """Ask, on a new connection, what became of a transaction; raises while the server cannot say."""
         with translated_errors(self._location):
-            self._connection = await connect_writer(self._url, self._timeouts)
+            async with self._tolerance.limit():
+                self._connection = await connect_writer(self._url, self._timeouts)
             status = await self._connection.fetchval(_SQL["transaction_status"], name)
         if status == "in progress":  # the server has not noticed yet that the connection was lost
             self._connection.terminate()
