@@ -64,8 +64,7 @@ async def claim(
 
 
 async def recover(store: TaskStore, now: datetime, *, dead: Sequence[str] = ()) -> int:
-    with at(store, now):
-        return await store.recover(dead=dead)
+    return await store.recover(dead=dead, expired_at=now)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ NO_METHOD = frozenset({""})
 
 
 SETTLE_SECONDS = 0.5
-"""How long endings may take to be written after the grace time."""
+"""How long an engine whose store was replaced takes to end."""
 
 IDLE_GRACE_SECONDS = 2.0
 """How long an engine that runs nothing waits for a store that is away, once it is asked to stop."""
@@ -171,9 +171,10 @@ class Engine:
         loop = asyncio.get_running_loop()
         self._is_stopping = True
         is_empty = not self._running and not self._endings and not self._being_written
-        self._limit_store(IDLE_GRACE_SECONDS if is_empty else max(IDLE_GRACE_SECONDS, grace + SETTLE_SECONDS))
+        self._limit_store(IDLE_GRACE_SECONDS if is_empty else max(IDLE_GRACE_SECONDS, grace))
         self._wake.set()
-        loop.call_later(grace, self._call_off_all)
+        # The rest of the grace time is for writing how they ended.
+        loop.call_later(grace * 0.9, self._call_off_all)
         await self.ended()
 
     def _limit_store(self, seconds: float) -> None:

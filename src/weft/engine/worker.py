@@ -56,14 +56,14 @@ class Worker:
         self._beats: list[asyncio.Task[None]] = []
         self._fence: asyncio.TimerHandle | None = None
         self._beat_at: tuple[float, datetime] | None = None
-        self._sparing_until = 0.0
+        self._distrusted_until = 0.0
         self._frozen_since: dict[str, float] = {}
         self.id = new_worker_id()
 
     async def start(self) -> None:
         """Register, recover what dead workers left, and begin to beat."""
         await self._register()
-        await self._recover()
+        await self._recover(self._store.clock.now())
         # Apart from each other: recovery waits for other writers, and the lease must be renewed meanwhile.
         self._beats = [
             asyncio.create_task(self._keep_on(self._renew), name="weft-lease"),
@@ -71,7 +71,7 @@ class Worker:
         ]
 
     async def stop(self, *, is_store_away: bool = False) -> None:
-        """Leave, and release what is still held: none of it was lost. If the store is away, leases run out."""
+        """Leave, and release what is still held: none of it was lost."""
         if self._fence is not None:
             self._fence.cancel()
         for beat in self._beats:
@@ -121,8 +121,7 @@ class Worker:
         for claim in forgotten:
             await self._release(claim)
         await self._store.check()
-        await self._notice_jump()
-        await self._recover()
+        await self._recover(await self._trusted_time())
 
     async def _register(self) -> None:
         asked_at = asyncio.get_running_loop().time()
@@ -158,40 +157,35 @@ class Worker:
         self._unknown = unknown
 
     async def _release(self, claim: Claim) -> None:
-        if self._is_known(claim):
+        if self._is_known(claim) or not await self._store.give_back(claim, now=self._store.clock.now()):
             return
         log.warning(
-            "task %s, attempt %s, is held but not worked on; released",
+            "task %s, attempt %s, was held but not worked on; released",
             claim.task_id,
             claim.attempt,
             extra={"action": "unknown_claim", "task_id": claim.task_id, "attempt": claim.attempt},
         )
-        await self._store.give_back(claim, now=self._store.clock.now())
 
-    async def _notice_jump(self) -> None:
-        """Compare the store's clock with the time that has really passed since the last beat.
+    async def _trusted_time(self) -> datetime | None:
+        """Return the store's time, unless its clock has jumped since the last beat or lately.
 
-        After a jump forward every lease has run out at once, so none is taken for that until all workers had
-        time to renew theirs. After one back, delays would last longer by as much.
+        After a jump forward every lease has run out at once, so none counts until all workers had time to
+        renew theirs. After one back, delays would last longer by as much: they start again.
         """
         loop_time, now = asyncio.get_running_loop().time(), self._store.clock.now()
         before, self._beat_at = self._beat_at, (loop_time, now)
-        if before is None:
-            return
-        jump = (now - before[1]).total_seconds() - (loop_time - before[0])
-        if abs(jump) < JUMP_SECONDS:
-            return
-        log.warning("the store's clock jumped by %+.1f s", jump, extra={"action": "clock_jumped"})
-        self._sparing_until = loop_time + self._lease_seconds
-        if jump < 0:
-            await self._store.restart_delays()
+        jump = 0.0 if before is None else (now - before[1]).total_seconds() - (loop_time - before[0])
+        if abs(jump) >= JUMP_SECONDS:
+            log.warning("the store's clock jumped by %+.1f s", jump, extra={"action": "clock_jumped"})
+            self._distrusted_until = loop_time + self._lease_seconds
+            if jump < 0:
+                await self._store.restart_delays()
+        return None if loop_time < self._distrusted_until else now
 
-    async def _recover(self) -> None:
+    async def _recover(self, now: datetime | None) -> None:
         """Release what dead workers held: of this machine at once, of others when their lease runs out."""
-        workers = await self._store.workers()
-        dead = [worker for worker in workers if self._is_dead(worker)]
-        is_sparing = asyncio.get_running_loop().time() < self._sparing_until
-        await self._store.recover(dead=dead, spared=workers if is_sparing else ())
+        dead = [worker for worker in await self._store.workers() if self._is_dead(worker)]
+        await self._store.recover(dead=dead, expired_at=now)
 
     def _is_dead(self, worker: str) -> bool:
         """Whether a process of this machine is gone, or has been frozen for as long as a lease lasts."""

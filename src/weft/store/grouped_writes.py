@@ -106,8 +106,8 @@ class GroupedWrites:
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
         return int(await self._group.write(RemoveWorker(worker, now)))
 
-    async def recover(self, *, dead: Collection[str] = (), spared: Collection[str] = ()) -> int:
-        return int(await self._group.write(Recover(dead, spared)))
+    async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
+        return int(await self._group.write(Recover(dead, expired_at)))
 
     async def restart_delays(self) -> Sequence[TaskId]:
         restarted: Sequence[TaskId] = await self._group.write(RestartDelays())

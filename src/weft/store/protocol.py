@@ -302,10 +302,11 @@ class TaskStore(Protocol):
         """The workers that are known."""
         ...
 
-    async def recover(self, *, dead: Collection[str] = (), spared: Collection[str] = ()) -> int:
-        """Release the tasks of workers that are dead or whose lease has run out, except the spared; how many.
+    async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
+        """Release the tasks of workers that are dead, or whose lease had run out by a time; how many.
 
-        Their attempts are lost: `Claimed.losses` counts them until one ends.
+        Their attempts are lost: `Claimed.losses` counts them until one ends. The time is one of the store's
+        clock that the caller trusts: the clock may jump at any moment, and no lease has run out by that.
         """
         ...
 

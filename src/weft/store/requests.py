@@ -76,7 +76,7 @@ class Recover(Struct, frozen=True):
     """Release what dead workers held."""
 
     dead: Collection[str]
-    spared: Collection[str] = ()
+    expired_at: datetime | None = None
 
 
 class RestartDelays(Struct, frozen=True):

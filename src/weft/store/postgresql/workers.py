@@ -101,8 +101,7 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
     """Release what dead workers held: attempts that were lost."""
     request: Recover = entry.request
     dead = {row[0] for row in await connection.fetch(_SQL["unknown_workers"])}
-    spared = list(request.spared)
-    dead.update(row[0] for row in await connection.fetch(_SQL["expired_workers"], entry.now, spared))
+    dead.update(row[0] for row in await connection.fetch(_SQL["expired_workers"], request.expired_at))
     dead |= set(request.dead)
     return await _give_back_all(connection, entry, sorted(dead), entry.now, losses=1) if dead else 0
 

@@ -33,8 +33,8 @@ def remove_worker(writing: Writing, request: RemoveWorker) -> int:
 def recover(writing: Writing, request: Recover) -> int:
     """Release what dead workers held: attempts that were lost."""
     now = micros(writing.now)
-    dead = {row[0] for row in writing.execute(SQL["dead_workers"], (now,))} - set(request.spared)
-    dead |= set(request.dead)
+    expired_at = None if request.expired_at is None else micros(request.expired_at)
+    dead = {row[0] for row in writing.execute(SQL["dead_workers"], (expired_at,))} | set(request.dead)
     return sum(_give_back_all(writing, worker, now, losses=1) for worker in sorted(dead))
 
 

@@ -153,8 +153,8 @@ RETURNING id, attempt, '' AS worker, task_tree_id, user_id, ready_at;
 
 -- name: expired_workers
 -- Locked until the end of the transaction: who renews its lease meanwhile waits, and then finds that it was taken for
--- dead; who was quicker is not found here. $1 now, $2 workers that are spared
-SELECT id FROM workers WHERE lease_until < $1 AND NOT id = ANY ($2::text[]) FOR UPDATE;
+-- dead; who was quicker is not found here. $1 the time by which a lease has run out, or null
+SELECT id FROM workers WHERE lease_until < $1 FOR UPDATE;
 
 -- name: unknown_workers
 -- Those that claimed tasks after they were taken for dead: no lease covers these claims.

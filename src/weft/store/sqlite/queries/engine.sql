@@ -88,7 +88,7 @@ RETURNING id, task_tree_id, user_id, attempt, ready_at;
 
 -- name: dead_workers
 -- Also those that claimed tasks after they were taken for dead: no lease covers these claims.
--- ?1 now
+-- ?1 the time by which a lease has run out, or null
 SELECT id FROM workers WHERE lease_until < ?1
 UNION
 SELECT worker FROM tasks
