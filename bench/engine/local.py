@@ -1,22 +1,24 @@
 """The local engine on SQLite, no-op tasks: against bare `sqlite3` statements for the same three writes.
 
 The time is that of storing the flow and running it to its end, in one process, every step durable. Bare:
-insert, start and complete of as many tasks with `executemany` in transactions of 1,000.
+insert, start and complete of as many tasks with `executemany` in transactions of 1,000, without events, graph
+or checks. The best of each.
 
-    python -m bench.engine.local [largest size]
+    python -m bench.engine.local [--size LARGEST]
 """
 
+import argparse
 import asyncio
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.engine.graphs import SHAPES
 from bench.engine.shapes import a_flow
-from bench.measure import NOW, machine
+from bench.measure import NOW, Benchmark, Figure, in_own_process
 from bench.store.sqlite import bare
 from weft.app import App
 from weft.engine.limits import EngineLimits
@@ -24,12 +26,21 @@ from weft.store.protocol import EVERYONE
 from weft.tasks.operations import SubmitFlow
 
 SIZES = (1_000, 10_000, 100_000)
-ROUNDS = 3
+JUDGED = 10_000
+"""The size that the goals are about."""
 CONCURRENCY = 500
+LEAST_OF_BARE = {"fan-out": 0.25, "layers": 0.25}
 
 
-async def run_flow(shape: str, size: int) -> tuple[float, float]:
-    """Seconds to store and run, and KB of resident memory for each task that waited."""
+class Ran(NamedTuple):
+    """Seconds to store and run a flow, and KB of resident memory for each task that waited."""
+
+    seconds: float
+    memory: float
+
+
+async def run_flow(shape: str, size: int) -> Ran:
+    """Store a flow and run it to its end."""
     flow = a_flow(shape, size)
     root_id, now = flow.root.id, flow.root.created_at or NOW
     submit = SubmitFlow(flow, now, is_run=True)
@@ -46,51 +57,83 @@ async def run_flow(shape: str, size: int) -> tuple[float, float]:
             summary = await app.summary(root_id)
             assert summary.counts == {"completed": size}, summary
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return took, grown / size
+    return Ran(took, grown / size)
 
 
-def bare_seconds(size: int) -> float:
-    """Seconds for the bare statements."""
-    flow = a_flow("fan-out", size)
+def run(shape: str, size: int) -> Ran:
+    """Run a shape to its end, or the bare statements for as many tasks."""
+    if shape != "bare":
+        return asyncio.run(run_flow(shape, size))
     with tempfile.TemporaryDirectory() as folder:
-        return bare(flow, Path(folder))
+        return Ran(bare(a_flow("fan-out", size), Path(folder)), 0.0)
 
 
-def main() -> None:
-    """Measure each shape and size in a process of its own, best of three, and print rates and ratios."""
-    if len(sys.argv) == 3:
-        shape, size = sys.argv[1], int(sys.argv[2])
-        if shape == "bare":
-            print(bare_seconds(size), 0.0)
-        else:
-            print(*asyncio.run(run_flow(shape, size)))
-        return
-    sizes = [size for size in SIZES if size <= int(sys.argv[1] if len(sys.argv) > 1 else SIZES[-1])]
-    print(machine())
-    best: dict[tuple[str, int], float] = {}
+def best_of(rounds: int, shape: str, size: int) -> Ran:
+    """Return the fastest of several runs, each in a process of its own."""
+    if size < SIZES[0]:  # too small to see memory grow, and starting processes would take most of the time
+        return min(run(shape, size) for _ in range(rounds))
+    return min(in_own_process(run, shape, size) for _ in range(rounds))
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield rates against bare statements, memory, and how time grows with the size."""
+    sizes = [size for size in SIZES if size < options.size] + [options.size]
+    best: dict[tuple[str, int], Ran] = {}
     for size in sizes:
-        for shape in ("bare", *SHAPES):
-            runs = [_measured(shape, size) for _ in range(ROUNDS)]
-            seconds, memory = min(runs)
-            best[shape, size] = seconds
-            ratio = best["bare", size] / seconds
-            print(
-                f"{size:>7,} {shape:<8} {seconds:8.2f} s {size / seconds:9,.0f} tasks/s"
-                f"  {ratio:5.2f} of the bare rate  {memory:5.1f} KB a task"
-            )
+        plain = best_of(options.rounds, "bare", size)
+        for shape in SHAPES:
+            best[shape, size] = best_of(options.rounds, shape, size)
+            yield from _rates(shape, size, best[shape, size], plain)
+    yield Figure(
+        f"resident memory for each of {sizes[-1]:,} tasks, the largest of the shapes",
+        max(best[shape, sizes[-1]].memory for shape in SHAPES),
+        "KB",
+        at_most=5,
+    )
+    if len(sizes) > 1:
+        yield from _growth(sizes[-2], sizes[-1], best)
+
+
+def _rates(shape: str, size: int, ran: Ran, plain: Ran) -> Iterator[Figure]:
+    is_judged = size == JUDGED
+    rate = size / ran.seconds
+    yield Figure(
+        f"{shape} of {size:,} tasks",
+        plain.seconds / ran.seconds,
+        "x",
+        "the rate of bare sqlite3",
+        at_least=LEAST_OF_BARE.get(shape) if is_judged else None,
+        details=f"{rate:,.0f} to {size / plain.seconds:,.0f} tasks/s",
+    )
+    if is_judged and shape == "chain":
+        yield Figure(f"rate of a chain of {size:,} tasks", rate, "tasks/s", at_least=3_000)
+
+
+def _growth(small: int, large: int, best: dict[tuple[str, int], Ran]) -> Iterator[Figure]:
     for shape in SHAPES:
-        if (shape, 100_000) in best:
-            print(
-                f"{shape}: 100,000 takes {best[shape, 100_000] / best[shape, 10_000]:.1f}x the time of 10,000"
-            )
+        yield Figure(
+            f"{shape}: time of {large:,} tasks",
+            best[shape, large].seconds / best[shape, small].seconds,
+            "x",
+            f"the time of {small:,} tasks",
+            at_most=1.2 * large / small,
+        )
 
 
-def _measured(shape: str, size: int) -> tuple[float, float]:
-    command = [sys.executable, "-m", "bench.engine.local", shape, str(size)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, memory = map(float, done.stdout.split())
-    return seconds, memory
+def workload(size: int) -> None:
+    """Run each shape once."""
+    for shape in SHAPES:
+        asyncio.run(run_flow(shape, size))
 
+
+BENCHMARK = Benchmark(
+    "The engine on SQLite",
+    "tasks of the largest flows",
+    smallest=30,
+    full=SIZES[-1],
+    measure=measure,
+    workload=workload,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

@@ -3,27 +3,28 @@
 List scheduling: whenever a slot is free, the first ready task by priority and age takes it. The simulation
 has the same limit and order, and no cost of its own; the engine should be within 5 % of it.
 
-    python -m bench.engine.makespan
+    python -m bench.engine.makespan [--size MILLISECONDS]
 """
 
+import argparse
 import asyncio
 import heapq
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from tests.shared_graphs import GRAPHS, as_document, recorded_tasks
+from tests.shared_graphs import FOLDER, GRAPHS, as_document, recorded_tasks
 
-from bench.measure import machine
+from bench.measure import Benchmark, Figure, LeftOut, Measured
 from weft.app import App
 from weft.engine.limits import EngineLimits
 
 SLOTS = 16
-TARGET_SECONDS = 6.0
 
 
 def simulated(tasks: list[dict[str, Any]]) -> float:
-    """The makespan of list scheduling."""
+    """Return the makespan of list scheduling."""
     place = {task["id"]: number for number, task in enumerate(tasks)}
     waiting = {task["id"]: len(task["parents"]) for task in tasks}
     children: dict[str, list[str]] = {}
@@ -47,7 +48,7 @@ def simulated(tasks: list[dict[str, Any]]) -> float:
 
 
 async def measured(tasks: list[dict[str, Any]], scale: float) -> float:
-    """The engine's makespan, from the start of the run to its end."""
+    """Return the engine's makespan, from the start of the run to its end."""
     with tempfile.TemporaryDirectory() as folder:
         async with await App.open(f"{folder}/weft.db", limits=EngineLimits(concurrency=SLOTS)) as app:
             flow = await app.submit(as_document(tasks, scale=scale))
@@ -57,16 +58,33 @@ async def measured(tasks: list[dict[str, Any]], scale: float) -> float:
             return time.perf_counter() - began
 
 
-def main() -> None:
-    """Measure every graph once, scaled to a few seconds, and print the ratio to the simulation."""
-    print(machine())
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield how much longer each workflow takes, its sleeps scaled to the size."""
+    if not GRAPHS:
+        yield LeftOut("", f"no recorded workflows in {FOLDER}")
+    target = options.size / 1e3
     for graph in GRAPHS:
         tasks = recorded_tasks(graph)
-        scale = TARGET_SECONDS / simulated(tasks)
-        took = asyncio.run(measured(tasks, scale))
-        over = took / TARGET_SECONDS - 1
-        print(f"{graph:<45} {len(tasks):>5} tasks  {took:6.2f} s  {over:+6.1%} over list scheduling")
+        scale = target / simulated(tasks)
+        took = min(asyncio.run(measured(tasks, scale)) for _ in range(options.rounds))
+        yield Figure(
+            f"{graph}, {len(tasks):,} tasks",
+            took / target,
+            "x",
+            "list scheduling without overhead",
+            at_most=1.05,
+            details=f"{took:.2f} s to {target:.2f} s",
+        )
 
+
+BENCHMARK = Benchmark(
+    "Makespan of recorded workflows",
+    "milliseconds that each takes by list scheduling",
+    smallest=1,
+    full=6_000,
+    measure=measure,
+    rounds=1,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

@@ -1,58 +1,68 @@
-"""How soon `weft tasks list`, `show` and `tree` answer while another process runs a flow of 100,000 tasks.
+"""How soon `weft tasks list`, `show` and `tree` answer while another process runs a large flow.
 
-python -m bench.engine.queries
+    python -m bench.engine.queries [--size TASKS]
 """
 
+import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 
 import msgspec
 
 from bench.engine.graphs import layers
-from bench.measure import machine
+from bench.measure import Benchmark, Figure, seconds_of
 
-SIZE = 100_000
+WEFT = (sys.executable, "-m", "weft")
 
 
-def main() -> None:
-    """Start the flow, then ask until it has ended; print the median and the slowest answer of each."""
+def answers(size: int) -> dict[str, list[float]]:
+    """Start a flow, then ask until it has ended; return the seconds of each command."""
     tasks = [
         {
             "name": f"t{number}",
             "schemas": {"method": "noop"},
             "dependencies": [f"t{parent}" for parent in parents],
         }
-        for number, parents in enumerate(layers(SIZE))
+        for number, parents in enumerate(layers(size))
     ]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "WEFT_DB": f"{folder}/weft.db"}
-        weft = [sys.executable, "-m", "weft"]
-        submit = [*weft, "flow", "submit", "-", "--json"]
-        document = msgspec.json.encode(tasks)
-        stored = subprocess.run(submit, input=document, env=environment, capture_output=True, check=True)
-        root = msgspec.json.decode(stored.stdout)["root_id"]
-        running = subprocess.Popen(
-            [*weft, "flow", "run", root],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        times: dict[str, list[float]] = {"list": [], "show": [], "tree": []}
-        while running.poll() is None:
-            for command, arguments in {"list": [], "show": [root], "tree": [root]}.items():
-                began = time.perf_counter()
-                subprocess.run(
-                    [*weft, "tasks", command, *arguments], env=environment, capture_output=True, check=True
-                )
-                times[command].append(time.perf_counter() - began)
-    print(machine())
-    for command, seconds in times.items():
-        middle, slowest = sorted(seconds)[len(seconds) // 2], max(seconds)
-        print(f"{command}: {len(seconds)} answers, median {middle:.2f} s, slowest {slowest:.2f} s")
 
+        def run(*arguments: str, text: bytes | None = None) -> bytes:
+            command = [*WEFT, *arguments]
+            return subprocess.run(
+                command, input=text, env=environment, stdout=subprocess.PIPE, check=True
+            ).stdout
+
+        submitted = run("flow", "submit", "-", "--json", text=msgspec.json.encode(tasks))
+        root = msgspec.json.decode(submitted)["root_id"]
+        running = subprocess.Popen([*WEFT, "flow", "run", root], env=environment, stdout=subprocess.DEVNULL)
+        commands = {"list": (), "show": (root,), "tree": (root,)}
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        while running.poll() is None:
+            for name, arguments in commands.items():
+                times[name].append(seconds_of(lambda name=name, rest=arguments: run("tasks", name, *rest)))  # type: ignore[misc]
+        assert running.returncode == 0, running.returncode
+    return times
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield the median of each command."""
+    for command, seconds in answers(options.size).items():
+        yield Figure(
+            f"`weft tasks {command}` while {options.size:,} tasks run, median",
+            statistics.median(seconds),
+            "s",
+            at_most=1,
+            details=f"{len(seconds)} answers, slowest {max(seconds):.2f} s",
+        )
+
+
+BENCHMARK = Benchmark("Answers while a flow runs", "tasks", smallest=10, full=100_000, measure=measure, rounds=1)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

@@ -1,18 +1,19 @@
 """Reading and checking programs of a megabyte; of several shapes, since each is slow in another place.
 
-python -m bench.language.reading
+    python -m bench.language.reading [--size BYTES]
 """
 
+import argparse
 import time
+from collections.abc import Iterator
 
-from bench.measure import machine
+from bench.measure import Benchmark, Figure
 from weft.language.check import check_program
 from weft.language.sexp import read_program
 from weft.language.spans import Source
 from weft.language.xml import read_xml
 
-SIZE = 1_000_000
-ROUNDS = 3
+GOAL_SIZE = 1_000_000
 
 LINES = {
     "functions": "(define (f{0} x y)\n"
@@ -27,17 +28,17 @@ XML_LINE = """<template name="t{0}" params="code">
 """
 
 
-def a_program(line: str) -> str:
-    """A text of the size, of lines that differ in their numbers."""
-    size = len(line.format(100_000, 100_000))
-    return "".join(line.format(number, number + 1) for number in range(SIZE // size))
+def a_program(line: str, size: int) -> str:
+    """Return a text of this size, of lines that differ in their numbers."""
+    length = len(line.format(100_000, 100_000))
+    return "".join(line.format(number, number + 1) for number in range(max(2, size // length)))
 
 
-def seconds(text: str, *, is_xml: bool = False) -> tuple[float, float]:
-    """Seconds to read a program, and to check it; the best sum of several."""
+def seconds(text: str, rounds: int, *, is_xml: bool) -> tuple[float, float]:
+    """Return the seconds to read a program and to check it; the best sum of several."""
     source = Source("program", text)
     runs = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began = time.perf_counter()
         program = read_xml(source, text.encode()) if is_xml else read_program(source)
         was_read = time.perf_counter()
@@ -46,17 +47,22 @@ def seconds(text: str, *, is_xml: bool = False) -> tuple[float, float]:
     return min(runs, key=sum)
 
 
-def main() -> None:
-    """Measure each shape and print the times."""
-    print(machine())
-    shapes = [(name, a_program(line), False) for name, line in LINES.items()]
-    shapes.append(("templates in XML", f"<program>{a_program(XML_LINE)}</program>", True))
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield the time of each shape."""
+    shapes = [(name, a_program(line, options.size), False) for name, line in LINES.items()]
+    shapes.append(("templates in XML", f"<program>{a_program(XML_LINE, options.size)}</program>", True))
     for name, text, is_xml in shapes:
-        reading, checking = seconds(text, is_xml=is_xml)
-        print(
-            f"{name:<22} read {reading:5.2f} s  checked {checking:5.2f} s  both {reading + checking:5.2f} s"
+        reading, checking = seconds(text, options.rounds, is_xml=is_xml)
+        yield Figure(
+            f"{name}, {options.size / 1e6:g} MB",
+            reading + checking,
+            "s",
+            at_most=2 if options.size == GOAL_SIZE else None,
+            details=f"read {reading:.2f} s, checked {checking:.2f} s",
         )
 
 
+BENCHMARK = Benchmark("Reading programs", "bytes", smallest=1_000, full=GOAL_SIZE, measure=measure)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

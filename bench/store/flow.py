@@ -1,20 +1,23 @@
-"""Read, check and store a flow of 10,000 and of 100,000 tasks: time must grow with the size, not faster.
+"""Read, check and store a flow, and one of a tenth of its size: time must grow with the size, not faster.
 
-python -m bench.store.flow
+Each in a process of its own, whose peak of memory is counted; the best of each.
+
+    python -m bench.store.flow [--size TASKS]
 """
 
+import argparse
 import asyncio
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from bench.measure import NOW, machine
+from bench.measure import NOW, Benchmark, Figure, in_own_process
 from weft.ids import new_task_id
 from weft.store.protocol import EVERYONE
 from weft.store.sqlite.store import SqliteStore
@@ -22,12 +25,20 @@ from weft.tasks.json_text import decode
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.reading import read_flow
 
-SIZES = (10_000, 100_000)
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0}}}
 
 
+class Stored(NamedTuple):
+    """Seconds, and the peak of memory in MB."""
+
+    total: float
+    reading: float
+    storing: float
+    peak: float
+
+
 def document(size: int) -> bytes:
-    """A flow in layers of 1,000, each task with two dependencies in the layer before, given by name."""
+    """Return a flow in layers of 1,000, each task with two dependencies in the layer before, given by name."""
     pick = random.Random(7)
     tasks = []
     for number in range(size):
@@ -40,8 +51,8 @@ def document(size: int) -> bytes:
     return msgspec.json.encode(tasks)
 
 
-async def store_flow(size: int) -> None:
-    """Print seconds for reading and for storing, and the peak of memory in MB."""
+async def store_flow(size: int) -> Stored:
+    """Read, check and store a flow of this size."""
     text = document(size)
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder) / "weft.db")
@@ -51,27 +62,33 @@ async def store_flow(size: int) -> None:
         await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
         stored = time.perf_counter()
         await store.close()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{read - began:.3f} {stored - read:.3f} {memory}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Stored(stored - began, read - began, stored - read, peak)
 
 
-def main() -> None:
-    """Measure each size in a process of its own, best of three, and print the ratio."""
-    if len(sys.argv) > 1:
-        asyncio.run(store_flow(int(sys.argv[1])))
-        return
-    totals = {}
-    for size in SIZES:
-        runs = []
-        for _ in range(3):
-            command = [sys.executable, "-m", "bench.store.flow", str(size)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            read, stored, memory = map(float, done.stdout.split())
-            runs.append((read + stored, read, stored, memory))
-        totals[size], read, stored, memory = min(runs)
-        print(f"{size:>7,} tasks: read and check {read:.2f} s, store {stored:.2f} s, peak {memory:.0f} MB")
-    print(f"100,000 takes {totals[100_000] / totals[10_000]:.1f}x the time of 10,000 ({machine()})")
+def stored(size: int) -> Stored:
+    """Run `store_flow` to its end."""
+    return asyncio.run(store_flow(size))
 
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield the growth of time and the peak of memory."""
+    small, large = (
+        min(in_own_process(stored, size) for _ in range(options.rounds))
+        for size in (options.size // 10, options.size)
+    )
+    yield Figure(
+        f"reading, checking and storing a flow of {options.size:,} tasks",
+        large.total / small.total,
+        "x",
+        f"the time of {options.size // 10:,} tasks",
+        at_most=12,
+        details=f"read and check {large.reading:.2f} s, store {large.storing:.2f} s",
+    )
+    yield Figure(f"peak of memory with {options.size:,} tasks", large.peak, "MB", at_most=1_000)
+
+
+BENCHMARK = Benchmark("Storing large flows", "tasks", smallest=100, full=100_000, measure=measure)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

@@ -1,21 +1,23 @@
 """The PostgreSQL store against the same statements issued bare.
 
-    python -m bench.store.postgresql
-
 Bare is asyncpg's `executemany` in batches of 1,000, a transaction each: insert, start and complete every
 task, without events, checks or claims. Ours is one submit, then 500 concurrent callers that start and
-finish the tasks, all through the store. Both run on one server, alternately; the best of three counts.
+finish the tasks, all through the store. Both run on one server, alternately; the best of each counts.
+
+    python -m bench.store.postgresql [--size TASKS]
 """
 
+import argparse
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import asyncpg
+import pytest
 from tests.postgresql_server import fresh_schema, postgresql_server
 
-from bench.measure import NOW, with_callers
+from bench.measure import NOW, Benchmark, Figure, LeftOut, Measured, with_callers
 from weft.ids import new_task_id
 from weft.store.columns import columns_of
 from weft.store.postgresql.store import PostgresqlStore
@@ -26,10 +28,8 @@ from weft.tasks.reading import read_flow
 from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.states import Cancelled, Completed
 
-TASKS = 20_000
 BATCH = 1_000
 CALLERS = 500
-ROUNDS = 3
 RESULT = {"value": "some text that a model wrote", "tokens": 1234}
 
 INSERTED = (*FIELD_NAMES, "method", "waiting_for")
@@ -71,11 +71,11 @@ async def timed(steps: dict[str, Callable[[], Awaitable[Any]]]) -> dict[str, flo
     return seconds
 
 
-async def bare(url: str) -> dict[str, float]:
+async def bare(url: str, size: int) -> dict[str, float]:
     """The seconds of the three statements issued bare."""
     await (await PostgresqlStore.open(url)).close()
     connection = await asyncpg.connect(url)
-    tasks = list(a_flow(TASKS))
+    tasks = list(a_flow(size))
     inserts = [[*columns_of(task), "noop", len(task.dependencies)] for task in tasks]
     starts = [(task.id, NOW, "w") for task in tasks]
     finishes = [(task.id, '{"value":"some text that a model wrote","tokens":1234}', NOW) for task in tasks]
@@ -97,10 +97,10 @@ async def bare(url: str) -> dict[str, float]:
         await connection.close()
 
 
-async def ours(url: str) -> dict[str, float]:
+async def ours(url: str, size: int) -> dict[str, float]:
     """The seconds of the same through the store."""
     store = await PostgresqlStore.open(url)
-    flow = a_flow(TASKS)
+    flow = a_flow(size)
     claims: list[Claim] = []
 
     async def start(task: Task) -> None:
@@ -121,31 +121,28 @@ async def ours(url: str) -> dict[str, float]:
         await store.close()
 
 
-async def flows(url: str) -> None:
-    """Print what flows of growing size cost: the time for each task must not grow."""
+async def flow_seconds(url: str, size: int) -> dict[str, float]:
+    """Return the seconds that a whole flow takes to submit, to read and to copy."""
     store = await PostgresqlStore.open(url)
+    flow = a_flow(size)
+    root = flow.root.id
+    copy = CopyTasks(task_id=root, new_id=new_task_id, now=NOW)
     try:
-        for size in (1_000, 10_000, 100_000):
-            flow = a_flow(size)
-            root = flow.root.id
-            copy = CopyTasks(task_id=root, new_id=new_task_id, now=NOW)
-            seconds = await timed(
-                {
-                    "submit": lambda flow=flow: store.operate(SubmitFlow(flow, NOW), owner=EVERYONE),  # type: ignore[misc]
-                    "read": lambda root=root: store.flow_of(root, owner=EVERYONE),  # type: ignore[misc]
-                    "copy": lambda copy=copy: store.operate(copy, owner=EVERYONE),  # type: ignore[misc]
-                }
-            )
-            each = "  ".join(f"{name} {took / size * 1e6:6.1f} us" for name, took in seconds.items())
-            print(f"flow of {size:7,}: {each} for each task")
+        return await timed(
+            {
+                "submit": lambda: store.operate(SubmitFlow(flow, NOW), owner=EVERYONE),
+                "read": lambda: store.flow_of(root, owner=EVERYONE),
+                "copy": lambda: store.operate(copy, owner=EVERYONE),
+            }
+        )
     finally:
         await store.close()
 
 
-async def small_operations(url: str) -> None:
-    """Print how many small operations 500 concurrent callers get done."""
+async def small_operations(url: str, count: int) -> dict[str, float]:
+    """Return the seconds that 500 concurrent callers take for this many small operations."""
     store = await PostgresqlStore.open(url)
-    small = [a_flow(1) for _ in range(10_000)]
+    small = [a_flow(1) for _ in range(count)]
 
     async def submit(flow: Flow) -> None:
         await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
@@ -154,35 +151,61 @@ async def small_operations(url: str) -> None:
         await store.operate(MoveTask(flow.root.id, Cancelled(NOW)), owner=EVERYONE)
 
     try:
-        seconds = await timed(
+        return await timed(
             {
                 "submit": lambda: with_callers(submit, small, callers=CALLERS),
                 "cancel": lambda: with_callers(cancel, small, callers=CALLERS),
             }
         )
-        print("  ".join(f"{name} {len(small) / took:,.0f}/s" for name, took in seconds.items()))
     finally:
         await store.close()
 
 
-def shown(name: str, seconds: dict[str, float]) -> float:
-    """Print the times of a run and return their sum."""
-    total = sum(seconds.values())
-    print(f"{name:5} {total:6.2f} s  ", "  ".join(f"{step} {took:.2f}" for step, took in seconds.items()))
-    return total
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield the ratio of the best times, how flows grow, and rates of small operations."""
+    try:
+        with postgresql_server() as server:
+            yield _ratio(server, options)
+            yield from _growth(server, 5 * options.size)
+            yield from _rates(server, options.size // 2)
+    except pytest.skip.Exception as skipped:
+        yield LeftOut("", str(skipped))
 
 
-def main() -> None:
-    """Print every run's times, and the ratio of the best ones."""
-    with postgresql_server() as server:
-        times: dict[str, list[float]] = {"bare": [], "ours": []}
-        for _ in range(ROUNDS):
-            times["bare"].append(shown("bare", asyncio.run(bare(fresh_schema(server)))))
-            times["ours"].append(shown("ours", asyncio.run(ours(fresh_schema(server)))))
-        print(f"best of {ROUNDS}: {min(times['ours']) / min(times['bare']):.2f} times bare (goal: at most 3)")
-        asyncio.run(flows(fresh_schema(server)))
-        asyncio.run(small_operations(fresh_schema(server)))
+def _ratio(server: str, options: argparse.Namespace) -> Figure:
+    times: dict[str, list[float]] = {"bare": [], "ours": []}
+    for _ in range(options.rounds):
+        for name, act in (("bare", bare), ("ours", ours)):
+            times[name].append(sum(asyncio.run(act(fresh_schema(server), options.size)).values()))
+    return Figure(
+        f"insert, start, complete of {options.size:,} tasks by {CALLERS} callers, with events",
+        min(times["ours"]) / min(times["bare"]),
+        "x",
+        f"the time of bare pipelined statements in batches of {BATCH:,}",
+        at_most=3,
+        details=f"{min(times['ours']):.2f} s to {min(times['bare']):.2f} s",
+    )
 
+
+def _growth(server: str, large: int) -> Iterator[Figure]:
+    small = large // 10
+    tenth, whole = (asyncio.run(flow_seconds(fresh_schema(server), size)) for size in (small, large))
+    for name, took in whole.items():
+        yield Figure(
+            f"{name} a flow of {large:,} tasks",
+            took / tenth[name],
+            "x",
+            f"the time of {small:,} tasks",
+            details=f"{took / large * 1e6:.0f} us a task",
+        )
+
+
+def _rates(server: str, count: int) -> Iterator[Figure]:
+    for name, took in asyncio.run(small_operations(fresh_schema(server), count)).items():
+        yield Figure(f"{name} single tasks by {CALLERS} callers", count / took, "tasks/s")
+
+
+BENCHMARK = Benchmark("The PostgreSQL store", "tasks", smallest=20, full=20_000, measure=measure)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()
