@@ -1,13 +1,12 @@
 """How fast files are indexed and found, beside bare FTS5 inserts of the same text in the same run.
 
-    python -m bench.memory [--files 12000] [--tree FOLDER]
-
 Without --tree, one is made of copies of the Python files of this environment.
+
+    python -m bench.memory [--size FILES] [--tree FOLDER]
 """
 
 import argparse
 import json
-import resource
 import shutil
 import sqlite3
 import statistics
@@ -17,9 +16,11 @@ import sysconfig
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.measure import Benchmark, Figure, cpu_seconds
 from weft.memory import updating
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
@@ -36,7 +37,7 @@ QUERIES = (
 
 
 def make_tree(folder: Path, wanted: int) -> None:
-    """Copies of the environment's Python files, as many as wanted."""
+    """Copy the environment's Python files, as many as wanted."""
     source = Path(sysconfig.get_path("purelib"))
     files = [file for file in sorted(source.rglob("*.py")) if file.stat().st_size < 900_000]
     for number in range(wanted):
@@ -60,20 +61,15 @@ class Stopwatch:
     """What passes from here on."""
 
     def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), _cpu_seconds()
+        self._wall, self._cpu = time.perf_counter(), cpu_seconds()
 
     def taken(self) -> Taken:
-        """So much until now."""
-        return Taken(time.perf_counter() - self._wall, _cpu_seconds() - self._cpu)
-
-
-def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+        """Return what has passed."""
+        return Taken(time.perf_counter() - self._wall, cpu_seconds() - self._cpu)
 
 
 def bare_inserts(tree: Path, database: Path) -> Taken:
-    """What it takes to read the files and put them whole into a plain FTS5 table, in one transaction."""
+    """Return what it takes to put the files whole into a plain FTS5 table, in one transaction."""
     watch = Stopwatch()
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -89,7 +85,7 @@ def bare_inserts(tree: Path, database: Path) -> Taken:
 
 
 def timed_update(index: SqliteIndex, tree: Path) -> tuple[Taken, IndexReport]:
-    """What an update takes."""
+    """Return what an update takes, and its report."""
     watch = Stopwatch()
     report = index.update([tree])
     return watch.taken(), report
@@ -115,7 +111,7 @@ def poll():
 
 def write():
     connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
-    while not is_over.is_set():
+    while not (waits and is_over.is_set()):
         start = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
@@ -125,6 +121,7 @@ def write():
 
 threads = [threading.Thread(target=act) for act in (poll, write)]
 for thread in threads: thread.start()
+print("started", flush=True)
 sys.stdin.read()
 is_over.set()
 for thread in threads: thread.join()
@@ -133,7 +130,7 @@ print(json.dumps([held[0], sorted(waits)]))
 
 
 def held_up(path: Path, tree: Path) -> tuple[float, list[float]]:
-    """How long another process finds the file taken while a first run writes.
+    """Return how long another process finds the file taken while a first run writes.
 
     The longest time without a free moment (it looks every millisecond), and the waits of writes that leave
     the looking to SQLite, as a store's do.
@@ -141,6 +138,8 @@ def held_up(path: Path, tree: Path) -> tuple[float, list[float]]:
     index = SqliteIndex(path)
     command = [sys.executable, "-c", WRITER, str(path)]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    other.stdout.readline()
     index.update([tree])
     printed, _ = other.communicate()
     index.close()
@@ -149,7 +148,7 @@ def held_up(path: Path, tree: Path) -> tuple[float, list[float]]:
 
 
 def query_milliseconds(index: SqliteIndex) -> list[float]:
-    """How long each query takes, after one that warms up."""
+    """Return how long each query takes, after one that warms up."""
     matcher = LexicalMatcher(index)
     matcher.match(Query(parts=(QueryPart("warm up"),)))
     taken = []
@@ -161,7 +160,7 @@ def query_milliseconds(index: SqliteIndex) -> list[float]:
 
 
 def watch_seconds(index: SqliteIndex, tree: Path) -> float:
-    """Seconds from a file's change until it is found."""
+    """Return the seconds from a file's change until it is found."""
     stop, ready, seen = threading.Event(), threading.Event(), threading.Event()
 
     def tell(report: IndexReport) -> None:
@@ -182,45 +181,55 @@ def watch_seconds(index: SqliteIndex, tree: Path) -> float:
     return taken
 
 
-def main() -> None:
-    """Measure, and print what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=12_000)
-    parser.add_argument("--tree", type=Path)
-    arguments = parser.parse_args()
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tree", type=Path, help="files to index instead of copies")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Index a tree and query it."""
     with tempfile.TemporaryDirectory() as folder:
-        tree = arguments.tree or Path(folder) / "tree"
-        if arguments.tree is None:
-            make_tree(tree, arguments.files)
-            time.sleep(updating.SETTLED_NS / 1e9)  # else the second run would read every file again
-        measure(tree, Path(folder))
+        tree = options.tree or Path(folder) / "tree"
+        if options.tree is None:
+            make_tree(tree, options.size)
+        made = time.time_ns()
+        held, waits = held_up(Path(folder) / "held.db", tree)
+        middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
+        yield Figure(
+            "longest that another process finds the file taken in a first run",
+            held * 1e3,
+            "ms",
+            details=f"its writes wait {middle * 1e3:.0f} ms in the median, {late * 1e3:.0f} ms in 1 of 100",
+        )
+        # An update reads files again that were younger than this the last time.
+        time.sleep(max(0, made + updating.SETTLED_NS - time.time_ns()) / 1e9)
+        yield from indexing(tree, Path(folder))
 
 
-def measure(tree: Path, folder: Path) -> None:
-    """Index the tree and ask it."""
-    bare_inserts(tree, folder / "warm.db")  # so that nobody is the first to read the files from the disk
+def indexing(tree: Path, folder: Path) -> Iterator[Figure]:
+    """Yield figures of a first run, an unchanged one, queries and watching."""
+    bare_inserts(tree, folder / "warm.db")  # so that neither is the first to read the files from the disk
     bare = bare_inserts(tree, folder / "bare.db")
     index = SqliteIndex(folder / "index.db")
     first, report = timed_update(index, tree)
     again = bare_inserts(tree, folder / "bare2.db")
-    second, _ = timed_update(index, tree)
-    queries = query_milliseconds(index)
-    print(f"{report.files:,} files, {report.text_bytes / 1e6:.1f} MB of text")
     wall, cpu = (bare.wall + again.wall) / 2, (bare.cpu + again.cpu) / 2
-    print(f"bare FTS5 inserts   {bare} and {again}")
-    print(f"first run           {first}")
-    print(f"                    {first.wall / wall:6.2f} of bare inserts, {first.cpu / cpu:.2f} of their CPU")
-    print(f"unchanged run       {second}")
-    ratio = report.index_bytes / report.text_bytes
-    print(f"index               {report.index_bytes / 1e6:6.1f} MB, {ratio:.2f} of the text")
-    print(f"query               {statistics.median(queries):6.1f} ms median, {max(queries):.1f} ms longest")
-    print(f"changed file seen   {watch_seconds(index, tree):6.2f} s in watch mode")
+    files = f"{report.files:,} files, {report.text_bytes / 1e6:.1f} MB"
+    against = "bare FTS5 inserts of the same text, mean of one before and one after"
+    details = f"{first.wall:.2f} s to {wall:.2f} s"
+    yield Figure(f"first run, {files}", first.wall / wall, "x", against, at_most=2, details=details)
+    yield Figure("first run, CPU of all processes", first.cpu / cpu, "x", against)
+    yield Figure("unchanged second run", timed_update(index, tree)[0].wall, "s", at_most=1.5)
+    queries = query_milliseconds(index)
+    longest = f"{max(queries):.1f} ms longest"
+    yield Figure("query, median", statistics.median(queries), "ms", at_most=20, details=longest)
+    yield Figure("a changed file is seen in watch mode", watch_seconds(index, tree), "s", at_most=1)
+    yield Figure("size of the index", report.index_bytes / report.text_bytes, "x", "the text", at_most=1)
     index.close()
-    held, waits = held_up(folder / "held.db", tree)
-    print(f"another's writes    {held * 1000:6.0f} ms longest that the file is taken in a first run; waits")
-    middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
-    print(f"                    {middle * 1000:6.0f} ms median, {late * 1000:.0f} ms 99 of 100")
 
+
+BENCHMARK = Benchmark(
+    "The index", "files", smallest=20, full=12_000, measure=measure, rounds=1, add_options=add_options
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

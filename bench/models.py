@@ -1,18 +1,19 @@
-"""What weft adds to a request to a model, and how many requests it has under way at once.
+"""What weft adds to a request to a model, and how many requests it can have open at once.
 
 The model is a scripted one, so that nothing but weft is measured: CPU of `LocalEffects.call_model` against
 CPU of the model's own `request` for the same payload; with a budget, with a tool call, with the conversation
-of ten turns. Then 1,000 calls of 100 ms through an evaluated `(map ...)`.
+of ten turns. Then as many calls of 100 ms through an evaluated `(map ...)`. The best of each.
 
-    python -m bench.models
+    python -m bench.models [--size CALLS]
 """
 
+import argparse
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from bench.measure import machine
+from bench.measure import Benchmark, Figure
 from weft.evaluator.budget import Scope
 from weft.evaluator.effects import ContextPayload, ModelCall, Step, Turn
 from weft.evaluator.evaluator import Evaluator
@@ -26,33 +27,33 @@ from weft.llm.payload import HandlerPayload
 from weft.llm.scripted import ScriptedModel
 from weft.local_effects import LocalEffects
 
-ROUNDS = 5
-CALLS = 1_000
 LATENCY_SECONDS = 0.1
 PROMPT = "Say in one sentence what a loom is. " * 20
 
 
 def a_call(turns: int = 0) -> ModelCall:
-    """A task with a prompt of 700 characters, a system prompt and two inherited values."""
+    """Return a task with a prompt of 700 characters, a system prompt and two inherited values."""
     settings = ContextManagement("full", False, "notes_only", "disabled")
     context = ContextPayload(settings=settings, inherited={"style": "plain", "words": list(range(50))})
     conversation = tuple(Turn(PROMPT, "A loom is a frame for weaving.") for _ in range(turns))
     return ModelCall(prompt=PROMPT, system="You are brief.", context=context, conversation=conversation)
 
 
-async def cpu_of(act: Callable[[], Awaitable[Any]]) -> float:
-    """CPU seconds of one call, the least over the rounds."""
+async def cpu_of(act: Callable[[], Awaitable[Any]], options: argparse.Namespace) -> float:
+    """Return the CPU seconds of one call, the least over the rounds."""
     best = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(options.rounds):
         start = time.process_time()
-        for _ in range(CALLS):
+        for _ in range(options.size):
             await act()
-        best = min(best, (time.process_time() - start) / CALLS)
+        best = min(best, (time.process_time() - start) / options.size)
     return best
 
 
-async def overhead(what: str, turns: int, purse: Callable[[], Purse]) -> None:
-    """Print what weft adds to a request."""
+async def overhead(
+    what: str, options: argparse.Namespace, *, turns: int = 0, purse: Callable[[], Purse] = lambda: UNLIMITED
+) -> Figure:
+    """Return what weft adds to a request."""
     model = ScriptedModel(lambda payload: "A loom is a frame for weaving.")
     effects = LocalEffects(models=GivenModels(model))
     call = a_call(turns)
@@ -68,47 +69,52 @@ async def overhead(what: str, turns: int, purse: Callable[[], Purse]) -> None:
         model.payloads.clear()
         await effects.call_model(step, call, purse())
 
-    alone, ours = await cpu_of(bare), await cpu_of(whole)
-    counting = await cpu_of(lambda: _counted(model, payload))
-    print(
-        f"{what}: {(ours - alone) * 1e6:.0f} us of CPU over the bare request ({alone * 1e6:.0f} us); "
-        f"of these {counting * 1e6:.0f} us are the model's own counting of tokens (goal: under 1,000)"
+    alone, ours = await cpu_of(bare, options), await cpu_of(whole, options)
+    counting = await cpu_of(lambda: model.count_tokens(payload), options)
+    return Figure(
+        f"CPU that weft adds to {what}",
+        (ours - alone) * 1e6,
+        "us",
+        f"the bare request ({alone * 1e6:.0f} us)",
+        at_most=1_000,
+        details=f"{counting * 1e6:.0f} us of these count tokens",
     )
 
 
-async def _counted(model: ScriptedModel, payload: HandlerPayload) -> None:
-    await model.count_tokens(payload)
-
-
-async def concurrent(limits: str) -> None:
-    """Print how long 1,000 calls take that wait for 100 ms each."""
-    best, cpu = float("inf"), float("inf")
-    for _ in range(ROUNDS):
+async def concurrent(options: argparse.Namespace, limits: str = "{}") -> Figure:
+    """Return how long calls take that wait for 100 ms each, all at once."""
+    count, best, cpu = options.size, float("inf"), float("inf")
+    calls = f'(map (lambda (n) (get (task :instructions "say {{{{n}}}}") "content")) (range {count}))'
+    program = read_program(Source("<bench>", f"(length {limits.format(calls)})"))
+    for _ in range(options.rounds):
         model = ScriptedModel(lambda payload: "ok", latency_seconds=LATENCY_SECONDS)
         evaluator = Evaluator(LocalEffects(models=GivenModels(model)))
-        calls = '(map (lambda (n) (get (task :instructions "say {{n}}") "content")) (range 1000))'
-        program = read_program(Source("<bench>", f"(length {limits.format(calls)})"))
         start, started = time.perf_counter(), time.process_time()
-        assert await evaluator.evaluate(program) == CALLS
+        assert await evaluator.evaluate(program) == count
         best = min(best, time.perf_counter() - start)
         cpu = min(cpu, time.process_time() - started)
-        assert model.most_under_way == CALLS
+        assert model.most_under_way == count
     budget = " within a budget" if limits != "{}" else ""
-    print(
-        f"{CALLS} concurrent calls of {LATENCY_SECONDS * 1e3:.0f} ms{budget}: {best:.3f} s in all, "
-        f"{best / LATENCY_SECONDS:.1f}x one call, {cpu:.3f} s of CPU (goal: under 0.5 s)"
+    return Figure(
+        f"{count:,} concurrent calls of {LATENCY_SECONDS * 1e3:.0f} ms{budget}",
+        best,
+        "s",
+        at_most=0.5,
+        details=f"{best / LATENCY_SECONDS:.1f}x one call, {cpu:.3f} s of CPU",
     )
 
 
-async def main() -> None:
-    print(machine())
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield the overhead of single calls, and the time of many at once."""
     scope = Scope({"tokens": 1e12, "cost": 1e9})
-    await overhead("one call", 0, lambda: UNLIMITED)
-    await overhead("one call in a budget", 0, lambda: ScopePurse(scope, "bench"))
-    await overhead("one call with a conversation of 10 turns", 10, lambda: UNLIMITED)
-    await concurrent("{}")
-    await concurrent("(with-budget (:tokens 1000000000 :cost 1000) {})")
+    yield asyncio.run(overhead("one call", options))
+    yield asyncio.run(overhead("one call in a budget", options, purse=lambda: ScopePurse(scope, "bench")))
+    yield asyncio.run(overhead("one call with a conversation of 10 turns", options, turns=10))
+    yield asyncio.run(concurrent(options))
+    yield asyncio.run(concurrent(options, "(with-budget (:tokens 1000000000 :cost 1000) {})"))
 
+
+BENCHMARK = Benchmark("Requests to models", "calls", smallest=5, full=1_000, measure=measure, rounds=5)
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    BENCHMARK.run()

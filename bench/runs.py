@@ -1,15 +1,21 @@
 """What a durable program costs: steps of a null model, beside the engine's own layers of no-op tasks.
 
-python -m bench.runs [steps]
+On SQLite; the best of each.
+
+    python -m bench.runs [--size STEPS]
 """
 
+import argparse
 import asyncio
-import sys
+import gc
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from bench.engine.local import run_flow
-from bench.measure import machine
+from bench.engine.local import run
+from bench.measure import Benchmark, Figure
 from weft.app import App
 from weft.collector import rarer_collector
 from weft.engine.limits import EngineLimits
@@ -21,7 +27,6 @@ from weft.evaluator.results import TaskFailure, TaskResult
 from weft.program_runs import stored_program
 from weft.resuming import begin_again
 
-ROUNDS = 3
 WIDTH = 100
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 LAYERS = f"""{ASK}
@@ -34,7 +39,7 @@ PARALLEL = f"{ASK} (length (map ask (range depth)))"
 
 
 class NullModel(InMemoryEffects):
-    """Answers at once, and keeps nothing; or fails the last question, as long as it is told to."""
+    """Answers at once, and keeps nothing; or fails the last question while it `is_down`."""
 
     def __init__(self, *, latency_seconds: float = 0.0) -> None:
         super().__init__()
@@ -51,8 +56,16 @@ class NullModel(InMemoryEffects):
         return TaskResult("ok", "COMPLETE")
 
 
-async def run_program(text: str, depth: int, model: NullModel, folder: str) -> tuple[float, float, float]:
-    """Seconds to run, CPU seconds, and seconds to go on with a run whose last step had failed (else 0)."""
+class Ran(NamedTuple):
+    """Seconds of a run, its CPU seconds, and seconds to resume it after its last step had failed."""
+
+    seconds: float
+    cpu: float
+    resumed: float
+
+
+async def run_program(text: str, depth: int, model: NullModel, folder: str) -> Ran:
+    """Run a program to its end; when the model is down for its last step, resume it then."""
     limits = EngineLimits(concurrency=1000)
     async with await App.open(f"{folder}/weft.db", limits=limits, new_effects=lambda _: model) as app:
         await app.engine()
@@ -60,45 +73,87 @@ async def run_program(text: str, depth: int, model: NullModel, folder: str) -> t
         root_id = await app.begin_program(stored_program(text), {"depth": depth}, name="bench")
         await app.wait(root_id)
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
-        again = 0.0
+        resumed = 0.0
         if model.is_down:
             model.is_down, asked = False, model.asked
             began = time.perf_counter()
             await begin_again(app, root_id)
             await app.wait(root_id)
-            again = time.perf_counter() - began
+            resumed = time.perf_counter() - began
             assert model.asked == asked + 1
         assert (await app.get(root_id)).status.value == "completed", await app.get(root_id)
-    return took, cpu, again
+    return Ran(took, cpu, resumed)
 
 
-def measured(text: str, depth: int, *, is_down: bool = False, latency: float = 0.0) -> tuple[float, ...]:
-    """The best of several runs."""
+def best_of(rounds: int, text: str, depth: int, *, is_down: bool = False, latency: float = 0.0) -> Ran:
+    """Return the least of each time of several runs."""
     runs = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         model = NullModel(latency_seconds=latency)
         model.is_down = is_down
         with tempfile.TemporaryDirectory() as folder:
             runs.append(asyncio.run(run_program(text, depth, model, folder)))
-    return tuple(min(run[part] for run in runs) for part in range(3))
+    return Ran(*(min(times) for times in zip(*runs, strict=True)))
 
 
-def main() -> None:
-    """Measure and print."""
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    print(machine())
-    rarer_collector()  # as the commands do
-    engine = min(asyncio.run(run_flow("layers", steps))[0] for _ in range(ROUNDS))
-    print(f"engine, layers of {steps:,} no-op tasks: {engine:.2f} s")
-    for name, text, depth in (("layers", LAYERS, steps // WIDTH), ("chain", CHAIN, steps)):
-        took, cpu, again = measured(text, depth, is_down=True)
-        print(
-            f"program, {name} of {steps:,} steps: {took:.2f} s ({took / engine:.2f}x the engine), "
-            f"{took / steps * 1000:.3f} ms a step ({cpu / steps * 1000:.3f} of CPU), goes on in {again:.2f} s"
-        )
-    took, _, _ = measured(PARALLEL, 1000, latency=0.1)
-    print(f"1,000 parallel calls of 100 ms: {took:.2f} s")
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Yield what steps cost, how long it takes to resume a run, and many calls at once."""
+    steps, rounds = options.size, options.rounds
+    with collecting_rarely():
+        engine = min(run("layers", steps) for _ in range(rounds)).seconds
+        yield Figure(f"the engine's own layers of {steps:,} no-op tasks", engine, "s")
+        for name, text, depth in (("layers", LAYERS, steps // WIDTH), ("chain", CHAIN, steps)):
+            ran = best_of(rounds, text, depth, is_down=True)
+            yield from _figures(name, steps, ran, engine)
+        calls = min(1_000, steps)
+        parallel = best_of(rounds, PARALLEL, calls, latency=0.1).seconds
+        yield Figure(f"{calls:,} parallel calls of 100 ms", parallel, "s", at_most=0.5)
 
+
+def _figures(name: str, steps: int, ran: Ran, engine: float) -> Iterator[Figure]:
+    is_layers = name == "layers"
+    yield Figure(
+        f"a program of {steps:,} steps in {name}",
+        ran.seconds / engine,
+        "x",
+        "the time of the engine's layers",
+        at_most=2 if is_layers else None,
+        details=f"{ran.seconds:.2f} s",
+    )
+    yield Figure(
+        f"a step of the {name}",
+        ran.seconds / steps * 1e3,
+        "ms",
+        at_most=0.2 if is_layers else None,
+        details=f"{ran.cpu / steps * 1e3:.3f} ms of CPU",
+    )
+    yield Figure(f"resuming the {name} after their last step failed", ran.resumed, "s", at_most=2)
+
+
+def workload(size: int) -> None:
+    """Run layers and a chain of this many steps, resume each, and run as many calls at once."""
+    with collecting_rarely():
+        best_of(1, LAYERS, size // WIDTH, is_down=True)
+        best_of(1, CHAIN, size, is_down=True)
+        best_of(1, PARALLEL, size)
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Collect garbage as rarely as the commands do."""
+    thresholds, was_frozen = gc.get_threshold(), gc.get_freeze_count()
+    rarer_collector()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        if not was_frozen:
+            gc.unfreeze()
+
+
+BENCHMARK = Benchmark(
+    "Durable programs", "steps", smallest=WIDTH, full=10_000, measure=measure, workload=workload
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

@@ -1,15 +1,20 @@
-"""Asks the forty tasks and checks the answers: `python -m bench.embedded.json_fit [MODEL...]`."""
+"""Forty short tasks with a JSON Schema each, for embedded models: every answer must parse and fit.
 
+python -m bench.embedded.json_fit [--size TASKS] [--models MODEL ...]
+"""
+
+import argparse
 import asyncio
-import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jsonschema_rs
 import msgspec
 
 from bench.embedded.json_tasks import JSON_TASKS, JsonTask
-from bench.measure import machine
+from bench.embedded.models import missing_model
+from bench.measure import Benchmark, Figure, LeftOut, Measured
 from weft.llm.local.models import EmbeddedModel, EmbeddedModels
 from weft.llm.payload import HandlerPayload, PayloadMetadata, UserMessage
 
@@ -24,9 +29,9 @@ class Answer(NamedTuple):
     problem: str | None
 
 
-async def answers(model: EmbeddedModel) -> list[Answer]:
-    """The answers to all tasks, in order."""
-    return [await _answer(model, task) for task in JSON_TASKS]
+async def answers(model: EmbeddedModel, tasks: Sequence[JsonTask] = JSON_TASKS) -> list[Answer]:
+    """Return the answers to the tasks, in order."""
+    return [await _answer(model, task) for task in tasks]
 
 
 async def _answer(model: EmbeddedModel, task: JsonTask) -> Answer:
@@ -41,7 +46,7 @@ async def _answer(model: EmbeddedModel, task: JsonTask) -> Answer:
 
 
 def problem_of(text: str, task: JsonTask) -> str | None:
-    """Why the text is no answer to the task; None when it is one."""
+    """Return why the text is not an answer to the task; None when it is one."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -53,20 +58,46 @@ def problem_of(text: str, task: JsonTask) -> str | None:
     return None
 
 
-async def main() -> None:
-    print(machine())
+async def fitting(name: str, tasks: Sequence[JsonTask]) -> tuple[int, float]:
+    """Return how many answers of a model fit, and the seconds of all; print the others."""
     models = EmbeddedModels()
-    for name in sys.argv[1:] or ["smollm2", "qwen"]:
-        model = await models.find(f"local:{name}")
-        began = time.monotonic()
-        found = await answers(model)
-        for answer in found:
-            if answer.problem:
-                print(f"  {answer.task.prompt} -> {answer.text[:100]}: {answer.problem}")
-        fitting = sum(answer.problem is None for answer in found)
-        print(f"{model.id}: {fitting} of {len(found)} fit, {time.monotonic() - began:.0f} s")
+    model = await models.find(f"local:{name}")
+    began = time.monotonic()
+    found = await answers(model, tasks)
+    took = time.monotonic() - began
     await models.close()
+    for answer in found:
+        if answer.problem:
+            print(f"  {answer.task.prompt} -> {answer.text[:100]}: {answer.problem}")
+    return sum(answer.problem is None for answer in found), took
 
+
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield how many answers of each model fit."""
+    tasks = JSON_TASKS[: options.size]
+    for name in options.models:
+        missing = missing_model(name)
+        if missing is not None:
+            yield LeftOut(name, missing)
+            continue
+        count, took = asyncio.run(fitting(name, tasks))
+        what = f"{name}: answers that parse and fit"
+        yield Figure(what, count, f"of {len(tasks)}", at_least=len(tasks), details=f"{took:.0f} s")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", nargs="+", default=["smollm2", "qwen"], metavar="MODEL")
+
+
+BENCHMARK = Benchmark(
+    "Embedded models: JSON that fits its schema",
+    "tasks",
+    smallest=1,
+    full=len(JSON_TASKS),
+    measure=measure,
+    rounds=1,
+    add_options=add_options,
+)
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    BENCHMARK.run()

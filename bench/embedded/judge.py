@@ -1,15 +1,18 @@
-"""Judges a model with the shipped templates: `python -m bench.embedded.judge [--model qwen] [SET...]`.
+"""An embedded model with the shipped templates: verdicts, picks, tools, functions.
 
-Every answer goes the way of a program's own: template, evaluator, handler, model.
+Every answer goes the way of a program's own: template, evaluator, handler, model. Temperature 0.
+
+    python -m bench.embedded.judge [--size ITEMS] [--model MODEL] [--sets SET ...]
 """
 
+import argparse
 import asyncio
 import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from bench.embedded.judged import (
@@ -25,12 +28,13 @@ from bench.embedded.judged import (
     ToolChoice,
     Verdict,
 )
-from bench.measure import machine
+from bench.embedded.models import missing_model, open_models
+from bench.measure import Benchmark, Figure, LeftOut, Measured
 from weft.evaluation import evaluate_async
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition
-from weft.llm.local.models import EmbeddedModels
 from weft.llm.prompts import prompt
+from weft.llm.protocol import Models
 from weft.local_effects import LocalEffects
 from weft.model_settings import HandlerSettings
 
@@ -80,7 +84,7 @@ class RecordingTools:
 class Judge:
     """Asks one model."""
 
-    def __init__(self, models: EmbeddedModels, model: str) -> None:
+    def __init__(self, models: Models, model: str) -> None:
         self._models = models
         self._model = model
 
@@ -102,7 +106,7 @@ class Judge:
         said: Any = None
         try:
             said = await self._ask(template, {"request": item.request}, tools)
-        except TaskFailed as failed:  # one turn only: it has called a tool and may not go on
+        except TaskFailed as failed:  # one turn only: it has called a tool, and there is no second request
             said = failed.error.message if not tools.calls else None
         used = tools.calls[0] if tools.calls else None
         return used == item.tool and (used is not None or bool(said)), used or said
@@ -129,7 +133,7 @@ class Judge:
 
 
 def passes(code: str, item: Function) -> bool:
-    """Whether the code, run in a process of its own, meets every check."""
+    """Return whether the code, run in a process of its own, meets every check."""
     checks = "\n".join(f"assert {check}" for check in item.checks)
     try:
         done = subprocess.run(
@@ -141,7 +145,7 @@ def passes(code: str, item: Function) -> bool:
 
 
 async def judge(act: Callable[[Any], Awaitable[tuple[bool, Any]]], items: Sequence[Any]) -> list[Judged]:
-    """Every item, one after the other."""
+    """Judge every item, one after the other."""
     found = []
     for item in items:
         began = time.monotonic()
@@ -155,39 +159,67 @@ async def judge(act: Callable[[Any], Awaitable[tuple[bool, Any]]], items: Sequen
     return found
 
 
-async def run(model: str, wanted: Sequence[str]) -> dict[str, list[Judged]]:
-    """What was found, by set."""
-    models = EmbeddedModels()
-    judged = Judge(models, model)
-    sets: dict[str, tuple[Any, Sequence[Any]]] = {
-        "verdicts": (judged.verdict, VERDICTS),
-        "fresh-verdicts": (judged.verdict, FRESH_VERDICTS),
-        "picks": (judged.pick, PICKS),
-        "tools": (judged.tool_choice, TOOL_CHOICES),
-        "functions": (judged.function, FUNCTIONS),
+LEAST = {"verdicts": 17, "picks": 9, "tools": 7, "functions": 5}
+"""How many of each whole set are to be right."""
+ITEMS: dict[str, Sequence[Any]] = {
+    "verdicts": VERDICTS,
+    "fresh-verdicts": FRESH_VERDICTS,
+    "picks": PICKS,
+    "tools": TOOL_CHOICES,
+    "functions": FUNCTIONS,
+}
+
+
+async def judge_set(model: str, name: str, items: Sequence[Any]) -> list[Judged]:
+    """Judge a model on the items of a set."""
+    models = open_models(model)
+    judged = Judge(models, f"local:{model}")
+    acts: dict[str, Callable[[Any], Awaitable[tuple[bool, Any]]]] = {
+        "verdicts": judged.verdict,
+        "fresh-verdicts": judged.verdict,
+        "picks": judged.pick,
+        "tools": judged.tool_choice,
+        "functions": judged.function,
     }
-    print(f"{model}: {machine()}")
-    await models.find(model)
-    results = {}
-    for name in wanted or sets:
-        print(f"{name}:", flush=True)
-        act, items = sets[name]
-        results[name] = await judge(act, items)
-    await models.close()
-    for name, found in results.items():
-        seconds = sum(item.seconds for item in found)
-        print(f"{name}: {sum(item.is_right for item in found)} of {len(found)} right, {seconds:.0f} s")
-    return results
+    await models.find(f"local:{model}")  # loading it is no part of the first answer
+    try:
+        return await judge(acts[name], items)
+    finally:
+        await models.close()
 
 
-def main() -> None:
-    arguments = sys.argv[1:]
-    model = "local:qwen"
-    if arguments[:1] == ["--model"]:
-        model = f"local:{arguments[1]}"
-        arguments = arguments[2:]
-    asyncio.run(run(model, arguments))
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield how many items of each set are right."""
+    missing = missing_model(options.model)
+    if missing is not None:
+        yield LeftOut("", missing)
+        return
+    for name in options.sets:
+        items = ITEMS[name][: options.size]
+        found = asyncio.run(judge_set(options.model, name, items))
+        yield Figure(
+            f"{name}, {options.model}",
+            sum(item.is_right for item in found),
+            f"of {len(items)}",
+            at_least=LEAST.get(name) if len(items) == len(ITEMS[name]) else None,
+            details=f"{sum(item.seconds for item in found):.0f} s",
+        )
 
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="qwen")
+    parser.add_argument("--sets", nargs="+", choices=list(ITEMS), default=list(ITEMS), metavar="SET")
+
+
+BENCHMARK = Benchmark(
+    "Embedded models: judgement",
+    "items of each set",
+    smallest=1,
+    full=20,
+    measure=measure,
+    rounds=1,
+    add_options=add_options,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

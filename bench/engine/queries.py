@@ -1,6 +1,6 @@
 """How soon `weft tasks list`, `show` and `tree` answer while another process runs a large flow.
 
-    python -m bench.engine.queries [--size TASKS]
+python -m bench.engine.queries [--size TASKS]
 """
 
 import argparse
@@ -40,13 +40,18 @@ def answers(size: int) -> dict[str, list[float]]:
 
         submitted = run("flow", "submit", "-", "--json", text=msgspec.json.encode(tasks))
         root = msgspec.json.decode(submitted)["root_id"]
-        running = subprocess.Popen([*WEFT, "flow", "run", root], env=environment, stdout=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            [*WEFT, "flow", "run", root],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         commands = {"list": (), "show": (root,), "tree": (root,)}
         times: dict[str, list[float]] = {name: [] for name in commands}
-        while running.poll() is None:
+        while not times["list"] or running.poll() is None:
             for name, arguments in commands.items():
                 times[name].append(seconds_of(lambda name=name, rest=arguments: run("tasks", name, *rest)))  # type: ignore[misc]
-        assert running.returncode == 0, running.returncode
+        assert running.wait() == 0, running.returncode
     return times
 
 
@@ -62,7 +67,9 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         )
 
 
-BENCHMARK = Benchmark("Answers while a flow runs", "tasks", smallest=10, full=100_000, measure=measure, rounds=1)
+BENCHMARK = Benchmark(
+    "Answers while a flow runs", "tasks", smallest=10, full=100_000, measure=measure, rounds=1
+)
 
 if __name__ == "__main__":
     BENCHMARK.run()

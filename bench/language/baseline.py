@@ -1,7 +1,7 @@
 """A small Lisp to compare the evaluator with: text becomes a tree of nodes, and each node evaluates itself.
 
-As plain as an interpreter in Python can be that has lexical scope and proper tail calls: a dictionary for each
-scope, no compilation, no source locations, no checks, no effects.
+As plain as an interpreter in Python can be that has lexical scope and proper tail calls: a dictionary for
+each scope, no compilation, no source locations, no checks, no effects.
 """
 
 import operator

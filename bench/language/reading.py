@@ -1,6 +1,6 @@
 """Reading and checking programs of a megabyte; of several shapes, since each is slow in another place.
 
-    python -m bench.language.reading [--size BYTES]
+python -m bench.language.reading [--size BYTES]
 """
 
 import argparse

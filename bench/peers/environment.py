@@ -24,19 +24,25 @@ def default_cache() -> Path:
     return Path(base) / "weft-bench" / "peers"
 
 
-def prepared(name: str, cache: Path) -> Path:
-    """The Python of an engine's environment, which is made anew when its requirements have changed."""
+def python_of(name: str, cache: Path, *, is_install: bool) -> Path | None:
+    """Return the Python of an engine's environment; None when it is not there and not to be installed.
+
+    An environment whose requirements have changed counts as not there.
+    """
     folder = cache / name
     python = folder / "bin" / "python"
     wanted = (REQUIREMENTS / f"{name}.txt").read_text()
-    # Written last, so that an install that was broken off is done again.
+    # Written last, so that an interrupted install is repeated.
     installed = folder / "installed.txt"
-    if not installed.exists() or installed.read_text() != wanted:
-        print(f"installing {name} in {folder}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "-r", str(REQUIREMENTS / f"{name}.txt")], check=True, stdout=sys.stderr)
-        installed.write_text(wanted)
+    if installed.exists() and installed.read_text() == wanted:
+        return python
+    if not is_install:
+        return None
+    print(f"installing {name} in {folder}", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "-r", str(REQUIREMENTS / f"{name}.txt")], check=True, stdout=sys.stderr)
+    installed.write_text(wanted)
     return python
 
 

@@ -1,20 +1,23 @@
-"""Compares ways to find files: `python -m bench.retrieval [--data DIR] [--embeddings MODEL] [REPOSITORY...]`.
+"""Ways to find the files that a change will touch: keywords, plain full text, weft's own.
 
-`--data` has questions for packages (JSON), whose wheels are fetched once; a REPOSITORY is a local git
-repository, whose own commits are the questions. With an embedded model (`--embeddings local:minilm`) the best
-matches are also ordered by meaning. `--questions` asks of each package only so many, evenly chosen.
+Questions are subjects of commits, answers the source files that the commit changed. `--data` has questions
+for packages; a REPOSITORY is a local git repository, whose own commits are asked of the tree before each
+(default: this one). With `--embeddings local:minilm` the best matches are also ordered by meaning.
+
+    python -m bench.retrieval [--size QUESTIONS] [--fetch] [--embeddings MODEL] [REPOSITORY ...]
 """
 
 import argparse
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.measure import machine
+from bench.measure import Benchmark, Figure, LeftOut, Measured
 from bench.retrieval.figures import Figures
 from bench.retrieval.rankers import Ranker, by_matcher, keywords, lexical, plain_full_text, texts_of
-from bench.retrieval.tasks import Tree, repository_trees, wheel_trees
+from bench.retrieval.tasks import ROOT, Tree, add_tree_options, repository_trees, wheel_trees
 from weft.memory.hybrid import HybridMatcher
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
@@ -24,49 +27,71 @@ from weft.project_embedder import LocalEmbedder
 Made = dict[str, Ranker]
 Results = dict[str, Figures]
 
+BASELINE = "plain full text"
 
-def main() -> None:
-    """Print the figures of every way, by package or repository and over all."""
-    arguments = _arguments()
-    print(machine())
+
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield recall of weft's way against plain full text, by package or repository and over all."""
     overall: Results = {}
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        make = _maker(arguments.embeddings)
-        for tree in wheel_trees(arguments.data, arguments.cache) if arguments.data else ():
-            step = max(1, len(tree.questions) // (arguments.questions or len(tree.questions)))
-            tree = tree._replace(questions=tree.questions[::step])  # noqa: PLW2901 - some of them
-            with_index = SqliteIndex(work / f"{tree.name}.db")
-            _add(overall, _shown(tree.name, _asked(tree, with_index, make)))
-        for repository in arguments.repositories:
-            _add(
-                overall,
-                _shown(repository.name, _repository(repository.resolve(), work, arguments.commits, make)),
-            )
-    ratio = _shown("all", overall)["lexical"].recall_at_5 / overall["plain full text"].recall_at_5
-    print(f"\nlexical to plain full text, recall@5: {ratio:.2f}x (goal: 1.2x)")
+        for name, results in _results(options, Path(folder)):
+            if isinstance(results, LeftOut):
+                yield results
+                continue
+            for way, figures in results.items():
+                overall.setdefault(way, Figures()).extend(figures)
+            yield _figure(name, results)
+    if overall:
+        yield _figure("all of this run", overall, at_least=1.2)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.retrieval", description=__doc__)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "weft-bench-retrieval")
-    parser.add_argument("--commits", type=int, default=60, help="of each repository")
+def _figure(name: str, results: Results, at_least: float | None = None) -> Measured:
+    ours, plain = results["lexical"], results[BASELINE]
+    if not plain.recall_at_5:
+        return LeftOut(name, f"plain FTS5 found nothing for {len(plain)} questions")
+    return Figure(
+        f"{name}: recall@5 of {len(ours)} questions",
+        ours.recall_at_5 / plain.recall_at_5,
+        "x",
+        "plain FTS5",
+        at_least=at_least,
+        details="; ".join(f"{way} {figures}" for way, figures in results.items()),
+    )
+
+
+def _results(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, Results | LeftOut]]:
+    make = _maker(options.embeddings)
+    for tree in wheel_trees(options):
+        if isinstance(tree, LeftOut):
+            yield tree.what, tree
+        else:
+            yield tree.name, _asked(tree, SqliteIndex(work / f"{tree.name}.db"), make)
+    for repository in options.repositories:
+        name = "this repository" if repository == ROOT else repository.resolve().name
+        try:
+            commits = min(options.commits, options.size)
+            results = _repository(repository.resolve(), work, commits, make)
+        except subprocess.CalledProcessError:
+            results = {}
+        yield name, results or LeftOut(name, f"{repository} is not a git repository with usable commits")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_tree_options(parser)
+    parser.add_argument("--commits", type=int, default=40, help="most questions of a repository")
     parser.add_argument("--embeddings", metavar="local:NAME")
-    parser.add_argument("--questions", type=int, help="of each package; default: all")
-    parser.add_argument("repositories", type=Path, nargs="*", metavar="REPOSITORY")
-    return parser.parse_args()
+    parser.add_argument("repositories", type=Path, nargs="*", metavar="REPOSITORY", default=[ROOT])
 
 
 def _maker(embeddings: str | None) -> Callable[[Tree, SqliteIndex], Made]:
-    """What makes the rankers of a tree that is indexed."""
+    """Return what makes the rankers of an indexed tree."""
     model = None if embeddings is None else LocalEmbedder(embeddings)
 
     def make(tree: Tree, index: SqliteIndex) -> Made:
         texts = texts_of(tree.folder)
         made = {
             "keywords": keywords(texts),
-            "plain full text": plain_full_text(texts),
+            BASELINE: plain_full_text(texts),
             "lexical": lexical(index),
         }
         if model is not None:
@@ -92,25 +117,24 @@ def _asked(tree: Tree, index: SqliteIndex, make: Callable[[Tree, SqliteIndex], M
 def _repository(
     repository: Path, work: Path, limit: int, make: Callable[[Tree, SqliteIndex], Made]
 ) -> Results:
-    """The index goes from commit to commit as a user's does: by what has changed."""
+    """Ask one index after each commit, updated as a user's is: by what has changed."""
     index = SqliteIndex(work / f"{repository.name}.db")
     results: Results = {}
     for tree in repository_trees(repository, work / "trees" / repository.name, limit):
-        _add(results, _asked(tree, index, make))
+        for way, figures in _asked(tree, index, make).items():
+            results.setdefault(way, Figures()).extend(figures)
     return results
 
 
-def _add(overall: Results, results: Results) -> None:
-    for name, figures in results.items():
-        overall.setdefault(name, Figures()).extend(figures)
-
-
-def _shown(title: str, results: Results) -> Results:
-    print(f"\n{title} ({len(next(iter(results.values()), ()))} questions)")
-    for name, figures in results.items():
-        print(f"  {name:16} {figures}", flush=True)
-    return results
-
+BENCHMARK = Benchmark(
+    "Retrieval",
+    "questions of each tree",
+    smallest=1,
+    full=120,
+    measure=measure,
+    rounds=1,
+    add_options=add_options,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.run()

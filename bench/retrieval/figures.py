@@ -38,4 +38,4 @@ class Figures:
     def __str__(self) -> str:
         at_5, at_10, rank = (f"{self._mean(column):.3f}" for column in range(3))
         milliseconds = sorted(self.seconds)[len(self.seconds) // 2] * 1000 if self.seconds else 0.0
-        return f"recall@5 {at_5}  recall@10 {at_10}  MRR {rank}  {milliseconds:.1f} ms"
+        return f"{at_5}, @10 {at_10}, MRR {rank}, {milliseconds:.1f} ms"

@@ -1,7 +1,8 @@
-"""Whether a model that ranks again helps: `python -m bench.retrieval.rerank MODEL --data DIR [--minutes N]`.
+"""Whether a model that ranks again helps: the same ten best pieces in the matcher's order and in the model's.
 
-The same ten best pieces, in the order of the matcher and in that of the model; questions are taken in turn
-from all packages, until the time is over.
+    python -m bench.retrieval.rerank [--size QUESTIONS] [--model MODEL] [--data FOLDER] [--minutes N]
+
+Questions are taken in turn from all packages, until the time is over.
 """
 
 import argparse
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.measure import machine
-from bench.retrieval.tasks import Question, Tree, wheel_trees
+from bench.embedded.models import missing_model, open_models
+from bench.measure import Benchmark, Figure, LeftOut, Measured
+from bench.retrieval.tasks import Question, Tree, add_tree_options, wheel_trees
 from weft.evaluator.effects import ContextQuery, Step
+from weft.llm.protocol import Models
 from weft.local_effects import LocalEffects
 from weft.memory.index import SqliteIndex
 from weft.memory.matching import LexicalMatcher
@@ -24,45 +27,67 @@ from weft.memory.memory import Memory
 PIECES = 10
 
 
-async def main() -> None:
-    """Print recall@1 and recall@5 of both orders."""
-    parser = argparse.ArgumentParser(prog="python -m bench.retrieval.rerank", description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "weft-bench-retrieval")
-    parser.add_argument("--questions", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=10)
-    arguments = parser.parse_args()
-    print(machine())
-    until = time.monotonic() + 60 * arguments.minutes
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Yield recall in the model's order against recall in the matcher's."""
+    missing = missing_model(options.model)
+    trees = [] if missing else list(wheel_trees(options))
+    found = [tree for tree in trees if isinstance(tree, Tree)]
+    if not found:
+        yield LeftOut(
+            "", missing or next((tree.why for tree in trees if isinstance(tree, LeftOut)), "no data")
+        )
+        return
+    rows = asyncio.run(compare(options, found))
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    for first, (before, after) in {1: (means[0], means[2]), 5: (means[1], means[3])}.items():
+        yield Figure(
+            f"recall@{first} of {len(rows)} questions, ranked by {options.model}",
+            after / (before or float("nan")),
+            "x",
+            "the matcher's order",
+            details=f"{after:.3f} to {before:.3f}; {means[4]:.1f} s a question",
+        )
+
+
+async def compare(options: argparse.Namespace, trees: list[Tree]) -> list[tuple[float, ...]]:
+    """Return recall@1 and @5 of both orders and the seconds of the model's, for each question."""
+    until = time.monotonic() + 60 * options.minutes
     rows: list[tuple[float, ...]] = []
+    models = open_models(options.model)
     with tempfile.TemporaryDirectory() as folder:
-        trees = list(wheel_trees(arguments.data, arguments.cache))
         effects = {
-            tree.name: _effects(tree, Path(folder) / f"{tree.name}.db", arguments.model) for tree in trees
+            tree.name: _effects(tree, Path(folder) / f"{tree.name}.db", models, options.model)
+            for tree in trees
         }
-        for tree, question in itertools.islice(_spread(trees), arguments.questions):
-            if time.monotonic() > until:
+        for tree, question in itertools.islice(_spread(trees), options.size):
+            if rows and time.monotonic() > until:
                 break
             rows.append(await _compared(effects[tree.name], question))
             print(f"  {tree.name:10} {rows[-1]} {question.text[:60]}", flush=True)
-    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    print(f"{len(rows)} questions; matcher recall@1 {means[0]:.3f} recall@5 {means[1]:.3f}")
-    print(f"{arguments.model} recall@1 {means[2]:.3f} recall@5 {means[3]:.3f}; {means[4]:.1f} s a question")
+        for each in effects.values():
+            await each.close()
+    await models.close()
+    return rows
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_tree_options(parser)
+    parser.add_argument("--model", default="qwen")
+    parser.add_argument("--minutes", type=float, default=10)
 
 
 def _spread(trees: list[Tree]) -> Iterator[tuple[Tree, Question]]:
-    """Questions of all packages in turn, from all of their history."""
-    chosen = [
-        [(tree, tree.questions[place]) for place in range(3, len(tree.questions), 17)] for tree in trees
-    ]
+    """Yield questions of all packages in turn."""
+    chosen = [[(tree, question) for question in tree.questions] for tree in trees]
     for together in itertools.zip_longest(*chosen):
         yield from (each for each in together if each is not None)
 
 
-def _effects(tree: Tree, file: Path, model: str) -> LocalEffects:
+def _effects(tree: Tree, file: Path, models: Models, model: str) -> LocalEffects:
     index = SqliteIndex(file)
-    return LocalEffects(model=model, memory=Memory(index, LexicalMatcher(index), [tree.folder]))
+    return LocalEffects(
+        models=models, model=f"local:{model}", memory=Memory(index, LexicalMatcher(index), [tree.folder])
+    )
 
 
 async def _compared(effects: LocalEffects, question: Question) -> tuple[float, ...]:
@@ -82,7 +107,7 @@ def _step(question: Question, *, is_ranked: bool) -> Step:
 
 
 def _recall(answer: dict[str, Any], question: Question) -> tuple[float, float]:
-    """Recall among the first and the first five files, of those that can be found so."""
+    """Return recall among the first and the first five files, of those that can be found so."""
     if answer.get("error"):
         print(f"  {answer['error']}")
     found = [match["source_path"] for match in answer["matches"]]
@@ -92,5 +117,15 @@ def _recall(answer: dict[str, Any], question: Question) -> tuple[float, float]:
     return one, five
 
 
+BENCHMARK = Benchmark(
+    "Retrieval: a second look by a model",
+    "questions",
+    smallest=1,
+    full=20,
+    measure=measure,
+    rounds=1,
+    add_options=add_options,
+)
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    BENCHMARK.run()

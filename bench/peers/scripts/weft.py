@@ -18,8 +18,8 @@ def main() -> None:
     """Run the shape and size of the command line; print the figures and the version as JSON."""
     shape, size = sys.argv[1], int(sys.argv[2])
     # Asserts that the store has every task as completed.
-    seconds, _ = asyncio.run(run_flow(shape, size))
-    print(json.dumps({"seconds": seconds, "tasks": size, "version": importlib.metadata.version("weft")}))
+    ran = asyncio.run(run_flow(shape, size))
+    print(json.dumps({"seconds": ran.seconds, "tasks": size, "version": importlib.metadata.version("weft")}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""Compare the CPU time of two checkouts: "loses at most 5 %" is the median of 11 pairs, at most 1.05.
+
+The benchmarks of this checkout drive the `src` of both, so those of an old one need not run. The two
+alternate, and so does which of them is first. CPU time is that of the process and its children while the
+workload runs, without imports.
+
+    python -m bench.compare OLD [NEW] [--benchmark MODULE ...] [--size N] [--pairs 11] [--limit 1.05]
+"""
+
+import argparse
+import importlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.measure import Benchmark, cpu_seconds, machine
+
+ROOT = Path(__file__).parents[1]
+SIZES = {"bench.engine.local": 2_000, "bench.runs": 1_000}
+"""Some 2 s of CPU time each: 11 pairs of both take a few minutes."""
+CHILD = "import sys; from bench.compare import run_workload; print(run_workload(*sys.argv[1:]))"
+
+
+class Failed(Exception):
+    """A workload does not run on a checkout."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare; return 1 when a benchmark is over the limit, 2 when one does not run."""
+    options = _options(arguments)
+    print(machine())
+    print(f"old {options.old}, new {options.new}; {options.pairs} pairs")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            medians = [compare(module, options, Path(folder)) for module in options.benchmark]
+    except Failed as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 1 if max(medians) > options.limit else 0
+
+
+def compare(module: str, options: argparse.Namespace, cache: Path) -> float:
+    """Print the ratio of each pair and their spread; return the median."""
+    size = options.size or SIZES[module]
+    trees = (options.old.resolve(), options.new.resolve())
+    for tree in trees:
+        cpu_of(module, size, tree, cache)  # not counted: it compiles, and reads the files from the disk
+    ratios = []
+    for number in range(options.pairs):
+        order = trees if number % 2 == 0 else trees[::-1]
+        taken = {tree: cpu_of(module, size, tree, cache) for tree in order}
+        old, new = (taken[tree] for tree in trees)
+        ratios.append(new / old)
+        print(f"{module} {size:,}: old {old:.2f} s, new {new:.2f} s, ratio {new / old:.3f}", flush=True)
+    median = statistics.median(ratios)
+    low, _, high = statistics.quantiles(ratios) if len(ratios) > 1 else ratios * 3
+    verdict = "within the limit" if median <= options.limit else "OVER THE LIMIT"
+    print(
+        f"{module} {size:,}: median ratio {median:.3f} (middle half {low:.3f} to {high:.3f}, "
+        f"all {min(ratios):.3f} to {max(ratios):.3f}); limit {options.limit:g}: {verdict}"
+    )
+    return median
+
+
+def cpu_of(module: str, size: int, tree: Path, cache: Path) -> float:
+    """Return the CPU seconds of a workload on a checkout, in a process of its own."""
+    command = [sys.executable, "-c", CHILD, module, str(size), str(tree)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT))),
+        # Compiled files are kept, but not in a checkout that is only read.
+        "PYTHONPYCACHEPREFIX": str(cache),
+    }
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise Failed(f"{module} does not run on {tree}: {last[0]}")
+    return float(done.stdout.splitlines()[-1])
+
+
+def run_workload(module: str, size: str, tree: str) -> float:
+    """Run a workload in this process; return its CPU seconds."""
+    import weft  # of the checkout that is measured, not needed for anything else here
+
+    assert Path(weft.__file__).is_relative_to(Path(tree) / "src"), f"{weft.__file__} is not of {tree}"
+    benchmark: Benchmark = importlib.import_module(module).BENCHMARK
+    assert benchmark.workload is not None, f"{module} has no workload"
+    before = cpu_seconds()
+    benchmark.workload(int(size))
+    return cpu_seconds() - before
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path, nargs="?", default=ROOT)
+    parser.add_argument("--benchmark", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="MODULE")
+    parser.add_argument("--size", type=int, help="of each workload")
+    parser.add_argument("--pairs", type=int, default=11)
+    parser.add_argument("--limit", type=float, default=1.05)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
