@@ -2,17 +2,20 @@
 
 The benchmarks of this checkout drive the `src` of both, so those of an old one need not run. The two
 alternate, and so does which of them is first. CPU time is that of the process and its children while the
-workload runs, without imports.
+workload runs, without imports. A checkout is a folder, or a commit of this repository.
 
     python -m bench.compare OLD [NEW] [--benchmark MODULE ...] [--size N] [--pairs 11] [--limit 1.05]
 """
 
 import argparse
 import importlib
+import io
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +23,8 @@ from pathlib import Path
 from bench.measure import Benchmark, cpu_seconds, machine
 
 ROOT = Path(__file__).parents[1]
-SIZES = {"bench.engine.local": 2_000, "bench.runs": 1_000}
-"""Some 2 s of CPU time each: 11 pairs of both take a few minutes."""
+SIZES = {"bench.engine.local": 4_000, "bench.runs": 3_000}
+"""Some 3 s of CPU time each: 11 pairs of both take a few minutes."""
 CHILD = "import sys; from bench.compare import run_workload; print(run_workload(*sys.argv[1:]))"
 
 
@@ -36,23 +39,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"old {options.old}, new {options.new}; {options.pairs} pairs")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            medians = [compare(module, options, Path(folder)) for module in options.benchmark]
+            work = Path(folder)
+            trees = copy_checkout(options.old, work / "old"), copy_checkout(options.new, work / "new")
+            medians = [compare(module, trees, options) for module in options.benchmark]
     except Failed as error:
         print(error, file=sys.stderr)
         return 2
     return 1 if max(medians) > options.limit else 0
 
 
-def compare(module: str, options: argparse.Namespace, cache: Path) -> float:
+def copy_checkout(name: str, folder: Path) -> Path:
+    """Copy the `src` of a checkout or of a commit: it may be edited meanwhile. Return the folder."""
+    source = Path(name) / "src"
+    if source.is_dir():
+        shutil.copytree(source, folder / "src")  # with what is compiled, and the times that keep it valid
+        return folder
+    command = ["git", "-C", str(ROOT), "archive", name, "src"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{name} is neither a checkout nor a commit: {done.stderr.decode().strip()}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def compare(module: str, trees: tuple[Path, Path], options: argparse.Namespace) -> float:
     """Print the ratio of each pair and their spread; return the median."""
     size = options.size or SIZES[module]
-    trees = (options.old.resolve(), options.new.resolve())
     for tree in trees:
-        cpu_of(module, size, tree, cache)  # not counted: it compiles, and reads the files from the disk
+        cpu_of(module, size, tree)  # not counted: it compiles, and reads the files from the disk
     ratios = []
     for number in range(options.pairs):
         order = trees if number % 2 == 0 else trees[::-1]
-        taken = {tree: cpu_of(module, size, tree, cache) for tree in order}
+        taken = {tree: cpu_of(module, size, tree) for tree in order}
         old, new = (taken[tree] for tree in trees)
         ratios.append(new / old)
         print(f"{module} {size:,}: old {old:.2f} s, new {new:.2f} s, ratio {new / old:.3f}", flush=True)
@@ -66,19 +85,14 @@ def compare(module: str, options: argparse.Namespace, cache: Path) -> float:
     return median
 
 
-def cpu_of(module: str, size: int, tree: Path, cache: Path) -> float:
+def cpu_of(module: str, size: int, tree: Path) -> float:
     """Return the CPU seconds of a workload on a checkout, in a process of its own."""
     command = [sys.executable, "-c", CHILD, module, str(size), str(tree)]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT))),
-        # Compiled files are kept, but not in a checkout that is only read.
-        "PYTHONPYCACHEPREFIX": str(cache),
-    }
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT)))}
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise Failed(f"{module} does not run on {tree}: {last[0]}")
+        raise Failed(f"{module} does not run on the {tree.name} checkout: {last[0]}")
     return float(done.stdout.splitlines()[-1])
 
 
@@ -96,8 +110,8 @@ def run_workload(module: str, size: str, tree: str) -> float:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path, nargs="?", default=ROOT)
+    parser.add_argument("old")
+    parser.add_argument("new", nargs="?", default=str(ROOT))
     parser.add_argument("--benchmark", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="MODULE")
     parser.add_argument("--size", type=int, help="of each workload")
     parser.add_argument("--pairs", type=int, default=11)

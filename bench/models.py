@@ -1,8 +1,8 @@
 """What weft adds to a request to a model, and how many requests it can have open at once.
 
 The model is a scripted one, so that nothing but weft is measured: CPU of `LocalEffects.call_model` against
-CPU of the model's own `request` for the same payload; with a budget, with a tool call, with the conversation
-of ten turns. Then as many calls of 100 ms through an evaluated `(map ...)`. The best of each.
+CPU of the model's own `request` for the same payload; with a budget, and with the conversation of
+ten turns. Then as many calls of 100 ms through an evaluated `(map ...)`. The best of each.
 
     python -m bench.models [--size CALLS]
 """

@@ -3,7 +3,6 @@
 What a run leaves out is carried over from the run before, with that run's commit and date.
 """
 
-import inspect
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.measure import Benchmark, Figure, LeftOut, Measured, as_data, machine
+from bench.measure import Benchmark, Figure, LeftOut, Measured, machine
 
 FOLDER = Path(__file__).parent
 RECORD, PAGE = "results.json", "RESULTS.md"
@@ -93,31 +92,32 @@ def merge(
     old_sections = {section.module: section for section in old.sections} if old else {}
     sections = []
     for module, benchmark in benchmarks.items():
-        before = old_sections.get(module)
-        measured = as_data(found.get(module, [LeftOut("", "not part of this run")]))
-        figures = [each for each in measured["figures"] if isinstance(each, Figure)]
-        left_out = [each for each in measured["left_out"] if isinstance(each, LeftOut)]
-        carried = _carried(before.rows, old.run, figures, left_out) if before and old else []
+        before = old_sections.get(module, Section(module, "", ""))
+        if module in found:
+            figures = [each for each in found[module] if isinstance(each, Figure)]
+            left_out = [each for each in found[module] if isinstance(each, LeftOut)]
+            missing = [each.what for each in left_out]
+        else:  # not part of this run
+            figures, left_out, missing = [], before.left_out, [""]
+        carried = _carried(before.rows, old.run, figures, missing) if old else []
         rows = [*(Row(figure) for figure in figures), *carried]
         sections.append(Section(module, benchmark.title, about(module), rows, left_out))
     return Results(run, sections)
 
 
-def _carried(
-    rows: Iterable[Row], run: Run, figures: Iterable[Figure], left_out: Iterable[LeftOut]
-) -> list[Row]:
+def _carried(rows: Iterable[Row], run: Run, figures: Iterable[Figure], missing: Iterable[str]) -> list[Row]:
+    """Return the old rows that begin as something that is missing now, marked with their run."""
     measured = {figure.what for figure in figures}
-    prefixes = tuple(each.what for each in left_out)
     return [
         Row(row.figure, row.carried or run)
         for row in rows
-        if row.figure.what.startswith(prefixes) and row.figure.what not in measured
+        if row.figure.what.startswith(tuple(missing)) and row.figure.what not in measured
     ]
 
 
 def about(module: str) -> str:
     """Return what a module's docstring says, without its examples of command lines."""
-    paragraphs = (inspect.getdoc(import_module(module)) or "").split("\n\n")
+    paragraphs = (import_module(module).__doc__ or "").strip("\n").split("\n\n")
     return "\n\n".join(each for each in paragraphs if not each.startswith("    "))
 
 
@@ -128,7 +128,7 @@ def render(results: Results) -> str:
         "# Measurements\n\n"
         "Written by `python -m bench`, which runs every benchmark on one commit; edits here are lost.\n"
         "Ratios within one run count; absolute times are of one machine. Rows with a date are carried over\n"
-        "from an earlier run. What was tried, and how other engines are set up, is in [NOTES.md](NOTES.md).\n\n"
+        "from an earlier run. What was tried, and how other engines are set up: [NOTES.md](NOTES.md).\n\n"
         f"Commit {run.commit}, {run.date}; {run.machine}.\n"
     )
     return head + "".join(_section(section) for section in results.sections)
