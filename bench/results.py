@@ -118,7 +118,7 @@ def _carried(rows: Iterable[Row], run: Run, figures: Iterable[Figure], missing: 
 def about(module: str) -> str:
     """Return what a module's docstring says, without its examples of command lines."""
     paragraphs = (import_module(module).__doc__ or "").strip("\n").split("\n\n")
-    return "\n\n".join(each for each in paragraphs if not each.startswith("    "))
+    return "\n\n".join(each for each in paragraphs if not each.lstrip().startswith("python -m "))
 
 
 def render(results: Results) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.shared_graphs import FOLDER, GRAPHS, as_document, recorded_tasks
+from tests.shared_graphs import GRAPHS, as_document, recorded_tasks
 
 from bench.measure import Benchmark, Figure, LeftOut, Measured
 from weft.app import App
@@ -61,7 +61,7 @@ async def measured(tasks: list[dict[str, Any]], scale: float) -> float:
 def measure(options: argparse.Namespace) -> Iterator[Measured]:
     """Yield how much longer each workflow takes, its sleeps scaled to the size."""
     if not GRAPHS:
-        yield LeftOut("", f"no recorded workflows in {FOLDER}")
+        yield LeftOut("", "the recorded workflows of the shared data are not here")
     target = options.size / 1e3
     for graph in GRAPHS:
         tasks = recorded_tasks(graph)

@@ -73,7 +73,7 @@ def _results(options: argparse.Namespace, work: Path) -> Iterator[tuple[str, Res
             results = _repository(repository.resolve(), work, commits, make)
         except subprocess.CalledProcessError:
             results = {}
-        yield name, results or LeftOut(name, f"{repository} is not a git repository with usable commits")
+        yield name, results or LeftOut(name, "not a git repository, or without commits to ask about")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,9 @@ def wheel_trees(options: argparse.Namespace) -> Iterator[Tree | LeftOut]:
         package, version = described["package"], described["version"]
         folder = options.cache / f"{package}-{version}"
         if not folder.exists() and not options.fetch:
-            yield LeftOut(package, f"{package} {version} is not in {options.cache}; --fetch downloads it")
+            yield LeftOut(
+                package, f"{version} is not unpacked here; python -m bench.retrieval --fetch does it"
+            )
             continue
         if not folder.exists():
             _fetch(package, version, described["root"], options.cache)
