@@ -195,7 +195,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         held, waits = held_up(Path(folder) / "held.db", tree)
         middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
         yield Figure(
-            "longest that another process finds the file taken in a first run",
+            "longest that a first run keeps another process from writing",
             held * 1e3,
             "ms",
             details=f"its writes wait {middle * 1e3:.0f} ms in the median, {late * 1e3:.0f} ms in 1 of 100",

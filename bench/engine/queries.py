@@ -50,7 +50,7 @@ def answers(size: int) -> dict[str, list[float]]:
         times: dict[str, list[float]] = {name: [] for name in commands}
         while not times["list"] or running.poll() is None:
             for name, arguments in commands.items():
-                times[name].append(seconds_of(lambda name=name, rest=arguments: run("tasks", name, *rest)))  # type: ignore[misc]
+                times[name].append(seconds_of(lambda name=name, more=arguments: run("tasks", name, *more)))  # type: ignore[misc]
         assert running.wait() == 0, running.returncode
     return times
 

@@ -69,7 +69,7 @@ def beside(peer: Peer, options: argparse.Namespace) -> Iterator[Found]:
             yield _figure(f"{peer.name} {version}, {shape} of {size:,} tasks", peer, ours, theirs)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         print(error.stderr, file=sys.stderr)
-        yield LeftOut(peer.name, f"failed: {error}")
+        yield LeftOut(peer.name, f"{type(error).__name__}; its messages are in the output of the run")
 
 
 def _figure(what: str, peer: Peer, ours: Measured, theirs: Measured) -> Figure:

@@ -2,7 +2,7 @@
 
     python -m bench.retrieval.rerank [--size QUESTIONS] [--model MODEL] [--data FOLDER] [--minutes N]
 
-Questions are taken in turn from all packages, until the time is over.
+Questions come from all packages by turns, until the time is over.
 """
 
 import argparse
@@ -33,16 +33,18 @@ def measure(options: argparse.Namespace) -> Iterator[Measured]:
     trees = [] if missing else list(wheel_trees(options))
     found = [tree for tree in trees if isinstance(tree, Tree)]
     if not found:
-        yield LeftOut(
-            "", missing or next((tree.why for tree in trees if isinstance(tree, LeftOut)), "no data")
-        )
+        absent = [f"{tree.what} {tree.why}" for tree in trees if isinstance(tree, LeftOut)]
+        yield LeftOut("", missing or next(iter(absent), "no packages to ask about"))
         return
     rows = asyncio.run(compare(options, found))
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     for first, (before, after) in {1: (means[0], means[2]), 5: (means[1], means[3])}.items():
+        if not before:
+            yield LeftOut(f"recall@{first}", "the matcher found nothing")
+            continue
         yield Figure(
             f"recall@{first} of {len(rows)} questions, ranked by {options.model}",
-            after / (before or float("nan")),
+            after / before,
             "x",
             "the matcher's order",
             details=f"{after:.3f} to {before:.3f}; {means[4]:.1f} s a question",
