@@ -64,7 +64,7 @@ async def compare(options: argparse.Namespace, trees: list[Tree]) -> list[tuple[
         for tree, question in itertools.islice(_spread(trees), options.size):
             if rows and time.monotonic() > until:
                 break
-            rows.append(await _compared(effects[tree.name], question))
+            rows.append(await _compared(effects[tree.name], tree.folder.resolve(), question))
             print(f"  {tree.name:10} {rows[-1]} {question.text[:60]}", flush=True)
         for each in effects.values():
             await each.close()
@@ -92,12 +92,12 @@ def _effects(tree: Tree, file: Path, models: Models, model: str) -> LocalEffects
     )
 
 
-async def _compared(effects: LocalEffects, question: Question) -> tuple[float, ...]:
+async def _compared(effects: LocalEffects, folder: Path, question: Question) -> tuple[float, ...]:
     before = await effects.get_context(_step(question, is_ranked=False), _query(question, is_ranked=False))
     begun = time.monotonic()
     after = await effects.get_context(_step(question, is_ranked=True), _query(question, is_ranked=True))
     seconds = time.monotonic() - begun
-    return (*_recall(before, question), *_recall(after, question), round(seconds, 1))
+    return (*_recall(before, folder, question), *_recall(after, folder, question), round(seconds, 1))
 
 
 def _query(question: Question, *, is_ranked: bool) -> ContextQuery:
@@ -108,11 +108,11 @@ def _step(question: Question, *, is_ranked: bool) -> Step:
     return Step("1", _query(question, is_ranked=is_ranked))
 
 
-def _recall(answer: dict[str, Any], question: Question) -> tuple[float, float]:
+def _recall(answer: dict[str, Any], folder: Path, question: Question) -> tuple[float, float]:
     """Return recall among the first and the first five files, of those that can be found so."""
     if answer.get("error"):
         print(f"  {answer['error']}")
-    found = [match["source_path"] for match in answer["matches"]]
+    found = [Path(match["source_path"]).relative_to(folder).as_posix() for match in answer["matches"]]
     one, five = (
         len(question.answers & set(found[:first])) / min(first, len(question.answers)) for first in (1, 5)
     )
