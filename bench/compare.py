@@ -89,6 +89,7 @@ def cpu_of(module: str, size: int, tree: Path) -> float:
     """Return the CPU seconds of a workload on a checkout, in a process of its own."""
     command = [sys.executable, "-c", CHILD, module, str(size), str(tree)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT)))}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else one of the two may be compiled in every run
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
@@ -103,6 +104,7 @@ def run_workload(module: str, size: str, tree: str) -> float:
     assert Path(weft.__file__).is_relative_to(Path(tree) / "src"), f"{weft.__file__} is not of {tree}"
     benchmark: Benchmark = importlib.import_module(module).BENCHMARK
     assert benchmark.workload is not None, f"{module} has no workload"
+    benchmark.workload(benchmark.smallest)  # what is imported late is no part of the time
     before = cpu_seconds()
     benchmark.workload(int(size))
     return cpu_seconds() - before
