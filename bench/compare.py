@@ -47,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load > cores:
-        print(
-            f"a load of {load:.1f} on {cores} cores: CPU time varies by a tenth and more, repeat this when idle"
-        )
+        print(f"a load of {load:.1f} on {cores} cores: CPU time varies by a tenth or more, repeat when idle")
     return 1 if max(medians) > options.limit else 0
 
 
