@@ -8,6 +8,7 @@ from datetime import datetime
 from weft.clock import JUMP_SECONDS
 from weft.engine.identity import Life, life_of, new_worker_id
 from weft.engine.limits import EngineLimits
+from weft.errors import TransientError
 from weft.store.errors import SchemaTooNew, StoreReplaced
 from weft.store.protocol import Claim, TaskStore
 
@@ -86,7 +87,8 @@ class Worker:
         except Exception as error:
             # The lease will run out by itself.
             log.warning("worker not removed: %r", error, extra={"action": "remove_worker_failed"})
-            self._store.leave()
+            if isinstance(error, TransientError | TimeoutError):
+                self._store.leave()
 
     async def _keep_on(self, beat: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
@@ -33,7 +33,7 @@ from weft.store.queries import load_queries
 from weft.store.requests import Request
 from weft.store.steps import StoredStep
 from weft.store.templates import RegisteredTemplate
-from weft.store.tolerance import LEAVE_SECONDS, Tolerance
+from weft.store.tolerance import Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -41,6 +41,8 @@ from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary, summary_of
 
 T = TypeVar("T")
+Reader = Any
+"""A connection of the pool; the driver has a type of its own for these."""
 
 _SQL = load_queries("postgresql")
 _WIDTH = len(FIELD_NAMES)
@@ -119,12 +121,6 @@ class PostgresqlStore(GroupedWrites):
 
     def leave(self) -> None:
         self._tolerance.leave()
-        # The driver asks the server to cancel what is given up, and waits for that.
-        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._terminate)
-
-    def _terminate(self) -> None:
-        self._writer.terminate()
-        self._readers.terminate()
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -134,11 +130,11 @@ class PostgresqlStore(GroupedWrites):
 
     async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
         wanted = [(task_id, owner) for task_id in dict.fromkeys(task_ids)]
-        found = await self._read(lambda: read_tasks(self._readers, wanted))
+        found = await self._read(lambda connection: read_tasks(connection, wanted))
         return {task_id: found[task_id] for task_id in task_ids if task_id in found}
 
     async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
-        flow = await self._read(lambda: read_flow(self._readers, task_id, owner, limit))
+        flow = await self._read(lambda connection: read_flow(connection, task_id, owner, limit))
         if task_id not in flow and (limit is None or not len(flow)):
             raise TaskNotFound(task_id=task_id)
         return flow
@@ -147,8 +143,8 @@ class PostgresqlStore(GroupedWrites):
         if not may_exist(root_id, owner):
             raise TaskNotFound(task_id=root_id)
 
-        async def read() -> tuple[Any, Any]:
-            async with self._snapshot() as connection:
+        async def read(connection: Reader) -> tuple[Any, Any]:
+            async with _snapshot(connection):
                 rows = await connection.fetch(
                     _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
                 )
@@ -194,8 +190,8 @@ class PostgresqlStore(GroupedWrites):
             wanted.with_steps,
         )
 
-        async def read() -> tuple[Any, int]:
-            async with self._snapshot() as connection:
+        async def read(connection: Reader) -> tuple[Any, int]:
+            async with _snapshot(connection):
                 rows = await connection.fetch(_SQL["list_tasks"], *parameters, wanted.limit, wanted.offset)
                 return rows, await connection.fetchval(_SQL["count_tasks"], *parameters)
 
@@ -296,29 +292,42 @@ class PostgresqlStore(GroupedWrites):
         done(outcomes)
 
     async def _fetch(self, statement: str, *parameters: Any) -> Sequence[Any]:
-        rows: Sequence[Any] = await self._read(lambda: self._readers.fetch(statement, *parameters))
+        rows: Sequence[Any] = await self._read(lambda connection: connection.fetch(statement, *parameters))
         return rows
 
-    @asynccontextmanager
-    async def _snapshot(self) -> AsyncIterator[Any]:
-        """Give a connection whose statements all see the same: a page and its total agree."""
-        async with (
-            self._readers.acquire() as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
-        ):
-            yield connection
-
-    async def _read(self, read: Callable[[], Awaitable[T]]) -> T:
+    async def _read(self, read: Callable[[Reader], Awaitable[T]]) -> T:
         """Read, again if need be: every read goes through here."""
 
         async def call() -> T:
             if self._is_closed:
                 raise StoreError("the store is closed")
             with translated_errors(self._location):
-                async with self._tolerance.limit():
-                    return await read()
+                async with self._tolerance.limit(), self._reader() as connection:
+                    return await read(connection)
 
         return await self._tolerance.retry(call)
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[Reader]:
+        """Give a connection; one whose read is given up is ended.
+
+        The driver would ask the server to cancel the statement, and wait for that.
+        """
+        async with self._readers.acquire() as connection:
+            try:
+                yield connection
+            except BaseException as error:
+                if isinstance(error, (asyncio.CancelledError, *LOST)):
+                    connection.terminate()
+                raise
+
+
+def _snapshot(connection: Reader) -> AbstractAsyncContextManager[Any]:
+    """Let all statements in the block see the same: a page and its total agree."""
+    transaction: AbstractAsyncContextManager[Any] = connection.transaction(
+        isolation="repeatable_read", readonly=True
+    )
+    return transaction
 
 
 def _can_be_asked(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:
