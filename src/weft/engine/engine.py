@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context
 from types import TracebackType
 from typing import Self
@@ -177,10 +178,21 @@ class Engine:
         loop.call_later(grace * 0.9, self._call_off_all)
         await self.ended()
 
+    @asynccontextmanager
+    async def _limited(self) -> AsyncIterator[None]:
+        """Raise TimeoutError in the block when the time that `_limit_store` has set is over."""
+        async with asyncio.timeout(None) as limit:
+            self._store_limit = limit
+            try:
+                yield
+            finally:
+                self._store_limit = None
+                self._is_without_store = limit.expired()
+
     def _limit_store(self, seconds: float) -> None:
         """Let the loop wait for the store only so long from now on."""
         limit = self._store_limit
-        if limit is None or limit.expired() or self._pump is None or self._pump.done():
+        if limit is None:
             return
         deadline = asyncio.get_running_loop().time() + seconds
         limit.reschedule(min(limit.when() or deadline, deadline))
@@ -188,7 +200,7 @@ class Engine:
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
         try:
-            async with asyncio.timeout(None) as self._store_limit:
+            async with self._limited():
                 while not self._is_stopping or self._running or self._endings:
                     self._wake.clear()
                     outlook = await self._advance_patiently()
@@ -199,9 +211,8 @@ class Engine:
                 # Those whose last task has just ended: nobody else may come to see that they are over.
                 await self._end_flows()
         except Exception as error:
-            if self._store_limit is not None and self._store_limit.expired():
+            if self._is_without_store:
                 log.warning("stopping without the store", extra={"action": "stopped_without_store"})
-                self._is_without_store = True
                 self._store.leave()
             else:
                 log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
