@@ -84,6 +84,7 @@ class RunsBench:
         self.asked: Counter[str] = Counter()
         self.tools: Any = None
         self.clock: Clock = SystemClock()
+        self.limits = QUICK
         self.settings = Settings(db="unused")
         self.effects: Callable[[], Effects] = self._effects
 
@@ -107,7 +108,7 @@ class RunsBench:
         return App(
             store or self.store,
             settings=self.settings,
-            limits=QUICK,
+            limits=self.limits,
             clock=self.clock,
             new_effects=lambda _: self.effects(),
         )

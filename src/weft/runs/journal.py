@@ -188,8 +188,6 @@ class Journal:
         if failure is not None and failure.step_key is not None:
             marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)
         changes = [change for key, facts in marks.items() for change in await self._marked(key, facts)]
-        if failure is None:
-            changes += [self._called_off(step) for step in self.past.unended()]
         if changes:
             await self._writer.write(changes)
 
@@ -212,16 +210,13 @@ class Journal:
             self._alarm = None
         self._writer.stop()
 
-    def _called_off(self, step: StoredStep) -> StepChange:
-        return StepChange(called_off(step.task, self._clock.now()), step.key, step.input_hash, is_new=False)
-
     async def _marked(self, key: str, facts: JsonObject) -> list[StepChange]:
         """The record of a step with further facts; none if there is no record."""
         task_id = self._ids.get(key)
         if task_id is None:
             return []
         task = with_mark(await self._store.get(task_id, owner=EVERYONE), **facts)
-        return [StepChange(task, key, "", is_new=False, is_told=True, is_mark=True)]
+        return [StepChange(task, key, "", is_new=False, is_mark=True)]
 
     def _record(self, step: Step) -> Task:
         return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
@@ -260,7 +255,6 @@ class Journal:
     def _opened(self, key: str, input_hash: str, task: Task, before: Task | None) -> OpenStep:
         opened = OpenStep(key, input_hash, task, self._open.get(self._parent_key(key)))
         if before is not None:
-            self.past.went_on(key)
             opened.is_stored = True
             now = self._clock.now()
             params = {
@@ -355,6 +349,7 @@ class Journal:
         is_first = is_new and task.parent_id not in self._with_children
         if is_first:
             self._with_children.add(task.parent_id)
+        is_continued, opened.is_shown = opened.is_shown, True
         has_outcome = opened.is_composite and task.status in (Status.COMPLETED, Status.FAILED)
         return StepChange(
             task,
@@ -363,7 +358,9 @@ class Journal:
             reuse_hash,
             is_new,
             is_first,
+            is_continued,
             is_late_to_cancel=has_outcome,
+            has_steps=task.id in self._with_children,
         )
 
     def _show_soon(self) -> None:

@@ -6,7 +6,7 @@ from weft.tasks.record import Task
 class OpenStep:
     """A step under way."""
 
-    __slots__ = ("input_hash", "is_composite", "is_stored", "key", "parent", "task")
+    __slots__ = ("input_hash", "is_composite", "is_shown", "is_stored", "key", "parent", "task")
 
     def __init__(self, key: str, input_hash: str, task: Task, parent: "OpenStep | None") -> None:
         self.key = key
@@ -14,4 +14,5 @@ class OpenStep:
         self.task = task
         self.parent = parent
         self.is_stored = False
+        self.is_shown = False
         self.is_composite = False

@@ -29,7 +29,6 @@ class Past:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it came in the place of one that was called off."""
         self._left = set(self._by_key)
-        self._unended = {step.key: step for step in steps if step.task.status is Status.IN_PROGRESS}
         self._last: Step | None = None
         """The one that was asked for last: where a program is that leaves others out."""
         self._sorted: list[str] | None = None
@@ -103,14 +102,6 @@ class Past:
             while at < len(self._sorted) and self._sorted[at].startswith(f"{key}{sign}"):
                 yield self._sorted[at]
                 at += 1
-
-    def went_on(self, key: str) -> None:
-        """Note that a step is performed now: if it was under way before, it ends this time."""
-        self._unended.pop(key, None)
-
-    def unended(self) -> list[StoredStep]:
-        """The steps that were under way, and that nobody has performed this time."""
-        return list(self._unended.values())
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft when steps were performed before that the program did not ask for this time."""

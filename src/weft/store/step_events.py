@@ -14,12 +14,12 @@ _ENDED = {
 
 
 def step_events(change: StepChange) -> Iterator[NewEvent]:
-    """The events of a step as it is now: that it began, unless that was told; and how it ended, if it did."""
-    if change.is_told:
+    """The events of a step as it is now: that it began, once in an attempt at the run; and how it ended."""
+    if change.is_mark:
         return
     task = change.task
     tree, began, ended = task.task_tree_id or task.id, task.started_at, task.completed_at
-    if began is not None and (change.is_new or task.status is Status.IN_PROGRESS):
+    if began is not None and not change.is_continued:
         yield NewEvent(EventType.TASK_STARTED, task.id, tree, task.user_id, began, {"step": change.key})
     kind = _ENDED.get(task.status)
     if kind is not None and ended is not None:

@@ -5,6 +5,10 @@ from msgspec import Struct
 from weft.ids import TaskId
 from weft.tasks.record import Task
 
+ENDED_WITH_RUN = "not finished when its run ended"
+ENDED_WITH_STEP = "not finished when the step around it ended"
+"""The errors of steps that were open when what they are part of ended."""
+
 
 class Run(Struct, frozen=True):
     """The attempt at a task that is evaluated: only as long as it holds may steps be written."""
@@ -27,12 +31,14 @@ class StepChange(Struct, frozen=True):
     """Whether the store does not have the record yet."""
     is_first_child: bool = False
     """Whether nothing below its parent was stored before."""
-    is_told: bool = False
-    """Whether the log says already how it stands."""
+    is_continued: bool = False
+    """Whether this attempt at the run has stored the step before: the log says already that it began."""
     is_late_to_cancel: bool = False
     """Whether the program has gone on with the outcome: who cancelled the step came too late."""
     is_mark: bool = False
     """Whether only `params` change, of a step that has ended however; no other run finds it any more."""
+    has_steps: bool = False
+    """Whether steps were stored below it: those that are open when it ends, end with it."""
 
 
 class StoredStep(Struct, frozen=True):

@@ -7,9 +7,11 @@ from typing import Any
 import asyncpg
 
 from weft.errors import WeftError
+from weft.ids import TaskId
 from weft.store.attempts import claim_facts, ending
 from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import EventRow, attempt_event_row, is_storable, is_stored_form
+from weft.store.postgresql.steps import end_open_steps
 from weft.store.protocol import Claim, Ending
 from weft.store.queries import load_queries
 from weft.store.requests import GiveBack, Report
@@ -35,7 +37,11 @@ async def write_held(connection: asyncpg.Connection, entries: Iterable[Entry]) -
     for entry in entries:
         by_statement.setdefault(_statement(entry.request), []).append(entry)
     for name, same in by_statement.items():
-        await _write(connection, _SQL[name], _prepare(same, _WRITES[name]))
+        parents = await _write(connection, _SQL[name], _prepare(same, _WRITES[name]))
+        if parents:
+            await _end_open_steps(
+                connection, [entry for entry in same if entry.request.claim.task_id in parents]
+            )
     await _release(connection, by_statement.get("finish_tasks", ()))
 
 
@@ -104,15 +110,32 @@ def may_hold(claim: Claim) -> bool:
     return is_stored_form(claim.task_id) and is_storable(claim.worker) and is_storable(claim.user_id)
 
 
-async def _write(connection: asyncpg.Connection, statement: str, prepared: Iterable[Prepared]) -> None:
-    """Write what belongs to claims that still hold: the statement gives back the ids of their tasks."""
+async def _write(
+    connection: asyncpg.Connection, statement: str, prepared: Iterable[Prepared]
+) -> frozenset[TaskId]:
+    """Write what belongs to claims that still hold: the statement returns the ids of their tasks.
+
+    Return those that have ended and have tasks below them, which may be steps.
+    """
+    parents: set[TaskId] = set()
     for portion in _portions(prepared):
         rows = (row for _, row, _ in portion)
-        held = {str(row[0]) for row in await connection.fetch(statement, *zip(*rows, strict=True))}
+        found = await connection.fetch(statement, *zip(*rows, strict=True))
+        held = {str(row[0]) for row in found}
+        parents.update(TaskId(str(row[0])) for row in found if row.get("has_children"))
         for entry, row, events in portion:
             if row[0] in held:
                 entry.outcome = True
                 entry.events.extend(events)
+    return frozenset(parents)
+
+
+async def _end_open_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """End the open steps of tasks that have ended for good; the log tells of them first."""
+    ended = {entry.request.claim.task_id: entry.request.outcome.at for entry in entries}
+    events = await end_open_steps(connection, ended)
+    for entry in entries:
+        entry.events[:0] = events.get(entry.request.claim.task_id, ())
 
 
 def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:

@@ -1,17 +1,20 @@
 """Steps of runs: written only while the attempt at the task that is evaluated holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
 import asyncpg
 
+from weft.ids import TaskId
 from weft.store.columns import STEP_COLUMNS, json_text
 from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.rows import event_row, is_storable, is_stored_form, task_row
+from weft.store.postgresql.rows import EventRow, event_row, is_storable, is_stored_form, task_row
 from weft.store.queries import load_queries
 from weft.store.step_events import step_events
-from weft.store.steps import Run, StepChange
+from weft.store.steps import ENDED_WITH_RUN, ENDED_WITH_STEP, Run, StepChange
+from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 
 _SQL = load_queries("postgresql")
@@ -48,12 +51,53 @@ async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequen
             await connection.execute(_SQL["mark_step"], params, change.task.id, run.task_id)
     await _mark(connection, written)
     await _release(connection, [change for change in written if not change.is_new])
+    below = await _end_below(connection, run, written)
     for entry in entries:
         own = entry.request.changes
         entry.outcome = frozenset(change.task.id for change in own if id(change) in refused)
         entry.events.extend(
             event_row(event) for change in own if id(change) not in refused for event in step_events(change)
         )
+    entries[-1].events.extend(below)
+
+
+async def end_open_steps(
+    connection: asyncpg.Connection, ended: Mapping[TaskId, datetime]
+) -> dict[TaskId, list[EventRow]]:
+    """End the open steps of tasks that have ended for good, and return the events of each task's steps."""
+    ids, times = list(ended), list(ended.values())
+    rows = await connection.fetch(_SQL["end_open_steps"], ids, times, ENDED_WITH_RUN)
+    found: dict[TaskId, list[EventRow]] = {}
+    for row, event in zip(rows, await _note_ended(connection, rows, ENDED_WITH_RUN), strict=True):
+        found.setdefault(TaskId(str(row["step_of"])), []).append(event)
+    return found
+
+
+async def _end_below(
+    connection: asyncpg.Connection, run: Run, changes: Sequence[StepChange]
+) -> list[EventRow]:
+    """End what is open below steps that end."""
+    ended = [(one.key, one.task.completed_at) for one in changes if one.has_steps and one.task.completed_at]
+    if not ended:
+        return []
+    keys, times = zip(*ended, strict=True)
+    rows = await connection.fetch(_SQL["end_steps_below"], run.task_id, keys, times, ENDED_WITH_STEP)
+    return await _note_ended(connection, rows, ENDED_WITH_STEP)
+
+
+async def _note_ended(
+    connection: asyncpg.Connection, rows: list[asyncpg.Record], error: str
+) -> list[EventRow]:
+    """Sort the steps that ended, let go on who waits for them, and return their events."""
+    rows.sort(key=lambda row: row["seq"])
+    if rows:
+        ids = [row["id"] for row in rows]
+        await connection.execute(_SQL["release_dependents"], ids, [False] * len(ids))
+    facts, kind = json_text({"error": error}), EventType.TASK_CANCELLED.value
+    return [
+        (kind, str(row["id"]), str(row["task_tree_id"]), row["user_id"], row["completed_at"], facts)
+        for row in rows
+    ]
 
 
 async def _insert(connection: asyncpg.Connection, run: Run, changes: Sequence[StepChange]) -> None:

@@ -6,6 +6,7 @@ from weft.store.protocol import Claim, Ending, Rest
 from weft.store.requests import GiveBack, Report, Start
 from weft.store.sqlite.operations import read_task
 from weft.store.sqlite.rows import micros
+from weft.store.sqlite.steps import end_open_steps
 from weft.store.sqlite.writing import SQL, Writing
 from weft.tasks.events import EventType
 from weft.tasks.states import fraction
@@ -51,6 +52,8 @@ def end(writing: Writing, request: Ending) -> bool:
         is_held = row is not None
         if is_held:
             writing.ended[columns[0] == "completed"].append(row[0])
+            if row[1]:
+                end_open_steps(writing, claim.task_id, at)
     if is_held:
         for kind, facts in events:
             writing.tell(claim, kind, at, facts)

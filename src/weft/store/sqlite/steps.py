@@ -7,10 +7,11 @@ from weft.store.columns import json_text
 from weft.store.sqlite.rows import event_row, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.store.step_events import step_events
-from weft.store.steps import Run, StepChange, WriteSteps
+from weft.store.steps import ENDED_WITH_RUN, ENDED_WITH_STEP, Run, StepChange, WriteSteps
+from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 
-_HOLDS, _UPDATE = SQL["holds_run"], SQL["update_step"]
+_HOLDS, _UPDATE, _BELOW = SQL["holds_run"], SQL["update_step"], SQL["end_steps_below"]
 _CHANGED = tuple(
     (name, FIELD_NAMES.index(name))
     for name in (
@@ -37,6 +38,19 @@ def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | No
             continue
         _tell(writing, change)
     return frozenset(refused)
+
+
+def end_open_steps(writing: Writing, task_id: TaskId, at: int) -> None:
+    """End the open steps of a task that has ended for good."""
+    rows = writing.execute(SQL["end_open_steps"], (task_id, ENDED_WITH_RUN, at)).fetchall()
+    _note_ended(writing, rows, ENDED_WITH_RUN, at)
+
+
+def _note_ended(writing: Writing, rows: list[Any], error: str, at: int) -> None:
+    facts = json_text({"error": error})
+    for seq, task_id, tree, user_id in sorted(rows):
+        writing.ended[False].append(seq)
+        writing.events.append((EventType.TASK_CANCELLED, task_id, tree, user_id, at, facts))
 
 
 def _holds(writing: Writing, run: Run) -> bool:
@@ -69,7 +83,14 @@ def _update(writing: Writing, run: Run, change: StepChange) -> bool:
         return False
     if change.task.status is not Status.IN_PROGRESS:
         writing.ended[change.task.status is Status.COMPLETED].append(found[0])
+        if change.has_steps:
+            _end_below(writing, run, change.key, values["completed_at"])
     return True
+
+
+def _end_below(writing: Writing, run: Run, key: str, at: int) -> None:
+    rows = writing.execute(_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
+    _note_ended(writing, rows, ENDED_WITH_STEP, at)
 
 
 def _tell(writing: Writing, change: StepChange) -> None:

@@ -29,7 +29,7 @@ FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[]
     AS wanted (id, attempt, worker, user_id, now, status, result, error, progress)
 WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
-RETURNING tasks.id;
+RETURNING tasks.id, tasks.has_children;
 
 -- name: retry_tasks
 -- A failed attempt and the next one's time in one write.

@@ -21,8 +21,34 @@ UPDATE tasks SET has_children = true WHERE id = ANY ($1::uuid[]) AND NOT has_chi
 -- name: mark_reused
 UPDATE tasks SET has_references = true WHERE id = ANY ($1::uuid[]) AND NOT has_references;
 
+-- name: end_open_steps
+-- Those of tasks that have ended. A step that is open has no outcome: without its hash no later attempt at the task
+-- finds it, so that it is performed again. $1 tasks, $2 when each has ended, $3 error
+UPDATE tasks
+SET status = 'cancelled', error = $3, completed_at = ended.at, updated_at = ended.at, step_hash = NULL
+FROM unnest($1::uuid[], $2::timestamptz[]) AS ended (id, at)
+WHERE tasks.step_of = ended.id AND tasks.status = 'in_progress'
+RETURNING tasks.seq, tasks.id, tasks.task_tree_id, tasks.user_id, tasks.completed_at, tasks.step_of;
+
+-- name: end_steps_below
+-- The open ones below steps that have ended: their keys begin with the key of one and one of three signs, each of
+-- which is a range of the index. $1 task, $2 keys, $3 when each has ended, $4 error
+UPDATE tasks
+SET status = 'cancelled', error = $4, completed_at = below.at, updated_at = below.at, step_hash = NULL
+FROM (
+    SELECT step.seq, min(ended.at) AS at
+    FROM unnest($2::text[], $3::timestamptz[]) AS ended (key, at)
+    CROSS JOIN (VALUES ('/', '0'), ('#', '$'), ('?', '@')) AS signs (sign, next)
+    JOIN tasks AS step ON step.step_of = $1 AND step.status = 'in_progress'
+        AND step.step_key COLLATE "C" >= ended.key || signs.sign
+        AND step.step_key COLLATE "C" < ended.key || signs.next
+    GROUP BY step.seq
+) AS below
+WHERE tasks.seq = below.seq
+RETURNING tasks.seq, tasks.id, tasks.task_tree_id, tasks.user_id, tasks.completed_at, tasks.step_of;
+
 -- name: steps_of
--- Not those that came with a flow as a copy of what another run has done.
+-- Not those that came with a flow as a copy of what another run has done, nor those that ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow

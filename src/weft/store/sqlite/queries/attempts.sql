@@ -22,7 +22,7 @@ UPDATE tasks
 SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
     completed_at = ?5, updated_at = ?5, worker = NULL
 WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND user_id IS ?9
-RETURNING seq;
+RETURNING seq, has_children;
 
 -- name: retry_task
 -- A failed attempt and the next one's time in one write.

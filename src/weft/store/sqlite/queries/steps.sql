@@ -28,8 +28,29 @@ UPDATE tasks SET has_children = 1 WHERE id = ?1 AND NOT has_children;
 -- name: mark_reused
 UPDATE tasks SET has_references = 1 WHERE id = ?1 AND NOT has_references;
 
+-- name: end_open_steps
+-- Those of a task that has ended. A step that is open has no outcome: without its hash no later attempt at the task
+-- finds it, so that it is performed again. ?1 task, ?2 error, ?3 at
+UPDATE tasks
+SET status = 'cancelled', error = ?2, completed_at = ?3, updated_at = ?3, step_hash = NULL
+WHERE step_of = ?1 AND status = 'in_progress'
+RETURNING seq, id, task_tree_id, user_id;
+
+-- name: end_steps_below
+-- The open ones below a step that has ended: their keys begin with its key and one of three signs, each of which is
+-- a range of the index. ?1 task, ?2 error, ?3 at, ?4 key of the step
+WITH signs (sign, next) AS (VALUES ('/', '0'), ('#', '$'), ('?', '@'))
+UPDATE tasks
+SET status = 'cancelled', error = ?2, completed_at = ?3, updated_at = ?3, step_hash = NULL
+WHERE seq IN (
+    SELECT below.seq FROM signs CROSS JOIN tasks AS below
+    WHERE below.step_of = ?1 AND below.status = 'in_progress'
+      AND below.step_key >= ?4 || signs.sign AND below.step_key < ?4 || signs.next
+)
+RETURNING seq, id, task_tree_id, user_id;
+
 -- name: steps_of
--- Not those that came with a flow as a copy of what another run has done.
+-- Not those that came with a flow as a copy of what another run has done, nor those that ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow
