@@ -83,6 +83,34 @@ def test_a_failed_flow_is_mended_retried_and_goes_on(db: str) -> None:
     assert weft("tasks", "retry", root_id, db=db).code == 2, "nothing has failed any more"
 
 
+def test_a_program_that_runs_out_of_time_fails_and_can_be_retried(store_url: str, tmp_path: Path) -> None:
+    paid, may_end = tmp_path / "paid", tmp_path / "may-end"
+    text = f"""
+        (begin
+          (script :argv ("sh" "-c" "echo once >> {paid}"))
+          (script :argv ("sh" "-c" "test -e {may_end} || sleep 600")))"""
+    program = {"main": {"name": "slow", "text": text, "surface": "sexp"}}
+    task = {
+        "name": "slow",
+        "schemas": {"method": "template"},
+        "params": {"program": program, "timeout_seconds": 1},
+    }
+    ran = run(store_url, task, "--json")
+    root_id = ran.json["root_id"]
+    again = weft("flow", "run", root_id, db=store_url)
+
+    assert (ran.code, again.code) == (1, 1), again.err
+    assert ran.json["counts"] == {"completed": 1, "failed": 1, "cancelled": 1}
+    assert "timed out after 1 s" in again.out
+    assert "stopped" not in ran.err + again.err
+
+    may_end.touch()
+    assert weft("tasks", "retry", root_id, db=store_url).code == 0
+    retried = weft("flow", "run", root_id, db=store_url)
+    assert retried.code == 0, retried.err
+    assert paid.read_text() == "once\n"
+
+
 def test_going_on_with_a_finished_flow_changes_nothing(db: str) -> None:
     root_id = run(db, [{"name": "a"}], "--json").json["root_id"]
     before = weft("tasks", "show", root_id, "--json", db=db).json

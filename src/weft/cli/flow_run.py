@@ -180,7 +180,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
         questions = () if stopping.signal is not None else await _waits_for(app, summary)
-        code = EXIT_WAITING if questions else _exit_code(summary)
+        code = EXIT_WAITING if questions else await _exit_code(app, summary)
     leave_with(code)
     with read_or_not():
         if is_json:
@@ -222,10 +222,22 @@ async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
         await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
 
 
-def _exit_code(summary: "FlowSummary") -> int:
+async def _exit_code(app: "App", summary: "FlowSummary") -> int:
     if not summary.is_over:  # a signal stopped it, here or in another process
         return EXIT_INTERRUPTED
-    return 0 if set(summary.counts) == {"completed"} else EXIT_FAILED
+    return 0 if await _is_completed(app, summary) else EXIT_FAILED
+
+
+async def _is_completed(app: "App", summary: "FlowSummary") -> bool:
+    """Return whether every task is; a program may complete although steps of it failed or were cancelled."""
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.record import Status
+
+    for status in (Status.PENDING, Status.FAILED, Status.CANCELLED):
+        wanted = TaskFilter(tree=summary.root_id, status=status, with_steps=False, limit=1)
+        if summary.counts.get(status) and (await app.list(wanted)).total:
+            return False
+    return True
 
 
 async def _print_outcome(app: "App", summary: "FlowSummary") -> None:
