@@ -1,8 +1,10 @@
 """What a run has cost, from what is stored of it, on every store."""
 
+import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
@@ -76,6 +78,39 @@ async def test_turns_of_a_session_that_never_ended_are_counted_and_once_only(run
     assert (await spent(runs, root_id)).usage == Spending(1, 10, 7, 0.25)
 
     await runs.go_on(root_id)
+
+    whole = (await spent(runs, root_id)).usage
+    assert (whole.turns, whole.output_tokens, whole.cost) == (2, 10, 0.5)
+
+
+async def test_turns_of_a_session_that_ended_with_its_run_are_counted_once_after_a_retry(
+    runs: RunsBench,
+) -> None:
+    may_end, is_reading = asyncio.Event(), asyncio.Event()
+
+    def reply(payload: Any) -> Any:
+        if not any(isinstance(message, ToolMessage) for message in payload.messages):
+            return said("", 7, finish_reason="tools", tool_uses=(tool_use("notes_read"),))
+        return said("done", 3)
+
+    async def read() -> str:
+        is_reading.set()
+        await may_end.wait()
+        return "n"
+
+    runs.with_handler(reply, tools=GivenTools(GivenTool("notes:read", read)))
+    root_id = await runs.begin(LOOK)
+    mortal = MortalStore(runs.store)
+    living = asyncio.create_task(runs.live(root_id, mortal))
+    await asyncio.wait_for(is_reading.wait(), 30)
+    mortal.die()
+    await living
+    runs.limits = structs.replace(runs.limits, max_losses=1)
+    assert (await runs.go_on(root_id)).status is Status.FAILED
+    assert (await spent(runs, root_id)).usage == Spending(1, 10, 7, 0.25)
+
+    may_end.set()
+    assert (await runs.go_on(root_id)).status is Status.COMPLETED
 
     whole = (await spent(runs, root_id)).usage
     assert (whole.turns, whole.output_tokens, whole.cost) == (2, 10, 0.5)

@@ -1,6 +1,6 @@
 """How a run ended, from what is stored of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -13,8 +13,8 @@ from weft.runs.past import is_halted
 from weft.runs.records import failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import mark_of
-from weft.tasks.usage import Usage, is_answer, usage_of
+from weft.tasks.steps import KEY, is_step, mark_of
+from weft.tasks.usage import Usage, has_told_usage, is_answer, usage_of
 
 
 class Spent(Struct, frozen=True):
@@ -77,8 +77,20 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
     below: dict[TaskId | None, list[Task]] = {}
     for task in tasks:
         below.setdefault(task.parent_id, []).append(task)
+    by_id = {task.id: task for task in tasks}
+    told = {_place(task, by_id) for task in tasks if has_told_usage(task)}
     total, reused = Usage(), 0
     for task in filter(is_answer, tasks):
         reused += task.origin_type is Origin.LINK
-        total += usage_of(task, below.get(task.id, ())) or Usage()
+        # A session that was begun again in another record has taken the turns of the first one over.
+        turns = () if _place(task, by_id) in told else below.get(task.id, ())
+        total += usage_of(task, turns) or Usage()
     return Spent(total, reused)
+
+
+def _place(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
+    """Return the run that a step is of, and its key there."""
+    key = str(mark_of(task).get(KEY))
+    while is_step(task) and task.parent_id is not None and task.parent_id in by_id:
+        task = by_id[task.parent_id]
+    return task.id, key

@@ -63,6 +63,11 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
     return own
 
 
+def has_told_usage(task: Task) -> bool:
+    """Return whether a step says itself what it took, all its turns together."""
+    return is_answer(task) and task.origin_type is not Origin.LINK and _told(task) is not None
+
+
 def unkept_usage(task: Task, below: Iterable[Task]) -> Usage:
     """What of a step that is tried again would be forgotten: all but what its kept turns took."""
     if not is_answer(task):
