@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, started, weft
+from tests.invariants import check_over
 from tests.model_server import Exchange, ModelServer, asks_for, fails, says, write_settings
 from weft.app import App
 from weft.ids import TaskId
@@ -151,6 +152,40 @@ async def test_a_run_goes_on_after_a_kill_at_any_commit(
     while await killed_and_resumed(project, model_server, whole, WEFT_FAULT=f"{point}:{count}"):
         count += 1
     assert count > 30, "the series ended before the run did"
+
+
+async def killed_at_the_end(folder: Path, fault: str) -> bool:
+    """Run a program out of time with a fault, then again; return whether it came to the fault."""
+    text = '(parallel (script :argv ("sleep" "600")) (script :argv ("sleep" "601")))'
+    program = {"main": {"name": "slow", "text": text, "surface": "sexp"}}
+    params = {"program": program, "timeout_seconds": 0.3}
+    task = json.dumps({"name": "slow", "schemas": {"method": "template"}, "params": params})
+    db = str(folder / "weft.db")
+    killed = weft("flow", "run", "-", db=db, cwd=folder, stdin=task, WEFT_FAULT=fault)
+    found = re.search(r"running ([0-9a-f-]{36})", killed.err)
+    if found is None:
+        return True  # nothing was stored yet
+    again = weft("flow", "run", found[1], db=db, cwd=folder)
+
+    assert (killed.code, again.code) in ((-9, 1), (1, 1)), again.err
+    async with await App.open(db) as app:
+        await check_over(app.store, TaskId(found[1]))
+        assert (await app.get(TaskId(found[1]))).error == "timed out after 0.3 s"
+    return killed.code == -9
+
+
+@pytest.mark.parametrize("fault", ["store.applied:5", "store.committed:5", "store.committed:6"])
+async def test_a_run_out_of_time_is_over_after_a_kill_at_some_commits(tmp_path: Path, fault: str) -> None:
+    assert await killed_at_the_end(tmp_path, fault)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["store.began", "store.applied", "store.committed"])
+async def test_a_run_out_of_time_is_over_after_a_kill_at_any_commit(tmp_path: Path, point: str) -> None:
+    count = 1
+    while await killed_at_the_end(tmp_path, f"{point}:{count}"):
+        count += 1
+    assert count > 5, "the series ended before the run did"
 
 
 @pytest.mark.slow
