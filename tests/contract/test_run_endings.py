@@ -1,9 +1,11 @@
 """How runs end, on every store: nothing of them stays open, and what finished is never paid for again."""
 
 import asyncio
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from typing import Any
 
+import asyncpg
 import pytest
 from msgspec import structs
 
@@ -24,11 +26,14 @@ from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import as_params
 from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, Claim, EventFilter, TaskStore, Wanted
-from weft.store.steps import ENDED_WITH_RUN, ENDED_WITH_STEP, Run, StepChange
+from weft.store.queries import load_migrations
+from weft.store.steps import Run, StepChange
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
+from weft.tasks.operations import MoveTask
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import Cancelled, Completed, Failed, Outcome
+from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 WHOLE = '(template whole (x) (list (ask "inside") (ask x)))'
@@ -405,3 +410,28 @@ async def test_a_step_ends_what_is_open_below_it_and_nothing_beside_it(store: Ta
     refused = await store.write_steps(run, [StepChange(late, "2/1", "hash", is_new=False, is_continued=True)])
     assert refused == frozenset({late.id})
     await check_flow(store, flow.root.id)
+
+
+async def test_steps_that_an_earlier_version_left_open_end_when_the_store_is_brought_up_to_date(
+    store: TaskStore, store_url: str
+) -> None:
+    flow, claims = await claimed_run(store, {"name": "all"}, {"name": "other", "parent_id": "all"})
+    steps = await write_steps(store, claims["all"], "1", "1/2")
+    others = await write_steps(store, claims["other"], "1")
+    await store.operate(MoveTask(flow.root.id, Failed(NOON, "timed out")), owner=EVERYONE)
+    is_postgresql = store_url.startswith("postgresql")
+    dialect = "postgresql" if is_postgresql else "sqlite"
+    [script] = [text for text in load_migrations(dialect) if "CREATE INDEX open_steps" in text]
+    script = f"DROP INDEX open_steps; {script}"
+    if is_postgresql:
+        connection = await asyncpg.connect(store_url)
+        await connection.execute(script)
+        await connection.close()
+    else:
+        with closing(sqlite3.connect(store_url)) as file:
+            file.executescript(script)
+
+    await check_flow(store, flow.root.id)
+    left = await store.flow_of(flow.root.id, owner=EVERYONE)
+    assert {left[step.id].error for step in steps.values()} == {ENDED_WITH_RUN}
+    assert left[others["1"].id].status is Status.IN_PROGRESS

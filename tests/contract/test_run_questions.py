@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests.engine_bench import QUICK
+from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
@@ -245,6 +246,7 @@ async def test_whatever_write_a_process_dies_at_no_answer_is_asked_for_twice(
                 await runs.die(root_id, dies_at=dies_at, is_written=is_written)
             outcome = await runs.go_on(root_id)
 
+        await check_over(runs.store, root_id)
         assert told == ["who", "what"], dies_at
         assert value(outcome) == ["answer to before", "answer to who it is", "what it is"], dies_at
         tree = await runs.tree(root_id)

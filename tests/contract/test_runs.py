@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.builders import a_flow
+from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
@@ -118,6 +119,7 @@ async def test_whatever_write_a_process_dies_at_the_run_goes_on_and_pays_nothing
 
         assert outcome.result == whole.result, dies_at
         assert sorted(await runs.tree(root_id)) == expected, dies_at
+        await check_over(runs.store, root_id)
         again = runs.asked - before
         assert not {prompt for prompt in stored if again[prompt]} - {"again"}, dies_at
         assert runs.asked["again"] <= 4, dies_at

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.engine_bench import QUICK
+from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
 from weft.ids import TaskId
@@ -195,6 +196,7 @@ async def test_a_mixed_flow_goes_on_after_a_death_at_any_write(store: TaskStore)
         await run_flow(bench, flow.root.id, store)
         left = await bench.flow(flow.root.id)
 
+        await check_over(store, flow.root.id)
         assert {task.status for task in left} == {Status.COMPLETED}, write
         assert one(left, "told").result["stdout"] == '["answer to first", "answer to second"]'
         assert [bench.asked[prompt] - asked[prompt] for prompt in done] == [0] * len(done)

@@ -5,10 +5,6 @@ from msgspec import Struct
 from weft.ids import TaskId
 from weft.tasks.record import Task
 
-ENDED_WITH_RUN = "not finished when its run ended"
-ENDED_WITH_STEP = "not finished when the step around it ended"
-"""The errors of steps that were open when what they are part of ended."""
-
 
 class Run(Struct, frozen=True):
     """The attempt at a task that is evaluated: only as long as it holds may steps be written."""

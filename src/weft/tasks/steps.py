@@ -20,6 +20,10 @@ DIGESTS = "digests"
 DIGESTS_VERSION = 1
 """To be raised when digests of the same request come out differently (`weft.runs.digests`)."""
 
+ENDED_WITH_RUN = "not finished when its run ended"
+ENDED_WITH_STEP = "not finished when the step around it ended"
+"""The errors of steps that were open when what they are part of ended."""
+
 _PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
 _LAST = 2**62
 
@@ -60,6 +64,19 @@ def digests_of(task: Task) -> Digests | None:
         return None
     is_reusable = isinstance(reuse, str) and task.status is Status.COMPLETED
     return Digests(asked, reuse if is_reusable else None)
+
+
+def ended_with_run(step: Task, run: Task) -> Task:
+    """Return an open step as the end of its run leaves it: without an outcome, and found by nothing."""
+    mark = {name: value for name, value in mark_of(step).items() if name != DIGESTS}
+    return evolve(
+        step,
+        status=Status.CANCELLED,
+        error=ENDED_WITH_RUN,
+        params={**(step.params or {}), STEP: mark},
+        completed_at=run.completed_at,
+        updated_at=run.completed_at,
+    )
 
 
 def is_step(task: Task) -> bool:

@@ -13,9 +13,10 @@ from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import EventRow, event_row, is_storable, is_stored_form, task_row
 from weft.store.queries import load_queries
 from weft.store.step_events import step_events
-from weft.store.steps import ENDED_WITH_RUN, ENDED_WITH_STEP, Run, StepChange
+from weft.store.steps import Run, StepChange
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
+from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
 _SQL = load_queries("postgresql")
 _ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)

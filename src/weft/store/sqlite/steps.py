@@ -7,9 +7,10 @@ from weft.store.columns import json_text
 from weft.store.sqlite.rows import event_row, task_row
 from weft.store.sqlite.writing import SQL, Writing
 from weft.store.step_events import step_events
-from weft.store.steps import ENDED_WITH_RUN, ENDED_WITH_STEP, Run, StepChange, WriteSteps
+from weft.store.steps import Run, StepChange, WriteSteps
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
+from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
 _HOLDS, _UPDATE, _BELOW = SQL["holds_run"], SQL["update_step"], SQL["end_steps_below"]
 _CHANGED = tuple(

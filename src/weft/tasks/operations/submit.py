@@ -9,7 +9,7 @@ from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.problems import InvalidTasks, Problem
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
-from weft.tasks.steps import is_step, makers
+from weft.tasks.steps import ended_with_run, is_step, makers
 
 _NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
 
@@ -28,7 +28,7 @@ class SubmitFlow(Struct, frozen=True):
         )
 
     def decide(self, found: Found) -> Decision[Flow]:
-        flow = without_open_runs(self.flow)
+        flow = with_ended_steps(without_open_runs(self.flow))
         problems = [problem for task in flow for problem in self._source_problems(task, found)]
         problems += self._mixture_problems()
         if problems:
@@ -103,6 +103,16 @@ def without_open_runs(flow: Flow) -> Flow:
         )
         for task in kept
     )
+
+
+def with_ended_steps(flow: Flow) -> Flow:
+    """Return the flow without open steps below runs that have ended: nobody would ever end them."""
+    ended = {
+        task_id: ended_with_run(flow[task_id], flow[maker])
+        for task_id, maker in makers(flow).items()
+        if maker is not None and not flow[task_id].status.is_terminal
+    }
+    return Flow(ended.get(task.id, task) for task in flow) if ended else flow
 
 
 def created_event(flow: Flow, now: datetime) -> NewEvent:

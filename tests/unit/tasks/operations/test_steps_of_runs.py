@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
+from tests.invariants import open_step_problems
 from weft.tasks.consistency import consistency_problems
 from weft.tasks.flow import Flow
 from weft.tasks.operations import ArchiveTasks, CopyTasks, FireSchedule, LinkTasks, RetryTasks
 from weft.tasks.operations.copy import NotInCopy
 from weft.tasks.operations.derive import IsStep
-from weft.tasks.operations.submit import SubmitFlow, without_open_runs
+from weft.tasks.operations.submit import SubmitFlow, with_ended_steps, without_open_runs
 from weft.tasks.record import Dependency, Origin, ScheduleType, Status, evolve
-from weft.tasks.steps import is_step, makers
+from weft.tasks.steps import ENDED_WITH_RUN, Digests, digests_of, is_step, makers, with_digests
 
 RUN = {"schemas": {"method": "template"}}
 
@@ -119,17 +120,13 @@ def test_a_retry_leaves_steps_to_their_run(flow: Flow) -> None:
 
 def test_an_archive_keeps_steps_however_they_ended(flow: Flow) -> None:
     flow = with_task(flow, evolve(named(flow, "inner"), status=Status.FAILED, error="no", result=None))
-    lost = evolve(named(flow, "outer"), status=Status.IN_PROGRESS, result=None, completed_at=None)
-    flow = with_task(flow, lost)
+    flow = with_task(flow, evolve(named(flow, "outer"), status=Status.CANCELLED, error="no", result=None))
     archive = ArchiveTasks(task_id=flow.root.id, new_id=numbered_ids("b"), now=NOON)
     made = archive.decide(found_in(flow)).value
 
     assert {task.origin_type for task in made} == {Origin.ARCHIVE}
     assert named(made, "inner").status is Status.FAILED
-    assert (named(made, "outer").status, named(made, "outer").error) == (
-        Status.CANCELLED,
-        "the run ended without it",
-    )
+    assert named(made, "outer").status is Status.CANCELLED
     assert [problem for task in made for problem in consistency_problems(task)] == []
 
 
@@ -144,4 +141,17 @@ def test_a_run_that_has_not_ended_is_submitted_without_steps(flow: Flow) -> None
 
 
 def test_a_run_that_has_ended_is_submitted_as_it_is(flow: Flow) -> None:
-    assert without_open_runs(flow) is flow
+    assert with_ended_steps(without_open_runs(flow)) is flow
+
+
+def test_an_open_step_below_a_run_that_has_ended_is_submitted_as_ended(flow: Flow) -> None:
+    lost = evolve(named(flow, "outer"), status=Status.IN_PROGRESS, result=None, completed_at=None)
+    lost = with_digests(lost, Digests("asked"))
+
+    submitted = SubmitFlow(with_task(flow, lost), NOON).decide(found_in(flow)).value
+
+    outer = named(submitted, "outer")
+    assert (outer.status, outer.error) == (Status.CANCELLED, ENDED_WITH_RUN)
+    assert digests_of(outer) is None, "nothing finds it: it has no outcome"
+    assert list(open_step_problems(submitted)) == []
+    assert [problem for task in submitted for problem in consistency_problems(task)] == []
