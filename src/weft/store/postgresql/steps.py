@@ -89,7 +89,7 @@ async def _end_below(
 async def _note_ended(
     connection: asyncpg.Connection, rows: list[asyncpg.Record], error: str
 ) -> list[EventRow]:
-    """Sort the steps that ended, let go on who waits for them, and return their events."""
+    """Release the dependents of steps that ended, and return their events in creation order."""
     rows.sort(key=lambda row: row["seq"])
     if rows:
         ids = [row["id"] for row in rows]
