@@ -26,9 +26,9 @@ async def claimed_run(store: TaskStore, *documents: dict[str, Any]) -> tuple[Flo
     """A flow of tasks with no executor, and the claims of all that could start."""
     app = RunsBench(store).app()
     flow = await app.submit(list(documents))
-    await store.add_worker("w", lease_until=NOON.replace(year=2999))
+    await store.add_worker("w", lease_seconds=3600)
     await store.run_flow(flow.root.id, owner=EVERYONE)
-    wanted = Wanted(flows=[flow.root.id], worker="w", now=NOON, slots=10)
+    wanted = Wanted(flows=[flow.root.id], worker="w", slots=10)
     _, outlook = await store.advance([], wanted)
     assert not isinstance(outlook, Exception)
     return flow, {one.task.name: one.claim for one in outlook.claimed}
@@ -82,7 +82,7 @@ async def test_the_steps_of_a_task_stay_open_when_it_is_released_or_lost(store: 
     flow, claims = await claimed_run(store, {"name": "all"})
     [step] = (await write_steps(store, claims["all"], "1")).values()
     await store.give_back(claims["all"], now=NOON)
-    await store.recover(now=NOON, dead=["w"])
+    await store.recover(dead=["w"])
 
     assert (await store.get(step.id, owner=EVERYONE)).status is Status.IN_PROGRESS
     await check_flow(store, flow.root.id)

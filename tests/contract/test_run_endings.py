@@ -11,7 +11,6 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_flow, check_over, check_store
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
-from weft.clock import SystemClock
 from weft.evaluator import waiting
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.ids import TaskId
@@ -284,7 +283,7 @@ async def lived(runs: RunsBench, root_id: TaskId, mortal: MortalStore) -> bool:
     """Run a flow until the store is gone; whether it came to that."""
     with suppress(StoreError):
         await run_flow(runs, root_id, runs.app(mortal.as_store))
-    await runs.store.recover(now=SystemClock().now(), dead=await runs.store.workers())
+    await runs.store.recover(dead=await runs.store.workers())
     return mortal.is_dead
 
 
