@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from weft.aider.request import AiderModel
-from weft.errors import MissingExtra
 from weft.llm.model_names import ModelName, resolved
 from weft.llm.payload import Usage
 from weft.llm.providers.access import Access, ApiKey, access_to
@@ -52,15 +51,12 @@ class AiderModels:
             yield self._of_provider(name)
             return
         # Imported here: an extra, and slow.
-        if find_spec("uvicorn") is None or find_spec("starlette") is None:
-            raise MissingExtra(extra="local", purpose="serving a model")
-        from weft.llm.local.listening import served_on_loopback
         from weft.llm.local.models import EmbeddedModels
 
         models = EmbeddedModels(fetch=self._fetch)
         try:
             found = await models.find(str(name))
-            async with served_on_loopback(found) as (url, key):
+            async with found.listen() as (url, key):
                 yield _embedded(found.id, url, key, found.features.context_window)
         finally:
             await models.close()

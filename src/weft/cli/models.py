@@ -12,7 +12,6 @@ from weft.cli.options import json_option
         "list": ("weft.cli.models_list:list_models", "List what can be used now, and why the rest cannot."),
         "pull": ("weft.cli.models_pull:pull", "Fetch an embedded model."),
         "remove": ("weft.cli.models_remove:remove", "Delete an embedded model."),
-        "serve": ("weft.cli.models_serve:serve", "Serve embedded models over HTTP."),
     },
     invoke_without_command=True,
 )

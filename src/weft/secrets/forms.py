@@ -34,10 +34,10 @@ def literal_forms(value: str) -> set[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """The value in hexadecimal, base64 and base32, without the characters that depend on its neighbours."""
+    """The value in hexadecimal and base64, without the characters that depend on its neighbours."""
     raw = _bytes(value)
     wide = value.encode("utf-16-le", "surrogatepass")  # as PowerShell has it
-    return {raw.hex(), raw.hex().upper(), *_base64_forms(raw), *_base64_forms(wide), *_base32_forms(raw)}
+    return {raw.hex(), raw.hex().upper(), *_base64_forms(raw), *_base64_forms(wide)}
 
 
 def wrapped_pattern(form: str) -> str:
@@ -124,11 +124,3 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
         yield certain.replace("+", "-").replace("/", "_")
         yield quote(certain, safe="")
         yield certain.replace("/", "\\/")
-
-
-def _base32_forms(raw: bytes) -> Iterator[str]:
-    for offset in range(5):
-        encoded = base64.b32encode(bytes(offset) + raw).decode("ascii")
-        certain = encoded[-(-offset * 8 // 5) : (offset + len(raw)) * 8 // 5]
-        yield certain
-        yield certain.lower()

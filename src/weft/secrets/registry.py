@@ -1,6 +1,5 @@
 """Which values are secret, and texts without them."""
 
-import functools
 import re
 import threading
 from collections.abc import Mapping
@@ -86,12 +85,7 @@ class Registry:
         for form in forms:
             if form.text in text:
                 text = form.replaced(text)
-        text = self._without_broken(text, forms)
-        if _is_spelled(text):
-            from weft.secrets.spelled import without_spelled
-
-            text = without_spelled(text, self._marks)
-        return self._without_cut(text)
+        return self._without_cut(self._without_broken(text, forms))
 
     def _may_hold(self, text: str) -> bool:
         """Whether a secret, or an end of one, is in a text: most have none, and are passed over quickly."""
@@ -217,7 +211,7 @@ def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
     words = [re2.escape(part.encode("utf-8", "surrogatepass")) for part in sorted(parts)]
     options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are
     try:
-        return re2.compile(b"|".join([*words, _likely_spelled()]), options)
+        return re2.compile(b"|".join(words), options)
     except re2.error:
         return None
 
@@ -225,24 +219,6 @@ def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
 def _in_json(text: str) -> str:
     """The text as `redact_json` will see it."""
     return msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()[1:-1]
-
-
-def _likely_spelled() -> bytes:
-    from weft.secrets.spelled import LIKELY
-
-    return "|".join(LIKELY).encode("ascii")
-
-
-@functools.cache
-def _spelled_finder() -> Any:
-    import re2
-
-    return re2.compile(_likely_spelled())
-
-
-def _is_spelled(text: str) -> bool:
-    """Whether a text spells bytes one by one, so that a secret may be among them."""
-    return _spelled_finder().search(text.encode("utf-8", "surrogatepass")) is not None
 
 
 def _marks(names: Mapping[str, str]) -> dict[str, str]:

@@ -93,7 +93,7 @@ async def test_a_model_without_a_key_is_refused() -> None:
             pass
 
 
-async def test_an_embedded_model_is_served_as_long_as_it_is_used(smollm2: EmbeddedModel) -> None:
+async def test_the_runtime_of_an_embedded_model_listens_as_long_as_it_is_used(smollm2: EmbeddedModel) -> None:
     import httpx2
 
     question = {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from weft.llm.local.catalogue import Entry, Makes
 from weft.llm.local.conversation import grammar_for, messages_of, read_turn
 from weft.llm.local.embeddings import EmbeddingModel
 from weft.llm.local.facts import read_facts
-from weft.llm.local.runtime import Chunk, Runtime, RuntimeSettings
+from weft.llm.local.runtime import DEFAULT_MAX_TOKENS, Chunk, Runtime, RuntimeSettings
 from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, is_path, locate, missing_entry
 from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, OnText
@@ -23,9 +23,6 @@ from weft.llm.settings_digest import settings_digest
 
 Fetch = Callable[[Entry, threading.Event], object]
 """Brings a model that is not here, in a thread; ends early once the event is set."""
-
-DEFAULT_MAX_TOKENS = 1_024
-"""Small models do not always find an end."""
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 
@@ -136,6 +133,10 @@ class EmbeddedModel:
             async for chunk in chunks:
                 answer.take(chunk)
         return answer.reply(self.id)
+
+    def listen(self) -> AbstractAsyncContextManager[tuple[str, str]]:
+        """Let other processes of this machine use the model for as long as the block: base URL and key."""
+        return self._runtime.listen()
 
     async def count_tokens(self, payload: HandlerPayload) -> int:
         """Exact: the payload in the model's own template and tokens."""

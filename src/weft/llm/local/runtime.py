@@ -8,9 +8,9 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from weft.errors import MissingExtra, text_of
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.local.line import Line
 from weft.llm.local.private_folder import PrivateFolder, sweep
+from weft.secrets.registry import register
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,8 +31,13 @@ Chunk = dict[str, Any]
 MAX_FAILURES = 2
 """How often in a row the process may end by itself before it is not started again."""
 
+DEFAULT_MAX_TOKENS = 1_024
+"""Of an answer whose request names no limit: small models do not always find an end."""
+
 _LAST_SECONDS = 10
 """How long a worker that says no more may take to end by itself: its exit code tells why."""
+
+_RELAY_BYTES = 65_536
 
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -111,6 +117,17 @@ class Runtime:
             self._failures = 0
             return answer
 
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[tuple[str, str]]:
+        """Let other processes of this machine use the runtime's own server for as long as the block.
+
+        Yields the base URL of its OpenAI protocol and the key that it requires.
+        """
+        process = await self._running()
+        register(process.key, "a key of an embedded model")
+        async with process.forward() as port:
+            yield f"http://127.0.0.1:{port}/v1", process.key
+
     def close(self) -> None:
         """End the process: what runs and waits fails, and so does what comes after."""
         with self._lock:
@@ -177,15 +194,16 @@ class _Process:
             raise ModelError("llm_error", message, is_transient=True) from error
         self._answers = os.fdopen(answers, "rb")
         self._socket = str(self._folder.path / "model.sock")
-        self._key = secrets.token_urlsafe(32)
+        self.key = secrets.token_urlsafe(32)
         atexit.register(self.end)
         asked = {
             "path": str(path),
             "context_window": settings.context_window,
             "threads": settings.threads,
+            "max_tokens": DEFAULT_MAX_TOKENS,
             "is_embedding": settings.is_embedding,
             "socket": self._socket,
-            "key": self._key,
+            "key": self.key,
         }
         self.loaded: Future[None] = Future()
         # A daemon: a program that ends while a model is loaded does not wait for it.
@@ -261,6 +279,26 @@ class _Process:
             raise ConnectionError(str(error)) from error
         return answers
 
+    @asynccontextmanager
+    async def forward(self) -> AsyncIterator[int]:
+        """Connect clients of a free loopback port to the worker's socket; the worker checks their key."""
+        connections: set[asyncio.Task[None]] = set()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = asyncio.create_task(_relay(self._socket, reader, writer))
+            connections.add(connection)
+            connection.add_done_callback(connections.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+            for connection in connections:
+                connection.cancel()
+            if connections:
+                await asyncio.wait(connections)
+
     def _client(self) -> "httpx2.AsyncClient":
         import httpx2
 
@@ -268,7 +306,7 @@ class _Process:
         return httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(uds=self._socket, verify=False),
             base_url="http://localhost",
-            headers={"Authorization": f"Bearer {self._key}"},
+            headers={"Authorization": f"Bearer {self.key}"},
             timeout=None,
             trust_env=False,
         )
@@ -286,6 +324,30 @@ class _Process:
                     pipe.close()
         self._folder.remove()
         return code
+
+
+async def _relay(socket: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass bytes between a client and a Unix socket until one of them closes its side."""
+    writers = [writer]
+    try:
+        source, target = await asyncio.open_unix_connection(socket)
+        writers.append(target)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(reader, target))
+            group.create_task(_copy(source, writer))
+    except* (OSError, EOFError):
+        pass  # the client sees its connection close
+    finally:
+        for one in writers:
+            one.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy bytes; raise EOFError at their end, so that the other direction ends as well."""
+    while data := await reader.read(_RELAY_BYTES):
+        writer.write(data)
+        await writer.drain()
+    raise EOFError
 
 
 async def _result(future: "Future[None]") -> None:

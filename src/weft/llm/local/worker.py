@@ -59,6 +59,7 @@ def load(asked: dict[str, Any]) -> Any:
 
     params = xllamacpp.CommonParams()
     params.model.path = asked["path"]
+    params.n_predict = asked["max_tokens"]
     params.n_ctx = asked["context_window"]
     params.embedding = asked["is_embedding"]
     # What is embedded is read whole, in one batch.
