@@ -36,6 +36,7 @@ from weft.tasks.operations import (
     SubmitFlow,
     UpdateTask,
 )
+from weft.tasks.pinned import TEMPLATE, in_folder
 from weft.tasks.reading import read_flow
 from weft.tasks.record import JsonObject, Task
 from weft.tasks.summary import FlowSummary
@@ -136,18 +137,17 @@ class App:
         # Imported here: who only reads tasks must not pay for it.
         from weft.runs.program import as_params
         from weft.runs.settling import with_model
-        from weft.tasks.pinned import TEMPLATE
 
         program = with_model(program, self.settings.models)
-        if program.folder is None:
-            program = msgspec.structs.replace(program, folder=str(working_folder()))
+        folder = program.folder or str(working_folder())
         document = {
             "name": name,
             "inputs": inputs,
             "schemas": {"method": TEMPLATE},
-            "params": as_params(program),
+            "params": as_params(msgspec.structs.replace(program, folder=None)),
         }
-        return await self.begin([document])
+        self._is_stopped = False
+        return (await self._submit([document], is_run=True, folder=folder)).root.id
 
     async def run(self, flow: Any) -> FlowSummary:
         """Run a flow until nothing of it can go on by itself, and say how it stands.
@@ -388,9 +388,12 @@ class App:
         """What and where the store is, and whether it is sound."""
         return await self.store.describe()
 
-    async def _submit(self, document: Any, *, is_run: bool) -> Flow:
+    async def _submit(self, document: Any, *, is_run: bool, folder: str | None = None) -> Flow:
+        """Check and store a document; `folder` is where its program works, which no document may say."""
         now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
+        if folder is not None:
+            flow = Flow(in_folder(task, folder) for task in flow)
         is_run = is_run and not flow.root.schedule_enabled
         await require_arguments(self.store, flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)

@@ -27,7 +27,7 @@ class HasSettings(Protocol):
 
 def project_registry(settings: HasSettings) -> ExecutorRegistry:
     """The executors that come with weft, those that `@executor` registered, and the plug-ins."""
-    return default_registry(settings.executors, more=(project_aider(settings),))
+    return default_registry(settings.executors, more=(project_aider(settings),), roots=settings.tools.roots)
 
 
 def project_aider(settings: HasSettings) -> Aider:

@@ -123,6 +123,20 @@ def test_an_owner_cannot_submit_for_another(db: str) -> None:
     assert total(db) == 1
 
 
+def test_the_folder_of_a_program_is_refused_by_name(db: str) -> None:
+    main = {"name": "m", "text": '(system:read_files :paths (list "/etc/shadow"))', "surface": "sexp"}
+    task = {"name": "t", "schemas": {"method": "template"}, "params": {"program": {"main": main}}}
+    assert submit(db, task)["code"] == 0
+    task["params"] = {"program": {"main": main, "folder": "/"}}
+
+    ran = weft("flow", "submit", "-", db=db, stdin=json.dumps(task))
+
+    assert ran.code == 2
+    assert "params.program.folder is refused" in ran.err
+    assert weft("flow", "run", "-", db=db, stdin=json.dumps(task)).code == 2
+    assert total(db) == 1
+
+
 def test_an_exported_flow_is_read_back(db: str, tmp_path: Path) -> None:
     root = submit(db, json.loads(EXAMPLE.read_text()))["root_id"]
     file = tmp_path / "exported.json"

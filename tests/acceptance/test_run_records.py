@@ -102,7 +102,8 @@ def test_an_archived_run_is_exported_and_read_in_another_store(
 
     assert read.json["counts"] == {"completed": 4}
     assert weft("tasks", "export", archived, db=elsewhere).out == exported
-    assert json.loads(exported)["task"]["params"]["program"]["main"]["text"] == PROGRAM
+    program = json.loads(exported)["task"]["params"]["program"]
+    assert (program["main"]["text"], "folder" in program) == (PROGRAM, False)  # the reader's project applies
 
 
 def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(

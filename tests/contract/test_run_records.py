@@ -23,6 +23,7 @@ from weft.tasks.nested import nested_json
 from weft.tasks.operations.delete import CannotDelete
 from weft.tasks.operations.derive import IsStep
 from weft.tasks.operations.fork import CannotFork, StepNotFound, UnknownInputs
+from weft.tasks.pinned import in_folder
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.states import FrozenTask
 from weft.tasks.steps import is_step, mark_of, place_of
@@ -286,7 +287,7 @@ async def test_an_export_without_digests_that_are_known_is_read_and_nothing_of_i
 
 def _document(flow: Flow) -> Any:
     """The export of a flow, with other ids for its tasks, as if it came from another store."""
-    text = nested_json(flow).decode()
+    text = nested_json(Flow(in_folder(task, None) for task in flow)).decode()
     for task in flow:
         text = text.replace(task.id, new_task_id())
     return msgspec.json.decode(text)
@@ -357,7 +358,7 @@ class TestFork:
         steps = steps_in(await runs.flow(run.root_id))
         fork = await runs.app().fork(run.root_id, steps[1].id)
         stolen = {
-            **(fork.root.params or {}),
+            **(in_folder(fork.root, None).params or {}),
             "fork": {"of": run.root_id, "from": mark_of(steps[1])["key"]},
         }
         document = {"name": "x", "schemas": {"method": "template"}, "params": stolen, "user_id": "eve"}

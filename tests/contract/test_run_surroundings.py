@@ -1,9 +1,11 @@
 """What a run keeps of where it began, on every store: its default model, and its folder."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
@@ -19,6 +21,7 @@ from weft.runs.outcome import outcome_of
 from weft.runs.program import StoredProgram, program_of
 from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
+from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import Status, Task
 from weft.testing import ScriptedModel, models
 
@@ -136,3 +139,40 @@ async def test_a_run_that_has_begun_in_a_folder_that_is_not_here_says_so(
     assert f"the run works in {gone}, which is not here" in (task.error or "")
     gone.mkdir()
     assert (await runs.go_on(root_id)).status is Status.COMPLETED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder another user's")
+async def test_a_project_of_another_user_never_applies(runs: RunsBench, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "weft.toml").write_text("[executors.command]\nallow = []\n")
+    os.chown(theirs, 12345, 12345)
+    project = Project(runs.store, "served:one")
+    program = stored_program('(script :argv ("pwd"))')
+    root_id = await project.app.begin_program(structs.replace(program, folder=str(theirs)), {}, name="run")
+
+    outcome = await outcome_of(runs.store, await project.run(root_id))
+
+    assert outcome.result is not None
+    assert outcome.result.content == f"{Path.cwd()}\n"
+
+
+async def test_a_client_cannot_choose_whose_settings_apply(runs: RunsBench, tmp_path: Path) -> None:
+    app = runs.app()
+    document = {
+        "name": "run",
+        "schemas": {"method": "template"},
+        "params": {"program": {"main": {"name": "m", "text": "1", "surface": "sexp"}, "folder": "/"}},
+    }
+
+    for submitted in (document, [document], {"task": {"name": "root"}, "children": [{"task": document}]}):
+        for accept in (app.submit, app.begin, app.run):
+            with pytest.raises(InvalidTasks, match=r"params\.program\.folder is refused"):
+                await accept(submitted)
+
+    root_id = await app.begin_program(stored_program("1"), {}, name="run")
+    params = (await app.get(root_id)).params or {}
+    moved = {**params, "program": {**params["program"], "folder": str(tmp_path)}}
+    with pytest.raises(InvalidTasks, match=r"params\.program\.folder is refused"):
+        await app.update(root_id, {"params": moved})
+    assert (await app.update(root_id, {"params": {**params, "reuse": False}})).params is not None

@@ -14,6 +14,7 @@ import pytest
 from tests.executor_work import TASK_ID, run, work_of
 from weft.executor_settings import CommandSettings
 from weft.executors import ExecutionFailed
+from weft.executors.built_in import built_in_registry
 from weft.executors.command import Command
 from weft.executors.watchdog import watchdog
 from weft.tasks.record import JsonObject
@@ -332,6 +333,20 @@ async def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch)
 
 async def test_the_folder_is_the_one_asked_for(tmp_path: Path) -> None:
     assert (await run(QUICK, {"argv": ["pwd"], "cwd": str(tmp_path)}))["stdout"] == f"{tmp_path}\n"
+
+
+async def test_a_folder_outside_of_the_roots_is_refused(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside, outside, inside / "sub"):
+        folder.mkdir()
+    (inside / "link").symlink_to(outside)
+    command = built_in_registry(roots=[str(inside)]).get("command")
+
+    assert (await run(command, {"argv": ["pwd"], "cwd": str(inside / "sub")}))["stdout"] == f"{inside}/sub\n"
+    for cwd in ("/", str(outside), str(inside / ".."), str(inside / "link"), "."):
+        with pytest.raises(ExecutionFailed, match="outside of the roots") as caught:
+            await run(command, {"argv": ["pwd"], "cwd": cwd})
+        assert caught.value.is_permanent
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import os
 import shlex
 import signal
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -55,7 +57,10 @@ class CommandInputs(Inputs, frozen=True, kw_only=True):
     command: Annotated[_Argument, Meta(description="A line for the shell; needs `shell`.")] | UnsetType = (
         UNSET
     )
-    cwd: Annotated[_Argument, Meta(description="The folder to run in; default: weft's own.")] | None = None
+    cwd: (
+        Annotated[_Argument, Meta(description="The folder to run in, inside the roots; default: weft's own.")]
+        | None
+    ) = None
     env: Annotated[
         dict[str, _Argument],
         Meta(description="Variables to add to PATH, HOME, LANG, LC_*, TZ, TMPDIR and VIRTUAL_ENV."),
@@ -92,8 +97,10 @@ class Command:
     )
     uses_dependencies = False
 
-    def __init__(self, settings: CommandSettings) -> None:
+    def __init__(self, settings: CommandSettings, roots: Sequence[str] | None = None) -> None:
+        """Only folders inside the roots are accepted as `cwd`; None: the caller chooses it, so any."""
         self.settings = settings
+        self._roots = roots
         self._running = 0
         self._has_told = False
 
@@ -149,7 +156,21 @@ class Command:
                         last = error.failure
         raise last
 
+    def _folder(self, inputs: CommandInputs) -> str | None:
+        """Return the folder to run in with links resolved; raise ExecutionFailed when it is not allowed."""
+        if inputs.cwd is None or self._roots is None:
+            return inputs.cwd
+        folder = Path(inputs.cwd).resolve()
+        if any(folder.is_relative_to(Path(root).resolve()) for root in self._roots):
+            return str(folder)
+        raise ExecutionFailed(
+            f"cwd '{inputs.cwd}' is outside of the roots: name a folder inside them, or add it to [tools] "
+            "roots in the weft.toml of the process that runs the task",
+            is_permanent=True,
+        )
+
     def _start(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
+        folder = self._folder(inputs)
         environment = environment_for(work, inputs.env, self.settings)
         if inputs.shell:
             if inputs.command is UNSET or inputs.argv is not UNSET:
@@ -166,7 +187,7 @@ class Command:
                 argv,
                 executable=executable,
                 env=environment,
-                cwd=inputs.cwd,
+                cwd=folder,
                 stdin=None if inputs.stdin is None else inputs.stdin.encode(),
                 max_output_bytes=inputs.max_output_bytes,
             )

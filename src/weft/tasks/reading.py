@@ -13,6 +13,7 @@ from weft.ids import ANY_ID, NewTaskId, TaskId, is_task_id
 from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import Node, flow_problems
+from weft.tasks.pinned import folder_problems
 from weft.tasks.problems import InvalidTasks, Problem, joined, nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.schedules import planned
@@ -124,6 +125,7 @@ class _Reader:
             self._fill_defaults(draft)
             task, problems = checked_task(draft.raw, path=draft.path)
             self.problems += problems
+            self.problems += folder_problems(draft.raw.get("params"), path=draft.path)
             if task is not None:
                 tasks.append(task)
             nodes.append(_node(draft, dependencies))

@@ -9,7 +9,7 @@ from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.flow_checks import flow_problems, node_of
-from weft.tasks.pinned import PROGRAM
+from weft.tasks.pinned import PROGRAM, folder_of, folder_problems
 from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules import planned
@@ -114,6 +114,8 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
     if field == "params" and not _keeps_program(task, value):
         reason = "params of a run must keep 'program': without it the run can neither go on nor be copied"
         return [Problem(field, reason, "params with the program", shown(value), field)]
+    if field == "params" and (problems := folder_problems(value, stored=folder_of(task.params))):
+        return problems
     allowed = _ONLY_IN.get(field)
     if allowed is not None and task.status not in allowed:
         states = " or ".join(sorted(allowed))
