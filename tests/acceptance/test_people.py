@@ -21,6 +21,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def open_questions(db: str) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = command(
+        "tasks", "list", "--steps", "--status", "in_progress", "--json", db=db
+    ).json["tasks"]
+    return [row for row in rows if row["name"].endswith("?")]
+
+
 def test_without_a_terminal_a_run_rests_until_somebody_has_answered(project: Path) -> None:
     db = str(project / "weft.db")
     rested = command("run", "ask.sexp", "--json", db=db, cwd=project)
@@ -34,8 +41,14 @@ def test_without_a_terminal_a_run_rests_until_somebody_has_answered(project: Pat
     assert "asks" in command("tasks", "list", db=db).out
     assert "it waits for an answer" in command("tasks", "show", question["id"], db=db).out
     assert command("tasks", "answer", root_id, "Ada", db=db).code == 0
-    assert command("run", "--resume", root_id, db=db, cwd=project).code == 4
-    answered = command("tasks", "answer", root_id, "-", "--json", db=db, stdin="Paris\n")
+    resumed = command("run", "--resume", root_id, "--json", db=db, cwd=project)
+    assert resumed.code == 4
+    [town] = resumed.json["questions"]
+    again = command("tasks", "answer", question["id"], "Ada", db=db)
+    assert (again.code, "nothing changed" in again.out) == (0, True)
+    unnamed = command("tasks", "answer", root_id, "Ada", db=db)
+    assert (unnamed.code, town["id"] in unnamed.err) == (2, True)
+    answered = command("tasks", "answer", town["id"], "-", "--json", db=db, stdin="Paris\n")
     assert answered.json["result"] == {"answer": "Paris"}
     resumed = command("run", "--resume", root_id, db=db, cwd=project)
     assert (resumed.code, resumed.out) == (0, "Ada of Paris\n")
@@ -116,7 +129,8 @@ def test_a_run_that_rests_asks_when_it_goes_on_at_a_terminal(project: Path) -> N
         terminal.expect("Your name?\r\n> ")
         terminal.type("Ada\n")
         terminal.expect("Your town?\r\n> ")
-        assert command("tasks", "answer", root_id, "Rome", db=db).code == 0
+        [town] = open_questions(db)
+        assert command("tasks", "answer", town["id"], "Rome", db=db).code == 0
         terminal.expect("answered elsewhere")
         terminal.expect("Ada of Rome\r\n")
         assert terminal.exit_code() == 0

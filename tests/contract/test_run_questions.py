@@ -14,7 +14,7 @@ from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
 from weft.ids import TaskId
 from weft.llm.payload import HandlerPayload, ToolMessage
 from weft.local_effects import LocalEffects
-from weft.people import answer, questions_of
+from weft.people import SeveralQuestions, answer, find_question, questions_of
 from weft.runs.outcome import RunOutcome
 from weft.store.protocol import EVERYONE, EventFilter, TaskStore
 from weft.tasks.events import EventType
@@ -41,7 +41,7 @@ async def open_ones(runs: RunsBench, root_id: TaskId) -> dict[str, Task]:
 
 
 async def tell(runs: RunsBench, root_id: TaskId, question: str, text: str) -> Task:
-    return await answer(runs.app(), (await open_ones(runs, root_id))[question].id, text)
+    return (await answer(runs.app(), (await open_ones(runs, root_id))[question].id, text)).question
 
 
 async def until_asked(app: App, root_id: TaskId) -> None:
@@ -292,6 +292,29 @@ async def test_only_an_open_question_can_be_answered_and_only_once(runs: RunsBen
         await answer(runs.app(), question.id, "Bob")
 
 
+async def test_an_answer_that_is_delivered_twice_is_recognised_and_answers_nothing_else(
+    runs: RunsBench,
+) -> None:
+    resting = await runs.run(f'{ASK} (list (ask "first?") (ask "second?"))')
+    app, root_id = runs.app(), resting.root_id
+    first = await find_question(app, root_id)
+    assert not (await answer(app, first.id, "yes")).is_repeated
+    events = len(await app.events(EventFilter(tree=root_id)))
+
+    again = await answer(app, first.id, "yes")
+
+    assert again.is_repeated
+    assert again.question == await app.get(first.id)
+    assert len(await app.events(EventFilter(tree=root_id))) == events
+    assert (await find_question(app, root_id)).id == first.id  # it has asked nothing else yet
+    await runs.go_on(root_id)
+    with pytest.raises(SeveralQuestions, match="by its own id"):
+        await find_question(app, root_id)
+    assert (await find_question(app, root_id, is_shown=True)).name == "second?"
+    assert (await answer(app, first.id, "yes")).is_repeated
+    assert list(await open_ones(runs, root_id)) == ["second?"]
+
+
 async def test_of_two_who_answer_at_the_same_time_one_is_told_that_he_was_late(runs: RunsBench) -> None:
     resting = await runs.run(NAME)
     question = (await open_ones(runs, resting.root_id))["Your name?"]
@@ -299,7 +322,7 @@ async def test_of_two_who_answer_at_the_same_time_one_is_told_that_he_was_late(r
         *(answer(runs.app(), question.id, name) for name in ("Ada", "Bob")), return_exceptions=True
     )
 
-    assert sorted(type(one).__name__ for one in told) == ["NoOpenQuestion", "Task"]
+    assert sorted(type(one).__name__ for one in told) == ["Answered", "NoOpenQuestion"]
 
 
 async def test_somebody_elsewhere_may_be_quicker_than_who_is_here(runs: RunsBench) -> None:

@@ -49,7 +49,7 @@ async def test_neither_questions_nor_answers_from_elsewhere_tell_it(runs: RunsBe
     assert question.inputs == {"question": f"Is it {MARK}?"}
     assert question.name == f"Is it {MARK}?"
     forget_all()  # as in another process, which has run nothing
-    answered = await answer(runs.app(), question.id, f"No, {TOKEN} it is not")
+    answered = (await answer(runs.app(), question.id, f"No, {TOKEN} it is not")).question
     assert answered.result == {"answer": f"No, {MARK} it is not"}
     assert (await runs.go_on(resting.root_id)).status is Status.PENDING
     [question] = await questions_of(runs.app(), resting.root_id)

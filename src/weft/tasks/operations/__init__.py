@@ -1,6 +1,6 @@
 """The operations on stored tasks. Each is pure: it decides, a store writes."""
 
-from weft.tasks.operations.answer import AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
+from weft.tasks.operations.answer import Answered, AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.archive import ArchiveTasks
 from weft.tasks.operations.cancel import CancelTasks
 from weft.tasks.operations.change_run import ChangeRun
@@ -17,6 +17,7 @@ from weft.tasks.operations.update import UpdateTask
 __all__ = [
     "AnswerQuestion",
     "AnswerTooLong",
+    "Answered",
     "ArchiveTasks",
     "CancelTasks",
     "ChangeRun",

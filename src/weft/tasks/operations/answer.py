@@ -12,6 +12,7 @@ from weft.tasks.operations.move import moved
 from weft.tasks.problems import shown
 from weft.tasks.questions import (
     ANSWER,
+    answer_of,
     due_at,
     is_open_question,
     is_overdue,
@@ -33,7 +34,7 @@ class NoOpenQuestion(RequestError):
         if not is_question(task):
             reason = f"{name} is no question to a person"
         elif task.status is Status.COMPLETED:
-            reason = f"{name} has been answered already"
+            reason = f"{name} has been answered already, with another text"
         elif is_open_question(task):
             reason = f"{name} can be answered no more: its time limit was reached at {due_at(task)}"
         else:
@@ -51,8 +52,19 @@ class AnswerTooLong(RequestError):
         super().__init__(f"an answer has at most {MAX_ANSWER_CHARACTERS:,} characters, not {characters:,}")
 
 
+class Answered(Struct, frozen=True):
+    """A question with its answer."""
+
+    question: Task
+    is_repeated: bool = False
+    """Whether the same answer was stored before: then nothing was changed."""
+
+
 class AnswerQuestion(Struct, frozen=True, kw_only=True):
-    """Stores the answer to an open question, and has its flow run on; its value is the question then."""
+    """Stores the answer to the question that `task_id` names, and has its flow run on.
+
+    A second delivery of the same answer changes nothing: whoever lost the reply may send it again.
+    """
 
     task_id: TaskId
     answer: str
@@ -61,19 +73,22 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Task]:
+    def decide(self, found: Found) -> Decision[Answered]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
+        # What a shell passes on may be no text: half of a surrogate pair, which no store can hold.
+        text = self.answer.encode("utf-8", "replace").decode("utf-8")
+        is_answered = is_question(task) and task.status is Status.COMPLETED and not task.is_frozen
+        if is_answered and answer_of(task) == text:
+            return Decision(Changes(), Answered(task, is_repeated=True))
         if not is_open_question(task) or task.is_frozen or is_overdue(task, self.now):
             raise NoOpenQuestion(task=task)
         if len(self.answer) > MAX_ANSWER_CHARACTERS:
             raise AnswerTooLong(characters=len(self.answer))
-        # What a shell passes on may be no text: half of a surrogate pair, which no store can hold.
-        text = self.answer.encode("utf-8", "replace").decode("utf-8")
         changes = moved([task], Completed(self.now, {ANSWER: text})).changes
         answered = changes.updated[0]
         changes = structs.replace(changes, updated=(answered, *woken(flow, {task.id})), run=(flow.root.id,))
-        return Decision(changes, answered)
+        return Decision(changes, Answered(answered))
 
 
 class WakeTasks(Struct, frozen=True):
