@@ -108,4 +108,5 @@ def open_project_tools(
         run_script=script_runner(executors.command, folder / settings.roots[0]),
         extra=executor_tools(settings.executors, registry),
         guard=watchdog,
+        functions=executors.python,
     )

@@ -73,6 +73,8 @@ class ToolsSettings(Struct, frozen=True, kw_only=True):
     """Folders that file tools and `file_paths` may reach; in `weft.toml` relative to that file."""
     modules: tuple[str, ...] = ()
     """Python modules that are imported for their `@weft.tool` functions."""
+    allow_own_modules: bool = False
+    """Whether file tools may write modules that weft imports: these, and those of `[executors.python]`."""
     executors: tuple[str, ...] = ()
     """Executors that may be called as tools, `executor:NAME`."""
     mcp: str = ".mcp.json"

@@ -1,5 +1,6 @@
 """No path, and no race, leads out of the roots."""
 
+import importlib
 import itertools
 import random
 import subprocess
@@ -10,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import ended
+from tests.command_line import ended, weft
 from weft.errors import RequestError
-from weft.tools.roots import Roots
+from weft.tools.roots import PathRefused, Roots
 
 CANARY = "canary-7f3a"
 
@@ -170,3 +171,68 @@ def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_out(tmp_pa
                 break
     assert min(seen.values()) > 0, "the swapper never met us: nothing was tested"
     assert [path.name for path in outside.iterdir()] == ["secret"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a store outside of `.weft`, and functions that tasks may call."""
+    (tmp_path / "weft.toml").write_text(
+        '[executors.python]\nmodules = ["jobs", "shop"]\npath = ["src"]\n[tools]\nmodules = ["mytools"]\n'
+    )
+    for file in ("src/jobs.py", "src/shop/__init__.py", "src/shop/prices.py", "helpers.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("")
+    (tmp_path / "mytools.py").write_text("import helpers\n")
+    assert weft("flow", "submit", "-", db=str(tmp_path / "data.db"), stdin='{"name": "x"}').code == 0
+    return tmp_path
+
+
+def write(project: Path, path: str) -> str:
+    """What `system:write_file` says when a program calls it: nothing when it wrote."""
+    program = f'(begin (system:write_file :path "{path}" :content "import os") 1)'
+    return weft("eval", program, db=str(project / "data.db"), cwd=project).err
+
+
+@pytest.mark.parametrize("path", ["data.db", "data.db-wal", "data.db-shm", "data.db-journal"])
+def test_a_store_outside_of_its_folder_is_not_written(project: Path, path: str) -> None:
+    assert "belongs to a SQLite database" in write(project, path)
+
+    assert weft("tasks", "list", "--json", db=str(project / "data.db")).json["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "weft.toml",
+        "src/jobs.py",
+        "src/jobs/__init__.py",
+        "src/shop/__init__.py",
+        "src/shop/new.py",
+        "mytools.py",
+    ],
+)
+def test_modules_that_tasks_and_tools_run_are_not_written(project: Path, path: str) -> None:
+    assert "decides what may run" in write(project, path)
+
+
+def test_modules_that_the_process_has_imported_are_not_written(project: Path) -> None:
+    sys.path.append(str(project))
+    try:
+        importlib.import_module("helpers")
+        roots = Roots([project], keeps_imports=True)
+        with pytest.raises(PathRefused, match="decides what may run"):
+            roots.write("helpers.py", "import os")
+        assert roots.write("other.py", "import os")
+    finally:
+        sys.path.remove(str(project))
+        sys.modules.pop("helpers", None)
+
+
+def test_own_modules_are_written_when_the_settings_say_so(project: Path) -> None:
+    with (project / "weft.toml").open("a") as file:
+        file.write("allow_own_modules = true\n")
+
+    assert write(project, "src/jobs.py") == ""
+    assert (project / "src" / "jobs.py").read_text() == "import os"
+    assert "decides what may run" in write(project, "weft.toml")
+    assert "belongs to a SQLite database" in write(project, "data.db")

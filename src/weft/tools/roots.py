@@ -7,9 +7,11 @@ import itertools
 import os
 import secrets
 import stat
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +36,12 @@ inputs and results of every task, also of other owners."""
 
 KEPT_FILES = frozenset({"weft.toml", ".mcp.json"})
 """Read, never written: what stands there decides which programs run and what tools may do."""
+
+_MODULE_SUFFIXES = tuple(all_suffixes())
+
+_SQLITE = b"SQLite format 3\0"
+_BESIDE_DATABASES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database: who overwrites it damages the database."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -83,7 +91,14 @@ class Roots:
         *,
         kept_files: Collection[str] = (),
         kept_modules: Iterable[str] = (),
+        kept_packages: Iterable[Path | str] = (),
+        keeps_imports: bool = False,
     ) -> None:
+        """Keep more files from being written than those that are never written.
+
+        `kept_modules` are names, wherever the file is; of `kept_packages`, paths without a suffix, also all
+        modules below. `keeps_imports` adds what this process has imported.
+        """
         given = [Path(folder).absolute() for folder in folders]
         if not given:
             raise ValueError("there must be at least one root")
@@ -98,6 +113,8 @@ class Roots:
             for names in (module.split(".") for module in kept_modules)
             for length in range(1, len(names) + 1)  # the packages around it are imported with it
         ]
+        self._kept_packages = [tuple(map(_folded, Path(package).parts)) for package in kept_packages]
+        self._keeps_imports = keeps_imports
 
     def read(self, path: str, *, max_bytes: int = MAX_READ_BYTES) -> FileText:
         """The text of a file, at most so much of it."""
@@ -151,6 +168,7 @@ class Roots:
             if self._is_kept([*walk.root.parts, *parts]):
                 raise PathRefused(path, "it decides what may run, and is not written by tools")
             walk.make(parts[:-1])
+            _refuse_databases(walk.folder, parts[-1], path)
             try:
                 _replace(walk.folder, parts[-1], content, path)
             except OSError as error:
@@ -173,6 +191,12 @@ class Roots:
             raise PathRefused(path, "it is closed to tools")
         if parts and self._is_kept(place.parts):
             raise PathRefused(path, "it decides what may run, and is not written by tools")
+        if parts and place.parent.is_dir():
+            folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _refuse_databases(folder, place.name, path)
+            finally:
+                os.close(folder)
         return place
 
     def _is_kept(self, parts: Sequence[str]) -> bool:
@@ -180,9 +204,15 @@ class Roots:
         *folders, name = map(_folded, parts)
         stem = name.partition(".")[0]
         imported = tuple(folders) if stem == "__init__" else (*folders, stem)
-        return name in self._kept_files or (
-            name != stem and any(imported[-len(module) :] == module for module in self._kept_modules)
-        )
+        if name in self._kept_files:
+            return True
+        if name != stem and any(imported[-len(module) :] == module for module in self._kept_modules):
+            return True
+        if name.endswith(_MODULE_SUFFIXES) and any(
+            imported[: len(package)] == package for package in self._kept_packages
+        ):
+            return True
+        return self._keeps_imports and _is_imported(Path(*parts))
 
     def _walk(self, path: str) -> Walk:
         if not isinstance(path, str):
@@ -196,6 +226,37 @@ class Roots:
         parts = parts_of(path)
         walk.enter_root(self.folders[0])
         return parts
+
+
+def _is_imported(place: Path) -> bool:
+    """Whether a module of this process was read from the file, by whatever name."""
+    for module in list(sys.modules.values()):
+        for file in (getattr(module, "__file__", None), getattr(module, "__cached__", None)):
+            # The name first: a second look costs a system call, and a process has a thousand modules.
+            if isinstance(file, str) and _folded(file.rpartition("/")[2]) == _folded(place.name):
+                with suppress(OSError):
+                    if place.samefile(file):
+                        return True
+    return False
+
+
+def _refuse_databases(folder: int, name: str, path: str) -> None:
+    """Raise PathRefused for a SQLite database and what lies beside one: a store or an index, anywhere."""
+    for suffix in ("", *_BESIDE_DATABASES):
+        database = name.removesuffix(suffix)
+        if name.endswith(suffix) and database and _is_database(folder, database):
+            raise PathRefused(path, "it belongs to a SQLite database, and is not written by tools")
+
+
+def _is_database(folder: int, name: str) -> bool:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.read(descriptor, len(_SQLITE)) == _SQLITE
+    finally:
+        os.close(descriptor)
 
 
 def _is_closed(name: str) -> bool:

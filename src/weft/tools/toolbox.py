@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.evaluator.tools import Tool, ToolFailed
+from weft.executor_settings import PythonSettings
 from weft.model_settings import ToolsSettings
 from weft.threads import run_blocking
 from weft.tools.functions import registered
@@ -151,17 +152,15 @@ def open_toolbox(
     extra: Iterable[tuple[Tool, str]] = (),
     guard: GroupGuard | None = None,
     patience: Patience | None = None,
+    functions: PythonSettings | None = None,
 ) -> Toolbox:
     """The tools of a project; nothing is imported or connected before it is needed.
 
     `folder` is where relative roots and modules are; `extra` are further tools, each with where it is from.
-    `guard` ends the programs of MCP servers when this process is killed.
+    `guard` ends the programs of MCP servers when this process is killed; `functions` are those that tasks may
+    call, whose modules no tool writes.
     """
-    roots = Roots(
-        [folder / root for root in settings.roots],
-        kept_files=[Path(settings.mcp).name],
-        kept_modules=settings.modules,
-    )
+    roots = _tool_roots(settings, folder, functions or PythonSettings())
     own: list[Tool] = [
         ReadFiles(roots),
         ListDirectory(roots),
@@ -183,4 +182,22 @@ def open_toolbox(
             patience=patience,
             believed=frozenset(settings.read_only_hints),
         ),
+    )
+
+
+def _tool_roots(settings: ToolsSettings, folder: Path, functions: PythonSettings) -> Roots:
+    """Return the roots, in which no code that this process runs is written unless the settings allow it."""
+    folders = [folder / root for root in settings.roots]
+    kept_files = [Path(settings.mcp).name]
+    if settings.allow_own_modules:
+        return Roots(folders, kept_files=kept_files)
+    return Roots(
+        folders,
+        kept_files=kept_files,
+        kept_modules=(*settings.modules, *functions.modules),
+        # Tasks may call functions of their submodules, too.
+        kept_packages=[
+            Path(place, *module.split(".")) for place in functions.path for module in functions.modules
+        ],
+        keeps_imports=True,
     )
