@@ -1,8 +1,19 @@
-"""Where weft keeps what can be fetched again: embedded models, programs of others."""
+"""Where weft keeps files, and who may read them: models that can be fetched again, databases of this user."""
 
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+
+STORE_FOLDER = ".weft"
+"""The folder of a project's own store and index. Only weft makes one of that name."""
+
+_OLD_FILE, _OLD_FOLDER = 0o644, 0o755
+"""What earlier versions made under the usual umask. Another mode is somebody's choice, and is kept."""
+
+_BESIDE = ("", "-wal", "-shm", "-journal")
+"""SQLite gives what it puts beside a database the mode of the database."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -12,3 +23,52 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     if given := environment.get("XDG_CACHE_HOME"):
         return Path(given) / "weft"
     return Path.home() / ".cache" / "weft"
+
+
+def keep_private(file: Path, *, is_shared: bool = False) -> None:
+    """Make the file of a database, and its folder, for this user alone; with `is_shared` for its group too.
+
+    What an earlier version of weft left open to everybody is closed. Raises OSError when there is no folder.
+    """
+    if not file.parent.is_dir():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_shared:
+            file.parent.chmod(0o2770)  # not in `mode`, of which the umask takes away the group's rights
+    with suppress(OSError):  # it is there, or whoever opens it next says why it cannot be made
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            if is_shared:
+                os.fchmod(descriptor, 0o660)
+        finally:
+            os.close(descriptor)
+    if is_shared:
+        return
+    for suffix in _BESIDE:
+        _tighten(file.with_name(file.name + suffix), _OLD_FILE, 0o600)
+    if file.parent.name == STORE_FOLDER:
+        _tighten(file.parent, _OLD_FOLDER, 0o700)
+
+
+def _tighten(path: Path, old: int, new: int) -> None:
+    with suppress(OSError):
+        found = path.stat()
+        if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == old:
+            path.chmod(new)
+
+
+def exposure(file: Path, *, is_shared: bool = False) -> str | None:
+    """Return who besides this user can reach a database, as a warning; None when nobody can."""
+    try:
+        mode, folder = stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
+    except OSError:
+        return None
+    everybody = mode & (stat.S_IROTH | stat.S_IWOTH) and folder & stat.S_IXOTH
+    group = mode & (stat.S_IRGRP | stat.S_IWGRP) and folder & stat.S_IXGRP
+    if everybody:
+        return f"other users can read it (mode {mode:04o}): chmod 600 {file}"
+    if group and not is_shared:
+        return (
+            f"its group can read it (mode {mode:04o}): chmod 600 {file}, or set [store] shared = true "
+            "in weft.toml"
+        )
+    return None

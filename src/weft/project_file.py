@@ -33,6 +33,13 @@ PROJECT_FILE = "weft.toml"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+class StoreSettings(Struct, frozen=True, kw_only=True):
+    """`[store]`."""
+
+    shared: bool = False
+    """Whether the group of a SQLite store's file may use it; else this user alone."""
+
+
 class ProjectSettings(Struct, frozen=True, kw_only=True):
     """Everything that a `weft.toml` can say."""
 
@@ -41,6 +48,7 @@ class ProjectSettings(Struct, frozen=True, kw_only=True):
     tools: ToolsSettings = field(default_factory=ToolsSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     secrets: SecretSettings = field(default_factory=SecretSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
 
 def find_project_file(folder: Path) -> Path | None:
@@ -67,6 +75,7 @@ def read_project(folder: Path) -> ProjectSettings:
         tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
         memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path),
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
+        store=table(StoreSettings, document, "store", where=f"{path}: [store]"),
     )
 
 

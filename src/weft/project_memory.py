@@ -71,7 +71,8 @@ def open_index(
     An update waits so long for another process; `on_wait` is told the root when that takes long.
     """
     folder = folder or working_folder()
-    file = index_file(load_settings(db=db, folder=folder).db, folder)
+    settings = load_settings(db=db, folder=folder)
+    file = index_file(settings.db, folder)
     memory = read_project(folder).memory
     try:
         return SqliteIndex(
@@ -80,6 +81,7 @@ def open_index(
             application_id=APPLICATION_ID,
             wait_seconds=wait_seconds,
             on_wait=on_wait,
+            is_shared=settings.is_shared,
         )
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error

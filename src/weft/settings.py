@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field, structs
 
+from weft.cache_folder import STORE_FOLDER
 from weft.executor_settings import ExecutorSettings
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_file import InvalidSetting, read_project
@@ -15,7 +16,6 @@ from weft.secrets.references import SecretSettings
 
 __all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
 
-STORE_FOLDER = ".weft"
 STORE_FILE = "weft.db"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|:memory:")
@@ -32,6 +32,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
     sqlite_synchronous: str = "NORMAL"
     """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    is_shared: bool = False
+    """Whether the group of the store's file may use it: `[store] shared`."""
     lease_seconds: float = 15.0
     """How long an engine process that says nothing is taken to be alive."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
@@ -62,6 +64,7 @@ def load_settings(
         db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
         user_id=_given(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
+        is_shared=project.store.shared,
         lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=project.executors,
         models=project.models if model is None else structs.replace(project.models, default=model),

@@ -28,5 +28,9 @@ async def open_store(
     from weft.store.sqlite.store import SqliteStore
 
     return await SqliteStore.open(
-        Path(settings.db), synchronous=settings.sqlite_synchronous, must_exist=must_exist, clock=clock
+        Path(settings.db),
+        synchronous=settings.sqlite_synchronous,
+        must_exist=must_exist,
+        is_shared=settings.is_shared,
+        clock=clock,
     )

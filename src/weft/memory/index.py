@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from weft.cache_folder import keep_private
 from weft.memory.database import (
     clear_errors,
     connect,
@@ -61,12 +62,13 @@ class SqliteIndex:
         application_id: int | None = None,
         wait_seconds: float = WAIT_SECONDS,
         on_wait: Callable[[str], None] | None = None,
+        is_shared: bool = False,
     ) -> None:
         self.path = path
         self._wait_seconds = wait_seconds
         self._on_wait = on_wait
         self.settings = settings or IndexSettings()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        keep_private(path, is_shared=is_shared)
         require_database(path)
         self._writer = connect(path)
         self._writing = threading.RLock()

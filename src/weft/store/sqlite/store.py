@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from weft.cache_folder import exposure, keep_private
 from weft.clock import Clock, SystemClock
 from weft.collector import paused_collector
 from weft.ids import TaskId
@@ -48,8 +49,11 @@ _FIRST_TIME = -(2**63)
 class SqliteStore(GroupedWrites):
     """Task records in one SQLite file, which several processes may share."""
 
-    def __init__(self, path: Path, writer: sqlite3.Connection, *, synchronous: str, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, writer: sqlite3.Connection, *, synchronous: str, is_shared: bool, clock: Clock
+    ) -> None:
         super().__init__()
+        self._is_shared = is_shared
         self._path = path
         self._clock = clock
         self._file = _identity(path)
@@ -69,11 +73,17 @@ class SqliteStore(GroupedWrites):
         *,
         synchronous: str = "NORMAL",
         must_exist: bool = False,
+        is_shared: bool = False,
         clock: Clock | None = None,
     ) -> Self:
-        """The store in a file, which is created with its folder when it is not there and need not be."""
-        writer = await asyncio.to_thread(_open_writer, path, synchronous, must_exist=must_exist)
-        return cls(path, writer, synchronous=synchronous, clock=clock or SystemClock())
+        """The store in a file, which is created with its folder when it is not there and need not be.
+
+        Only this user may read it, or with `is_shared` its group too.
+        """
+        writer = await asyncio.to_thread(
+            _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
+        )
+        return cls(path, writer, synchronous=synchronous, is_shared=is_shared, clock=clock or SystemClock())
 
     @property
     def clock(self) -> Clock:
@@ -251,6 +261,8 @@ class SqliteStore(GroupedWrites):
         def read(connection: sqlite3.Connection) -> StoreDescription:
             tasks, events = connection.execute(_SQL["count_rows"]).fetchone()
             findings = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+            if exposed := exposure(self._path, is_shared=self._is_shared):
+                findings.append(exposed)
             return StoreDescription(
                 kind="sqlite",
                 location=str(self._path),
@@ -331,11 +343,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _open_writer(path: Path, synchronous: str, *, must_exist: bool) -> sqlite3.Connection:
+def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: bool) -> sqlite3.Connection:
     try:
         if must_exist:
             path.stat()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        keep_private(path, is_shared=is_shared)
     except FileNotFoundError:
         raise StoreNotFound(location=str(path)) from None
     except OSError as error:
