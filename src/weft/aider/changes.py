@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from weft.memory.git_environment import git_environment, git_variables, without_own_programs
 from weft.secrets.cutting import cut_middle
 from weft.secrets.registry import redact
 
@@ -67,6 +68,7 @@ class GitLook:
         self._scratch = scratch
         self._objects = scratch / "objects"
         self._objects.mkdir()
+        self._variables = git_variables(without_own_programs(root))
         self._head = self._find_head()
         self._tree = self._write_tree()
 
@@ -111,6 +113,7 @@ class GitLook:
             GIT_INDEX_FILE=str(self._scratch / "index"),
             GIT_OBJECT_DIRECTORY=str(self._objects),
             GIT_ALTERNATE_OBJECT_DIRECTORIES=str(theirs),
+            **self._variables,
         )
 
 
@@ -156,12 +159,11 @@ def _bounded(diff: str) -> str:
 
 
 def _git(folder: Path, *arguments: str, **variables: str) -> str:
-    """What a git command prints; none of the variables that would lead it elsewhere reach it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    """Return what a git command prints; it starts nothing that the repository names."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
-            env={**environment, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **variables},
+            env={**git_environment(), "LC_ALL": "C", **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_SECONDS,

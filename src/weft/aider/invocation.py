@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.aider.leash import LAUNCHER, Leash
 from weft.aider.program import AiderProgram
 from weft.aider.request import AiderRequest
+from weft.memory.git_environment import git_variables, without_own_programs
 
 _COMMANDS = ("/", "!")
 """What aider takes for commands of its own, `/run rm -rf .` among them."""
@@ -110,6 +111,8 @@ def variables_of(request: AiderRequest, scratch: Scratch, *, has_terminal: bool 
     """What its environment has besides what every program of a task gets."""
     names = _PASSED_ON | _TERMINAL if has_terminal else _PASSED_ON
     passed_on = {name: os.environ[name] for name in names if name in os.environ}
+    if not has_terminal:  # a person may push, and trusts the repository that he works in
+        passed_on |= git_variables(without_own_programs(request.folder))
     return {
         **passed_on,
         **request.model.environment(),

@@ -15,17 +15,17 @@ from weft.memory.git_environment import git_environment
 LIMIT_SECONDS = 2.0
 """Files whose last commit lies further back than can be read in this time have none."""
 
-_GIT = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
-"""Settings of the repository that would start programs are off."""
-
 
 def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECONDS) -> dict[str, float]:
     """When the last commit changed each path, in seconds since the epoch; of those that have one."""
     command = [
-        *_GIT,
+        "git",
+        "--no-pager",
         "-C",
         str(root),
         "log",
+        "--no-ext-diff",
+        "--no-textconv",
         "--format=%x01%ct",
         "--name-only",
         "--relative",
@@ -33,7 +33,7 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
         "--",
         *paths,
     ]
-    environment = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"}
+    environment = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1"}
     try:
         process = subprocess.Popen(
             command,

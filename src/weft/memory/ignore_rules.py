@@ -242,11 +242,9 @@ def tracked_though_ignored(top: Path) -> list[bytes]:
 
 def _git(folder: Path, *arguments: str) -> bytes:
     """What git says; nothing when there is no git, or it refuses."""
-    # No hook or helper that a strange repository names is run.
-    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(
-            command,
+            ["git", "-C", str(folder), *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=60,
