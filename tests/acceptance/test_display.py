@@ -13,6 +13,7 @@ import pytest
 
 from tests.acceptance.test_signals import gated
 from tests.command_line import environment_of, on_terminal, read_until, started, wait_for, weft
+from tests.terminal import Terminal
 
 
 @pytest.fixture
@@ -99,3 +100,34 @@ def test_a_process_whose_words_nobody_reads_can_be_stopped(db: str, tmp_path: Pa
     assert process.returncode == 130
     (task,) = weft("tasks", "list", "--json", db=db).json["tasks"]
     assert "task.given_back" in weft("tasks", "events", task["id"], db=db).out
+
+
+HOSTILE = r'(script :argv ("printf" "a\\033]52;c;aGk=\\007\\302\\233b\\342\\200\\256c\\n"))'
+
+
+@pytest.mark.parametrize("command", ["eval", "run"])
+def test_a_terminal_is_not_steered_by_a_result(tmp_path: Path, command: str) -> None:
+    (tmp_path / "p.sexp").write_text(HOSTILE)
+    argument = HOSTILE if command == "eval" else "p.sexp"
+    with Terminal(command, argument, folder=tmp_path) as terminal:
+        terminal.expect(r"a\x1b]52;c;aGk=\x07\x9bb\u202ec")
+        assert terminal.exit_code() == 0
+
+
+def test_a_pipe_gets_the_result_as_it_is_and_json_escapes_it(tmp_path: Path) -> None:
+    db = str(tmp_path / "weft.db")
+
+    assert weft("eval", HOSTILE, db=db).out == "a\x1b]52;c;aGk=\x07\x9bb\u202ec\n"
+    shown = weft("eval", HOSTILE, "--json", db=db)
+    assert r"a\u001b]52;c;aGk=\u0007\u009bb\u202ec" in shown.out
+    assert shown.json["value"]["content"] == "a\x1b]52;c;aGk=\x07\x9bb\u202ec\n"
+
+
+def test_an_exported_flow_holds_no_control_characters(tmp_path: Path, db: str) -> None:
+    document = json.dumps([{"name": "x", "inputs": {"text": "\x9b\u202e"}}])
+    root_id = weft("flow", "submit", "-", "--json", db=db, stdin=document).json["root_id"]
+    weft("tasks", "export", root_id, "-o", str(tmp_path / "out.json"), db=db)
+
+    for text in (weft("tasks", "export", root_id, db=db).out, (tmp_path / "out.json").read_text()):
+        assert r"\u009b\u202e" in text
+        assert json.loads(text)["task"]["inputs"] == {"text": "\x9b\u202e"}

@@ -5,8 +5,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
-import click
-
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.evaluator.tools import ANSWERED_ELSEWHERE
 
@@ -56,13 +55,13 @@ def person_to_ask(quiet: Quiet | None = None) -> Callable[[str], Awaitable[str]]
 
 async def _ask(question: str) -> str:
     for line in question.splitlines() or [""]:
-        click.echo(printable(line), err=True)
-    click.echo("> ", nl=False, err=True)
+        echo(printable(line), err=True)
+    echo("> ", nl=False, err=True)
     try:
         return await _line()
     except asyncio.CancelledError as cancelled:
         # What is shown next begins a line of its own.
-        click.echo("answered elsewhere" if ANSWERED_ELSEWHERE in cancelled.args else "", err=True)
+        echo("answered elsewhere" if ANSWERED_ELSEWHERE in cancelled.args else "", err=True)
         raise
 
 

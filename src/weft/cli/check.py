@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.options import store_options, surface_option
+from weft.cli.saying import echo
 from weft.errors import EXIT_INVALID
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ def check(
     else:
         print_problems(found, to_stderr=False)
         for name, names in inputs.items():
-            click.echo(printable(f"{name}: inputs: {', '.join(names)}"), err=True)
+            echo(printable(f"{name}: inputs: {', '.join(names)}"), err=True)
         files = {problem.span.source.name for problem in found} or loaded
         wrong = plural(len(found), "problem") if found else "nothing wrong"
-        click.echo(f"{wrong} in {plural(len(files), 'file')}", err=True)
+        echo(f"{wrong} in {plural(len(files), 'file')}", err=True)
     return EXIT_INVALID if found else 0
 
 

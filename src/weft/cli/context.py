@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weft.cli.options import TEXT, json_option
+from weft.cli.saying import echo
 from weft.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _print(result: dict[str, Any], *, is_explained: bool) -> None:
     if rows:
         print_table(["FILE", "SCORE", "WHY"], rows)
     else:
-        click.echo("nothing matches")
+        echo("nothing matches")
 
 
 def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from weft import __version__
 from weft.cli.options import store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo, styled
 from weft.cli.text import plural, printable
 from weft.errors import EXIT_FAILED, WeftError
 from weft.store.errors import StoreNotFound
@@ -43,8 +44,8 @@ def doctor(db: str | None, user: str | None, is_json: bool) -> int:
         )
     else:
         for check in checks:
-            mark = click.style("ok  ", fg="green") if check.is_ok else click.style("FAIL", fg="red")
-            click.echo(f"{mark}  {check.name:<12}  {printable(check.found)}")
+            mark = styled("ok  ", fg="green") if check.is_ok else styled("FAIL", fg="red")
+            echo(mark, f"  {check.name:<12}  {printable(check.found)}")
     return 0 if all(check.is_ok for check in checks) else EXIT_FAILED
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
-import click
 from greenlet import getcurrent
 from msgspec import Struct, structs
 
@@ -14,6 +13,7 @@ from weft.cli.asking import person_to_ask
 from weft.cli.indexing import IndexingLine
 from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
@@ -109,7 +109,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | Non
 
 def _print_message(message: str) -> None:
     for line in message.splitlines() or [""]:
-        click.echo(printable(line), err=True)
+        echo(printable(line), err=True)
 
 
 def _interruption(number: int) -> BaseException:

@@ -6,6 +6,7 @@ import click
 
 from weft.cli.options import store_options
 from weft.cli.output import print_json, print_table
+from weft.cli.saying import echo
 from weft.cli.text import printable
 
 if TYPE_CHECKING:
@@ -115,14 +116,14 @@ def _show(entry: dict[str, Any], *, is_json: bool) -> None:
         return
     import msgspec
 
-    click.echo(f"{printable(entry['id'])}: {printable(entry['summary'])}")
-    click.echo(f"type    {entry['type']}\nsource  {printable(entry['source'])}")
+    echo(f"{printable(entry['id'])}: {printable(entry['summary'])}")
+    echo(f"type    {entry['type']}\nsource  {printable(entry['source'])}")
     if "settings" in entry:
-        click.echo(f"\nSettings in force ([executors.{entry['id']}] in weft.toml):")
+        echo(f"\nSettings in force ([executors.{entry['id']}] in weft.toml):")
         for name, value in msgspec.to_builtins(entry["settings"]).items():
-            click.echo(f"  {name} = {printable(msgspec.json.encode(value).decode())}")
-    click.echo("\nInputs (JSON Schema):")
+            echo(f"  {name} = {printable(msgspec.json.encode(value).decode())}")
+    echo("\nInputs (JSON Schema):")
     print_json(entry["input_schema"])
     if entry["output_schema"] is not None:
-        click.echo("\nResult (JSON Schema):")
+        echo("\nResult (JSON Schema):")
         print_json(entry["output_schema"])

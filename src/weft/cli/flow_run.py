@@ -10,6 +10,7 @@ from weft.cli.collecting import collecting
 from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING, RequestError
 from weft.ids import TaskId, is_task_id
 
@@ -251,7 +252,5 @@ async def _print_outcome(app: "App", summary: "FlowSummary") -> None:
     else:
         failed = await app.list(TaskFilter(tree=summary.root_id, status=Status.FAILED, limit=10))
         for task in failed.tasks:
-            click.echo(
-                f"✘ {printable(task.name, width=60)}  {task.id}  {headline(task.error or '', width=200)}"
-            )
-    click.echo(f"{summary.root_id}  {counts_line(summary)}")
+            echo(f"✘ {printable(task.name, width=60)}  {task.id}  {headline(task.error or '', width=200)}")
+    echo(f"{summary.root_id}  {counts_line(summary)}")

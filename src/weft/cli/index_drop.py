@@ -7,6 +7,7 @@ import click
 from weft.cli.index_saying import say_waiting
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
+from weft.cli.saying import echo
 from weft.cli.text import plural
 
 
@@ -31,4 +32,4 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     if is_json:
         print_json({"dropped": dropped})
     else:
-        click.echo(f"{plural(dropped, 'folder')} dropped from the index")
+        echo(f"{plural(dropped, 'folder')} dropped from the index")

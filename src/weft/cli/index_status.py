@@ -7,6 +7,7 @@ import click
 from weft.cli.index_saying import size_line, size_text
 from weft.cli.options import json_option
 from weft.cli.output import print_json, print_table
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -24,7 +25,7 @@ def status(db: str | None, is_json: bool) -> None:
                 {"file": None, "roots": [], "files": 0, "chunks": 0, "text_bytes": 0, "index_bytes": 0}
             )
         else:
-            click.echo("nothing is indexed")
+            echo("nothing is indexed")
         return
     try:
         found = index.status()
@@ -34,14 +35,14 @@ def status(db: str | None, is_json: bool) -> None:
         print_json(found)
         return
     if not found["roots"]:
-        click.echo("nothing is indexed")
+        echo("nothing is indexed")
         return
     rows = [
         [root["root"], f"{root['files']:,}", size_text(root["text_bytes"]), _when(root["updated_at"])]
         for root in found["roots"]
     ]
     print_table(("ROOT", "FILES", "TEXT", "UPDATED"), rows)
-    click.echo(size_line(found["text_bytes"], found["index_bytes"]))
+    echo(size_line(found["text_bytes"], found["index_bytes"]))
 
 
 def _when(seconds: float | None) -> str:

@@ -5,6 +5,7 @@ import click
 from weft.cli.index_saying import chosen_roots, report_line, say_waiting, size_line, with_bar
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -28,5 +29,5 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     if is_json:
         print_json(report)
         return
-    click.echo(report_line(report))
-    click.echo(size_line(report.text_bytes, report.index_bytes))
+    echo(report_line(report))
+    echo(size_line(report.text_bytes, report.index_bytes))

@@ -6,6 +6,8 @@ import click
 
 from weft.cli.index_saying import chosen_roots, report_line, say_waiting
 from weft.cli.options import TEXT, json_option
+from weft.cli.output import escape_json
+from weft.cli.saying import echo
 
 if TYPE_CHECKING:
     from weft.memory.protocol import IndexReport
@@ -35,7 +37,7 @@ def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
         if not is_first and not (report.added or report.changed or report.removed):
             return
         is_first = False
-        click.echo(msgspec.json.encode(report).decode() if is_json else report_line(report))
+        echo(escape_json(msgspec.json.encode(report)).decode() if is_json else report_line(report))
 
     try:
         watch_roots(index, roots, tell, outputs=outputs_of((1, 2)))

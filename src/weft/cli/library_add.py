@@ -3,6 +3,7 @@
 import click
 
 from weft.cli.options import store_options
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -31,8 +32,8 @@ def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool)
         return
     for one in added:
         said = "registered" if one.is_new else "unchanged"
-        click.echo(f"{said} {printable(one.template.name)}@{one.template.version}")
+        echo(f"{said} {printable(one.template.name)}@{one.template.version}")
     if read.left_out:
-        click.echo(f"left out {plural(read.left_out, 'form')} that define no template", err=True)
+        echo(f"left out {plural(read.left_out, 'form')} that define no template", err=True)
     if not added:
-        click.echo("no templates", err=True)
+        echo("no templates", err=True)

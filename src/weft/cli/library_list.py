@@ -3,6 +3,7 @@
 import click
 
 from weft.cli.options import store_options
+from weft.cli.saying import echo
 
 
 @click.command("list")
@@ -21,7 +22,7 @@ def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
         print_json({"templates": [summary_json(one) for one in templates]})
         return
     if not templates:
-        click.echo("no templates")
+        echo("no templates")
         return
     rows = [
         (

@@ -3,6 +3,7 @@
 import click
 
 from weft.cli.options import TEXT, store_options
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -27,4 +28,4 @@ def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json
     if is_json:
         print_json(summary_json(removed))
         return
-    click.echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be shown")
+    echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be shown")

@@ -3,6 +3,7 @@
 import click
 
 from weft.cli.options import TEXT, store_options
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -31,12 +32,12 @@ def show(name: str, db: str | None, user: str | None, is_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{printable(template.name)}@{template.version}  {template.facts.type}")
+    echo(f"{printable(template.name)}@{template.version}  {template.facts.type}")
     if template.facts.summary:
-        click.echo(printable(template.facts.summary))
-    click.echo(f"arguments  {printable(arguments_line(template)) or '-'}")
+        echo(printable(template.facts.summary))
+    echo(f"arguments  {printable(arguments_line(template)) or '-'}")
     for one in versions:
         removed = f", removed {when(one.removed_at)}" if one.removed_at else ""
-        click.echo(f"version {one.version}  {when(one.created_at)}{removed}")
-    click.echo()
+        echo(f"version {one.version}  {when(one.created_at)}{removed}")
+    echo()
     print_bytes(template.text.rstrip("\n").encode())

@@ -9,7 +9,7 @@ import click
 from weft import __version__
 from weft.cli.lazy import LazyGroup
 from weft.cli.running import guarded
-from weft.cli.saying import open_closed_streams
+from weft.cli.saying import clean_logs, open_closed_streams
 
 
 @click.group(
@@ -58,6 +58,7 @@ def weft() -> None:
 def main() -> None:
     """Run the command line and exit with its code."""
     open_closed_streams()
+    clean_logs()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = guarded(weft, sys.argv[1:])

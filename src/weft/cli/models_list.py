@@ -6,6 +6,7 @@ import click
 
 from weft.cli.options import json_option
 from weft.cli.output import print_json, print_table
+from weft.cli.saying import echo
 from weft.cli.text import printable
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def list_models(is_json: bool) -> None:
         )
         return
     print_table(["NAME", "KIND", "USABLE", "WHY"], [_row(one) for one in found])
-    click.echo(
-        f"\ndefault: {printable(default or '')}{printable(f' ({problem})' if problem else '')}".rstrip()
-    )
+    echo(f"\ndefault: {printable(default or '')}{printable(f' ({problem})' if problem else '')}".rstrip())
 
 
 def _default(settings: "ModelsSettings") -> tuple[str | None, str | None]:

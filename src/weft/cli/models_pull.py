@@ -4,6 +4,7 @@ import click
 
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -24,4 +25,4 @@ def pull(name: str, is_json: bool) -> None:
     if is_json:
         print_json({"model": f"local:{entry.name}", "path": str(path), "size": entry.size})
         return
-    click.echo(f"local:{entry.name} is at {path} ({megabytes(entry.size)})")
+    echo(f"local:{entry.name} is at {path} ({megabytes(entry.size)})")

@@ -6,6 +6,7 @@ import click
 
 from weft.cli.options import TEXT, json_option
 from weft.cli.output import print_json
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -26,7 +27,7 @@ def remove(name: str, yes: bool, is_json: bool) -> None:
     if is_json:
         print_json({"model": f"local:{entry.name}", "freed": freed})
         return
-    click.echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not here")
+    echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not here")
 
 
 def _confirm(question: str) -> None:

@@ -2,8 +2,7 @@
 
 import re
 
-import click
-
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.llm.events import (
     AnswerCut,
@@ -53,17 +52,17 @@ class Narrator:
         """End the line that text was printed on."""
         if self._step is not None:
             self._step = None
-            click.echo(err=True)
+            echo(err=True)
 
     def _text(self, event: TextArrived) -> None:
         if self._step not in (None, event.step_key):
             self.end()
         self._step = event.step_key
-        click.echo(_shown(event.text), nl=False, err=True)
+        echo(_shown(event.text), nl=False, err=True)
 
     def _line(self, text: str) -> None:
         self.end()
-        click.echo(printable(text), err=True)
+        echo(printable(text), err=True)
 
 
 def _cut_words(event: AnswerCut) -> str:

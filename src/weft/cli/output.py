@@ -1,17 +1,21 @@
 """What commands print: one JSON document for machines, lines for people."""
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import msgspec
 
+from weft.cli.saying import clean, echo, styled
 from weft.cli.text import plural
 from weft.secrets.registry import is_any, redact
 from weft.tasks.flow import Flow
 from weft.tasks.summary import FlowSummary, summarize
+
+_JSON_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+"""In UTF-8. They stand in strings only: nowhere else does JSON have any."""
 
 STATUS_COLOURS = {
     "pending": "white",
@@ -29,13 +33,28 @@ def print_json(value: Any) -> None:
     except UnicodeEncodeError:
         # Half a surrogate pair, from an argument that is no UTF-8: escaped, as only the slow encoder does.
         text = json.dumps(msgspec.to_builtins(value)).encode()
-    print_bytes(msgspec.json.format(text, indent=2))
+    print_json_text(msgspec.json.format(text, indent=2))
+
+
+def print_json_text(text: bytes) -> None:
+    """Print a JSON document, on a terminal or not, with control characters escaped."""
+    print_bytes(escape_json(text))
+
+
+def escape_json(text: bytes) -> bytes:
+    """Return the JSON document with DEL, C1 and bidi controls as `\\uXXXX`: JSON allows them as they are."""
+    return _JSON_CONTROLS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
 
 
 def print_bytes(text: bytes) -> None:
-    """Print UTF-8 text, without secrets, whatever the terminal's own encoding is."""
+    """Print UTF-8 text, without secrets, whatever the terminal's own encoding is.
+
+    A pipe or a file gets it as it is; on a terminal control characters are escaped.
+    """
     if is_any():
         text = redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if sys.stdout.isatty():
+        text = clean(text.decode("utf-8", "backslashreplace")).encode()
     sys.stdout.flush()
     sys.stdout.buffer.write(text + b"\n")
 
@@ -46,7 +65,7 @@ def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
     if is_json:
         print_json(summary)
         return
-    click.echo(f"{did} {summary.root_id} ({counts_line(summary)})")
+    echo(f"{did} {summary.root_id} ({counts_line(summary)})")
 
 
 def counts_line(summary: FlowSummary) -> str:
@@ -69,13 +88,13 @@ def print_table(
 
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
 
-    def line(cells: Sequence[str], colour: str | None) -> str:
-        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
-        if colour and status_column is not None:
-            padded[status_column] = click.style(padded[status_column], fg=colour)
-        return "  ".join(padded).rstrip()
+    def padded(cells: Sequence[str]) -> list[str]:
+        filled = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        return [f"{cell}  " for cell in filled[:-1]] + [filled[-1].rstrip()]
 
-    click.echo(click.style(line(heads, None), bold=True))
+    echo(styled("".join(padded(heads)).rstrip(), bold=True))
     for row in rows:
-        status = row[status_column] if status_column is not None else ""
-        click.echo(line(row, STATUS_COLOURS.get(status)))
+        parts = padded(row)
+        if status_column is not None and (colour := STATUS_COLOURS.get(row[status_column])):
+            parts[status_column] = styled(parts[status_column], fg=colour)
+        echo(*parts)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import click
-
 from weft.cli.running import MAX_SHOWN_PROBLEMS
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.errors import AuthorError
 from weft.evaluator.errors import TaskFailed
@@ -19,9 +18,9 @@ BEFORE, WIDTH = 60, 100
 def print_problems(found: Sequence[LanguageProblem], *, to_stderr: bool) -> None:
     """Print the first of the problems, and how many more there are."""
     for problem in found[:MAX_SHOWN_PROBLEMS]:
-        click.echo(shown(problem), err=to_stderr)
+        echo(shown(problem), err=to_stderr)
     if len(found) > MAX_SHOWN_PROBLEMS:
-        click.echo(f"... and {len(found) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=to_stderr)
+        echo(f"... and {len(found) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=to_stderr)
 
 
 def print_error(error: AuthorError) -> None:
@@ -31,7 +30,7 @@ def print_error(error: AuthorError) -> None:
     elif isinstance(error, TaskFailed) and error.span is not NOWHERE:
         print_problems([error.problem], to_stderr=True)
     else:
-        click.echo(f"error: {error.code}: {printable(error.message)}", err=True)
+        echo(f"error: {error.code}: {printable(error.message)}", err=True)
 
 
 def shown(problem: LanguageProblem) -> str:

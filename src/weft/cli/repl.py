@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from weft.cli.options import binding_options, evaluation_options, model_options
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -34,7 +35,7 @@ def repl(settings: tuple[str, ...], secrets: tuple[str, ...], **options: Any) ->
         if sys.stdin is not None and sys.stdin.isatty():
             from weft.cli.repl_terminal import TerminalInput
 
-            click.echo("Expressions are evaluated; ,help lists commands; Ctrl-D leaves.")
+            echo("Expressions are evaluated; ,help lists commands; Ctrl-D leaves.")
             take_all(session, TerminalInput(lambda: names(session)))
         else:
             take_all(session, PlainInput())

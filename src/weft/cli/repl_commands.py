@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 from msgspec import UNSET, Struct
 
 from weft.cli.repl_session import Session
+from weft.cli.saying import echo
 from weft.cli.text import plural, printable
 from weft.cli.values import print_value, value_text
 from weft.errors import RequestError
@@ -67,12 +67,12 @@ def names(session: Session) -> Iterator[str]:
 
 def _help(session: Session, name: str) -> None:
     if name:
-        click.echo(_help_on(session, name.removeprefix(",")))
+        echo(_help_on(session, name.removeprefix(",")))
         return
     for command in COMMANDS.values():
-        click.echo(f"{command.usage:14} {command.about}")
-    click.echo("\nForms: " + " ".join(sorted(SPECIAL_FORMS)))
-    click.echo("\nFunctions: " + " ".join(sorted(BUILT_INS)))
+        echo(f"{command.usage:14} {command.about}")
+    echo("\nForms: " + " ".join(sorted(SPECIAL_FORMS)))
+    echo("\nFunctions: " + " ".join(sorted(BUILT_INS)))
 
 
 def _help_on(session: Session, name: str) -> str:
@@ -115,7 +115,7 @@ def _load(session: Session, path: str) -> None:
     program = read_file(Path(os.path.expanduser(path)))  # noqa: PTH111 - Path's own raises for an unknown user
     value = session.evaluate(program)
     templates = sum(isinstance(form, Template) for form in program.forms)
-    click.echo(f"loaded {plural(templates, 'template')} from {printable(path)}")
+    echo(f"loaded {plural(templates, 'template')} from {printable(path)}")
     if value is not None:
         print_value(value)
 
@@ -123,13 +123,13 @@ def _load(session: Session, path: str) -> None:
 def _env(session: Session, _: str) -> None:
     for name, value in sorted(session.bindings.items()):
         shown = "" if isinstance(value, Closure) else f" = {printable(value_text(value), width=WIDTH)}"
-        click.echo(printable(_signature(name, value)) + shown)
+        echo(printable(_signature(name, value)) + shown)
     for definition in session.library:
-        click.echo(f"{printable(_signature(definition.name, definition))}: {definition.type} task")
+        echo(f"{printable(_signature(definition.name, definition))}: {definition.type} task")
 
 
 def _type(session: Session, text: str) -> None:
-    click.echo(kind_of(session.evaluate_text(text)))
+    echo(kind_of(session.evaluate_text(text)))
 
 
 def _time(session: Session, text: str) -> None:
@@ -138,7 +138,7 @@ def _time(session: Session, text: str) -> None:
     seconds = time.perf_counter() - began
     if value is not None:
         print_value(value)
-    click.echo(f"{seconds:.6f} s")
+    echo(f"{seconds:.6f} s")
 
 
 def _quit(session: Session, _: str) -> None:

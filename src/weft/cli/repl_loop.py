@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-import click
-
 from weft.cli.problems import print_error
 from weft.cli.repl_commands import Leave, run_command
 from weft.cli.repl_session import Session
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.cli.values import print_value
 from weft.errors import AuthorError, WeftError
@@ -22,9 +21,9 @@ def take_all(session: Session, inputs: Iterable[str]) -> None:
         except AuthorError as error:
             print_error(error)
         except WeftError as error:
-            click.echo(f"error: {error.code}: {printable(error.message)}", err=True)
+            echo(f"error: {error.code}: {printable(error.message)}", err=True)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            echo("interrupted", err=True)
 
 
 def _take(session: Session, text: str) -> None:

@@ -25,7 +25,7 @@ from weft.cli.output import print_json
 from weft.cli.programs import STDIN
 from weft.cli.run_advice import advice
 from weft.cli.running import with_app
-from weft.cli.saying import read_or_not, say
+from weft.cli.saying import echo, read_or_not, say
 from weft.cli.stopping import Stopping, leave_with
 from weft.cli.tasks_tree import print_tree
 from weft.cli.text import plural, printable, printable_lines
@@ -117,7 +117,7 @@ class _Effects:
     def make(self, program: StoredProgram) -> Effects:
         """Effects for one evaluation, which closes them."""
         return LocalEffects(
-            log_message=lambda message: click.echo(printable(message), err=True),
+            log_message=lambda message: echo(printable(message), err=True),
             model=program.model,
             folder=program.folder,
             on_event=self.narrator.tell,
@@ -297,7 +297,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
     with read_or_not():
         if len(flow) <= MAX_TREE_STEPS:
             print_tree(flow, to_stderr=True)
-        click.echo(_words(len(flow) - 1, spent), err=True)
+        echo(_words(len(flow) - 1, spent), err=True)
         if options.is_json:
             result = {} if outcome.result is None else result_json(outcome.result)
             print_json({"root_id": outcome.root_id, **result, **asked_json(questions)})
@@ -305,7 +305,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
             print_value(outcome.result.value)
         elif outcome.result is not None:
             error = outcome.result.notes.get("error") or {}
-            click.echo(f"error: {printable_lines(str(error.get('message')))}", err=True)
+            echo(f"error: {printable_lines(str(error.get('message')))}", err=True)
 
 
 def _words(steps: int, spent: Spent) -> str:

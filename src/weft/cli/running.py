@@ -1,6 +1,7 @@
 """How every command runs: errors become one line and an exit code, never a traceback."""
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from weft.cli.saying import mute
+from weft.cli.saying import echo, mute
 from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, AuthorError, WeftError
 
 if TYPE_CHECKING:
@@ -112,14 +113,16 @@ def _report_traceback(error: Exception) -> None:
     from weft.secrets.registry import redact
 
     with suppress(OSError, ValueError):
-        click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
+        echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 def _usage_error(is_json: bool, error: click.ClickException) -> int:
     if is_json:
         _report(is_json=True, code="usage", message=error.format_message())
     else:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
     return EXIT_INVALID
 
 
@@ -149,10 +152,10 @@ def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
 def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:
     from weft.cli.text import printable
 
-    click.echo(f"error: {code}: {printable(message)}", err=True)
+    echo(f"error: {code}: {printable(message)}", err=True)
     if len(problems) > 1:
         for problem in problems[:MAX_SHOWN_PROBLEMS]:
             where = problem.get("path") or problem.get("field")
-            click.echo(f"  {printable(str(where))}: {printable(str(problem['reason']))}", err=True)
+            echo(f"  {printable(str(where))}: {printable(str(problem['reason']))}", err=True)
         if len(problems) > MAX_SHOWN_PROBLEMS:
-            click.echo(f"  ... and {len(problems) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=True)
+            echo(f"  ... and {len(problems) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=True)

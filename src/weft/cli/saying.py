@@ -1,14 +1,55 @@
-"""What is said to people beside the output, on standard error: never worth failing for."""
+"""What is printed for people: every text passes `echo`, so that nothing in it moves the cursor or hides.
+
+What is said beside the output, on standard error, is never worth failing for.
+"""
 
 import errno
+import logging
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 import click
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""C0 but for line breaks and tabs, DEL, C1, and what changes the direction of text."""
+
+
+class Styled(str):
+    """A text with weft's own escape sequences; only `styled` makes one."""
+
+    __slots__ = ()
+
+
+def clean(text: str) -> str:
+    """Return the text with control characters escaped: results, names, files and models may hold any."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """Return the text, cleaned, in weft's own colours."""
+    return Styled(click.style(clean(text), **style))
+
+
+def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
+    """Print the parts one after the other; all but the styled ones are cleaned."""
+    text = "".join(part if isinstance(part, Styled) else clean(part) for part in parts)
+    click.echo(text, err=err, nl=nl)
+
+
+class _CleanFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))
+
+
+def clean_logs() -> None:
+    """Escape control characters in the warnings that a command logs: they quote what others wrote."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_CleanFormatter())
 
 
 def say(text: str) -> None:
@@ -17,7 +58,7 @@ def say(text: str) -> None:
     from weft.secrets.registry import redact
 
     with heard_or_not():
-        click.echo(redact(text), err=True)
+        echo(redact(text), err=True)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import click
 from weft.cli.options import COUNT, store_options
 from weft.cli.output import print_json, print_table
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import printable, when
 
 
@@ -23,7 +24,7 @@ def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) 
         print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
         return
     if not page.tasks:
-        click.echo("no schedules")
+        echo("no schedules")
         return
     rows = [
         (

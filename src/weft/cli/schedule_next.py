@@ -5,6 +5,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import when
 from weft.ids import TaskId
 
@@ -32,8 +33,8 @@ def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is
         print_json({"task_id": task_id, "enabled": task.schedule_enabled, "next": times})
         return
     for at in times:
-        click.echo(when(at))
+        echo(when(at))
     if not times:
-        click.echo("never again")
+        echo("never again")
     if not task.schedule_enabled:
-        click.echo(f"(the schedule is off: weft schedule enable {task_id})", err=True)
+        echo(f"(the schedule is off: weft schedule enable {task_id})", err=True)

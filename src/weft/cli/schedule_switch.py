@@ -5,6 +5,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import when
 from weft.ids import TaskId
 
@@ -33,6 +34,6 @@ def _switch(task_id: TaskId, *, is_on: bool, db: str | None, user: str | None, i
     if is_json:
         print_json(task_object(task))
     elif is_on:
-        click.echo(f"on; next: {when(task.next_run_at)}")
+        echo(f"on; next: {when(task.next_run_at)}")
     else:
-        click.echo("off")
+        echo("off")

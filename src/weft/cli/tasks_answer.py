@@ -8,6 +8,7 @@ import click
 from weft.cli.options import TASK_ID, UnreadableFile, read_input, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import printable
 from weft.ids import TaskId
 
@@ -49,7 +50,7 @@ def answer(task_id: TaskId, text: str | None, db: str | None, user: str | None, 
         print_json(task_object(question))
     else:
         said = "answered before with this text, nothing changed:" if answered.is_repeated else "answered"
-        click.echo(f"{said} {question.id}; resume with: weft run --resume {question.task_tree_id}")
+        echo(f"{said} {question.id}; resume with: weft run --resume {question.task_tree_id}")
 
 
 async def _answer(app: "App", task_id: TaskId, text: str | None) -> "Answered":

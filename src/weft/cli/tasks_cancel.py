@@ -5,6 +5,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import plural
 from weft.ids import TaskId
 
@@ -23,4 +24,4 @@ def cancel(task_id: TaskId, reason: str, db: str | None, user: str | None, is_js
     if is_json:
         print_json({"cancelled": cancelled})
     else:
-        click.echo(f"cancelled {plural(len(cancelled), 'task')}")
+        echo(f"cancelled {plural(len(cancelled), 'task')}")

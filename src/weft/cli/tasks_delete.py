@@ -5,6 +5,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import plural
 from weft.ids import TaskId
 
@@ -24,4 +25,4 @@ def delete(
     if is_json:
         print_json({"deleted": deleted})
     else:
-        click.echo(f"deleted {plural(len(deleted), 'task')}")
+        echo(f"deleted {plural(len(deleted), 'task')}")

@@ -9,6 +9,7 @@ import msgspec
 from weft.cli.options import COUNT, TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import printable, when
 from weft.ids import TaskId
 
@@ -44,9 +45,9 @@ def events(
         return
     for event in found:
         facts = printable(msgspec.json.encode(event.facts).decode(), width=100) if event.facts else ""
-        click.echo(f"{event.seq:>6}  {when(event.at)}  {event.task_id}  {event.type:<16}  {facts}".rstrip())
+        echo(f"{event.seq:>6}  {when(event.at)}  {event.task_id}  {event.type:<16}  {facts}".rstrip())
     if not found:
-        click.echo("no events")
+        echo("no events")
 
 
 async def _events(app: "App", wanted: "EventFilter") -> "Sequence[Event]":

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from weft.cli.options import TASK_ID, store_options
-from weft.cli.output import print_bytes, print_json
+from weft.cli.output import escape_json, print_bytes, print_json
 from weft.cli.running import with_app
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -32,7 +32,7 @@ def export(task_id: TaskId, output: str | None, db: str | None, user: str | None
     from weft.tasks.nested import nested_json
 
     flow = with_app(db, user, lambda app: exported(app, task_id))
-    text = nested_json(flow)
+    text = escape_json(nested_json(flow))
     if output is None:
         print_bytes(text)
         return

@@ -5,6 +5,7 @@ import click
 from weft.cli.options import COUNT, TASK_ID, TEXT, store_options
 from weft.cli.output import print_json, print_table
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import plural, printable, when
 from weft.ids import TaskId
 
@@ -61,7 +62,7 @@ def list_tasks(
         print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
         return
     if not page.total:
-        click.echo("no tasks")
+        echo("no tasks")
         return
     rows = [
         (
@@ -75,4 +76,4 @@ def list_tasks(
     ]
     print_table(("ID", "NAME", "STATUS", "DONE", "CREATED"), rows, status_column=2)
     if page.total > len(page.tasks):
-        click.echo(f"{len(page.tasks):,} of {plural(page.total, 'task')}; see --limit and --offset")
+        echo(f"{len(page.tasks):,} of {plural(page.total, 'task')}; see --limit and --offset")

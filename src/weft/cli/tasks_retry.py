@@ -5,6 +5,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import plural
 from weft.ids import TaskId
 
@@ -18,4 +19,4 @@ def retry(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> N
     if is_json:
         print_json({"retried": retried})
     else:
-        click.echo(f"{plural(len(retried), 'task')} pending again; go on with: weft flow run {task_id}")
+        echo(f"{plural(len(retried), 'task')} pending again; go on with: weft flow run {task_id}")

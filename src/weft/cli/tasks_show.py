@@ -8,6 +8,7 @@ import msgspec
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.cli.text import printable, printable_lines
 from weft.ids import TaskId
 
@@ -43,11 +44,11 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     for field, value in record.items():
         if is_all or not _is_empty(value):
             shown = _shown(value) if field != "error" else printable_lines(str(value), indent=width + 2)
-            click.echo(f"{field:<{width}}  {shown}")
+            echo(f"{field:<{width}}  {shown}")
     for line in lines:
-        click.echo(line)
+        echo(line)
     if is_open_question(task):
-        click.echo(f"it waits for an answer: weft tasks answer {task.id} TEXT")
+        echo(f"it waits for an answer: weft tasks answer {task.id} TEXT")
 
 
 def _is_empty(value: object) -> bool:

@@ -7,6 +7,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import STATUS_COLOURS, counts_line, print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo, styled
 from weft.cli.text import plural
 from weft.ids import TaskId
 
@@ -46,8 +47,8 @@ def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json:
     shown = print_tree(flow)
     total = sum(summary.counts.values())
     if shown < total:
-        click.echo(f"... {plural(total - shown, 'more task')}; see --limit")
-    click.echo(counts_line(summary))
+        echo(f"... {plural(total - shown, 'more task')}; see --limit")
+    echo(counts_line(summary))
 
 
 def print_tree(flow: "Flow", *, to_stderr: bool = False) -> int:
@@ -57,7 +58,7 @@ def print_tree(flow: "Flow", *, to_stderr: bool = False) -> int:
 
     count = 0
     for row in tree_rows(flow, blocked(flow)):
-        label = click.style(row.label, fg=STATUS_COLOURS[row.status])
-        click.echo(f"{row.branches}{label}  {click.style(row.facts, dim=True)}", err=to_stderr)
+        label = styled(row.label, fg=STATUS_COLOURS[row.status])
+        echo(row.branches, label, "  ", styled(row.facts, dim=True), err=to_stderr)
         count += 1
     return count

@@ -9,6 +9,7 @@ import msgspec
 from weft.cli.options import TASK_ID, UnreadableFile, read_input, store_options
 from weft.cli.output import print_json
 from weft.cli.running import with_app
+from weft.cli.saying import echo
 from weft.errors import RequestError
 from weft.ids import TaskId
 
@@ -45,7 +46,7 @@ def update(
     if is_json:
         print_json(task_object(task))
     else:
-        click.echo(f"updated {task.id}: {', '.join(sorted(fields))}")
+        echo(f"updated {task.id}: {', '.join(sorted(fields))}")
 
 
 def parsed_assignments(assignments: Iterable[str]) -> dict[str, Any]:

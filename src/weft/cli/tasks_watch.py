@@ -9,7 +9,7 @@ import click
 from weft.cli.options import TASK_ID, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
-from weft.cli.saying import say
+from weft.cli.saying import echo, say
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.tasks.events import EventType
@@ -34,7 +34,7 @@ def watch(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> N
     if is_json:
         print_json(summary)
     else:
-        click.echo(f"{summary.root_id}  {counts_line(summary)}")
+        echo(f"{summary.root_id}  {counts_line(summary)}")
 
 
 async def _watch(app: "App", task_id: TaskId) -> "FlowSummary":

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import click
-
+from weft.cli.saying import echo
 from weft.cli.text import plural, printable
 from weft.llm.spending import Ledger, Total
 
@@ -24,8 +23,8 @@ def print_usage(ledger: Ledger, *, as_tree: bool) -> None:
         templates = ledger.templates()
         for key, total in ledger.by_step().items():
             name = f" {templates[key]}" if key in templates else ""
-            click.echo(printable(f"{'  ' * key.count('/')}{key}{name}: {_words(total)}"), err=True)
-    click.echo(_words(ledger.total()), err=True)
+            echo(printable(f"{'  ' * key.count('/')}{key}{name}: {_words(total)}"), err=True)
+    echo(_words(ledger.total()), err=True)
 
 
 def _words(total: Total) -> str:

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from weft.cli.output import print_bytes
+from weft.cli.output import print_bytes, print_json_text
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, to_text
@@ -24,9 +24,9 @@ def print_value_json(value: Any, **further: Any) -> None:
     # Not msgspec: it has no integers beyond 64 bits.
     document = {"value": _plain(value), **further}
     try:
-        print_bytes(json.dumps(document, indent=2, ensure_ascii=False).encode())
+        print_json_text(json.dumps(document, indent=2, ensure_ascii=False).encode())
     except UnicodeEncodeError:  # half of a surrogate pair: escaped
-        print_bytes(json.dumps(document, indent=2).encode())
+        print_json_text(json.dumps(document, indent=2).encode())
 
 
 def value_text(value: Any) -> str:
