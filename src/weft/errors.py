@@ -81,10 +81,26 @@ class TransientError(WeftError):
     code = "transient-error"
 
 
+class OutOfMemory(TransientError):
+    """There is not enough memory for what was asked."""
+
+    code = "out-of-memory"
+
+    def __init__(self, what: str = "it needs more memory than there is") -> None:
+        super().__init__(f"{what}; give the process more memory, or less to do at once")
+
+
 class InternalError(WeftError):
     """A bug in weft."""
 
     code = "internal-error"
+
+
+def unexpected(error: Exception, *, what: str) -> WeftError:
+    """Return our error for one that nobody foresaw: a bug in weft, unless memory ran out."""
+    if isinstance(error, MemoryError):
+        return OutOfMemory(f"{what}: memory ran out")
+    return InternalError(f"{what}: {text_of(error)}")
 
 
 def text_of(value: object) -> str:

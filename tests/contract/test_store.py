@@ -118,6 +118,22 @@ async def test_an_id_is_stored_once_and_a_refused_flow_leaves_nothing(store: Tas
     assert (await store.list(TaskFilter(), owner=EVERYONE)).total == 1
 
 
+async def test_nobody_is_told_which_ids_are_other_owners(store: TaskStore) -> None:
+    await submit(store, a_flow("root", "child", user_id="ann"), ANN)
+
+    with pytest.raises(TaskExists) as own:
+        await submit(store, a_flow("root", user_id="ann"), ANN)
+    with pytest.raises(TaskExists) as others:
+        await submit(store, a_flow("root", "child", user_id="bob"), Owner("bob"))
+    with pytest.raises(TaskExists) as operator:
+        await submit(store, a_flow("root", "child"))
+
+    assert own.value.task_ids == (numbered_ids()(),)
+    assert others.value.task_ids == ()
+    assert numbered_ids()() not in others.value.message
+    assert len(operator.value.task_ids) == 2
+
+
 async def test_another_owners_task_does_not_exist(store: TaskStore) -> None:
     flow = await submit(store, a_flow("root", "child", user_id="ann"), ANN)
     task_id = flow.root.id

@@ -32,8 +32,8 @@ NAME = "DEPLOY_TOKEN"
 MARK = f"[secret {NAME}]"
 
 TELL = """
-import base64, binascii, html, json, shlex, sys, urllib.parse
-token = sys.argv[1]
+import base64, binascii, html, json, os, shlex, sys, urllib.parse
+token = os.environ["TOLD"]
 raw = token.encode()
 forms = [token, json.dumps({"a": token}), json.dumps(json.dumps(token, ensure_ascii=False)), repr(token),
          repr(raw), urllib.parse.quote(token, safe=""), urllib.parse.urlencode({"k": token}),
@@ -43,7 +43,7 @@ for before in (b"", b"a", b"user:"):
     forms += [base64.encodebytes(b"x" * 50 + before + raw + b"y" * 50).decode()]
 print("\\n".join(forms), file=sys.stdout)
 print("\\n".join(forms), file=sys.stderr)
-sys.exit(int(sys.argv[2]))
+sys.exit(int(sys.argv[1]))
 """
 
 JOBS = """
@@ -108,7 +108,8 @@ def flow(project: Path, url: str) -> list[dict[str, Any]]:
     """Every executor that could tell it, succeeding and failing."""
 
     def tell(name: str, code: str, **more: Any) -> dict[str, Any]:
-        return a_task(name, "command", argv=[sys.executable, "tell.py", reference(), code], **more)
+        env = {"TOLD": reference()}
+        return a_task(name, "command", argv=[sys.executable, "tell.py", code], env=env, **more)
 
     auth = {"Authorization": {"$secret": "HEADER_TOKEN", "format": "Bearer {}"}}
     return [
@@ -118,6 +119,8 @@ def flow(project: Path, url: str) -> list[dict[str, Any]]:
         a_task("shell", "command", **SHELL),
         a_task("wrong inputs", "command", argv=reference()),
         a_task("not there", "command", argv=[reference(format="/no/such/{}")]),
+        a_task("as an argument", "command", argv=["echo", reference(format="--token={}")]),
+        a_task("in a line", "command", **{"shell": True, "command": reference(format="echo {}")}),
         a_task("echoed", "http", url=f"{url}/ok", headers=auth),
         a_task("refused", "http", url=f"{url}/500", headers=auth),
         a_task("nobody there", "http", url=reference(format="http://127.0.0.1:1/{}")),
@@ -159,7 +162,8 @@ async def test_no_flow_tells_it_to_the_store_the_terminal_or_a_log(project: Path
     assert MARK in results["says"]["result"]["stdout"]
     assert MARK in results["says and fails"]["error"]
     assert results["returns"]["result"] == {"token": MARK, MARK: [MARK], "ok": True}
-    assert results["says"]["inputs"]["argv"][2] == {"$secret": NAME}
+    assert results["says"]["inputs"]["env"] == {"TOLD": {"$secret": NAME}}
+    assert "pass it in 'env' or 'stdin'" in results["as an argument"]["error"]
     assert results["echoed"]["result"]["text"] == "you are [secret HEADER_TOKEN], or [secret HEADER_TOKEN]"
     assert results["echoed"]["result"]["headers"]["x-token"] == "[secret HEADER_TOKEN]"
     assert MARK in ran.err
@@ -317,13 +321,21 @@ def test_a_program_uses_it_and_its_failure_does_not_tell_it() -> None:
 def test_the_output_of_a_script_is_not_told_when_it_fails() -> None:
     token = Secret("script-91jX+k/20", "SCRIPT")
     source = """<task type="script"><command><arg>sh</arg><arg>-c</arg>
-      <arg>echo "$0"; echo "$0" | base64 >&amp;2; exit 3</arg><arg>{{t}}</arg></command></task>"""
+      <arg>read t; echo "$t"; echo "$t" | base64 >&amp;2; exit 3</arg></command>
+      <inputs><input name="stdin" from="t"/></inputs></task>"""
 
     with pytest.raises(TaskFailed) as failed:
         evaluate(source, effects=LocalEffects(), t=token)
 
     assert not is_told("script-91jX+k/20", json.dumps(failed.value.result().notes))
     assert not is_told("script-91jX+k/20", str(failed.value))
+
+
+def test_a_script_does_not_get_it_as_an_argument() -> None:
+    token = Secret("script-91jX+k/20", "SCRIPT")
+
+    with pytest.raises(TaskFailed, match="pass it in 'env' or 'stdin'"):
+        evaluate('(script :argv ("echo" "{{t}}"))', effects=LocalEffects(), t=token)
 
 
 def test_messages_of_errors_and_log_records_are_redacted(caplog: pytest.LogCaptureFixture) -> None:

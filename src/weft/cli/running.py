@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from weft.cli.saying import echo, mute
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, AuthorError, WeftError
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, AuthorError, OutOfMemory, WeftError
 
 if TYPE_CHECKING:
     from weft.app import App
@@ -86,6 +86,10 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         mute(sys.stdout)
     except OSError as error:
         return _system_error(is_json, error)
+    except MemoryError:
+        short = OutOfMemory()
+        _report(is_json=is_json, code=short.code, message=short.message)
+        return short.exit_code
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
             _report_traceback(error)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from weft.errors import InternalError, WeftError
+from weft.errors import WeftError, unexpected
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Compiler, Form, TaskCalls
@@ -77,7 +77,7 @@ class Evaluator:
         except WeftError:
             raise
         except Exception as error:
-            raise InternalError(f"the evaluation failed: {type(error).__name__}: {error}") from error
+            raise unexpected(error, what="the evaluation failed") from error
 
     def _compile(self, program: Program) -> list[tuple[Node, Code]]:
         """The code of every form; templates are registered, all or none."""

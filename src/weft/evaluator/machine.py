@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from weft.errors import InternalError, WeftError
+from weft.errors import WeftError, unexpected
 from weft.evaluator.branches import Branch, Foretold, current_branch, is_of_outer_scope
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.effects import Effects, Turn
@@ -109,7 +109,7 @@ class Machine:
         except WeftError:
             raise
         except Exception as error:  # here, for further out it would look like a mistake of the program
-            raise InternalError(f"an effect failed: {type(error).__name__}: {error}") from error
+            raise unexpected(error, what="an effect failed") from error
 
     def next_key(self) -> str:
         """The key of the step that the running branch takes now."""

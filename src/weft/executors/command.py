@@ -20,6 +20,7 @@ from weft.executors.outputs import result_schema
 from weft.executors.process_group import KILL_SECONDS, ProcessGroup
 from weft.executors.programs import environment_for, find_program, find_shell
 from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Work
+from weft.secrets.registry import redact
 from weft.tasks.record import ExecutorType, JsonObject
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
@@ -182,6 +183,7 @@ class Command:
                 raise ExecutionFailed("'argv' is missing; 'command' needs 'shell'", is_permanent=True)
             argv = inputs.argv
             executable = find_program(argv[0], self.settings, environment)
+        _refuse_secrets(argv, inputs)
         try:
             return ProcessGroup.start(
                 argv,
@@ -232,6 +234,16 @@ def _reason(error: OSError, inputs: CommandInputs) -> str:
     if inputs.cwd is not None and not os.path.isdir(inputs.cwd):  # noqa: PTH112 - Path() of it may raise
         return f"there is no folder '{inputs.cwd}'"
     return error.strerror or str(error)
+
+
+def _refuse_secrets(argv: Sequence[str], inputs: CommandInputs) -> None:
+    """Raise ExecutionFailed when an argument holds a secret: every user of the machine can read arguments."""
+    if any(redact(argument) != argument for argument in argv):
+        raise ExecutionFailed(
+            f"{_shown(inputs)}: a secret is not passed as an argument, which other users of the machine can "
+            "read (ps); pass it in 'env' or 'stdin'",
+            is_permanent=True,
+        )
 
 
 def _shown(inputs: CommandInputs) -> str:

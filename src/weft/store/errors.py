@@ -1,17 +1,19 @@
 """What can be wrong with a store itself."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.errors import (
     EXIT_NOT_FOUND,
     EXIT_UNAVAILABLE,
     InternalError,
+    OutOfMemory,
     RequestError,
     TransientError,
     WeftError,
     text_of,
 )
+from weft.tasks.record import Task
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +102,24 @@ class TaskExists(RequestError):
     code = "task-exists"
 
     def __init__(self, *, task_ids: Sequence[str]) -> None:
+        """`task_ids` are those that the owner may know of; none: they are other owners'."""
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
-        super().__init__(f"already stored: {', '.join(task_ids[:3])}{more}; leave ids out to get new ones")
+        which = f"already stored: {', '.join(task_ids[:3])}{more}" if task_ids else "ids cannot be used"
+        super().__init__(f"{which}; leave ids out to get new ones")
         self.task_ids = tuple(task_ids)
+
+
+def task_exists(added: Iterable[Task], owners: Mapping[str, str | None]) -> TaskExists:
+    """Return the error for tasks some of whose ids are stored, by their owners.
+
+    An owner is told of his own ids only; who adds tasks without an owner operates the store, and sees all.
+    """
+    known = [
+        task.id
+        for task in added
+        if task.id in owners and (task.user_id is None or owners[task.id] == task.user_id)
+    ]
+    return TaskExists(task_ids=known)
 
 
 class NotJson(RequestError):
@@ -121,6 +138,8 @@ def refusal_of(error: Exception, *, reason: str, is_of_driver: bool) -> WeftErro
     if is_of_driver or isinstance(error, OverflowError | TypeError | ValueError):
         # A value that the store cannot hold, or a record in it that cannot be read.
         return StoreError(f"the store refuses it: {reason}")
+    if isinstance(error, MemoryError):
+        return OutOfMemory("the write needs more memory than there is")
     log.error(
         "a write failed by a mistake of ours: %s",
         text_of(error),

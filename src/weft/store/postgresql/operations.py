@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.errors import StoreError, TaskExists
+from weft.store.errors import StoreError, task_exists
 from weft.store.postgresql.changes import write_changes
 from weft.store.postgresql.connection import (
     LARGE_FLOW,
@@ -163,7 +163,7 @@ async def _explained(connection: asyncpg.Connection, error: Exception, added: Se
         return error
     if isinstance(error, asyncpg.UniqueViolationError):
         ids = [task.id for task in added]
-        taken = {str(row["id"]) for row in await connection.fetch(_SQL["taken_ids"], ids)}
+        taken = await connection.fetch(_SQL["taken_ids"], ids)
         if taken:
-            return TaskExists(task_ids=[task.id for task in added if task.id in taken])
+            return task_exists(added, {str(row["id"]): row["user_id"] for row in taken})
     return StoreError(f"the store refuses it: {reason(error)}")

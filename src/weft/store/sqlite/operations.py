@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ids import TaskId
 from weft.store.columns import dependent_rows, step_rows, waiting_for
-from weft.store.errors import TaskExists
+from weft.store.errors import task_exists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
 from weft.store.sqlite.rows import event_row, task_of, task_row
@@ -94,10 +94,10 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
     try:
         writing.executemany(SQL["insert_task"], rows)
     except sqlite3.IntegrityError as error:
-        taken = [task.id for task in tasks if _is_taken(writing, task.id)]
-        if not taken:
+        owners = _owners(writing, tasks)
+        if not owners:
             raise
-        raise TaskExists(task_ids=taken) from error
+        raise task_exists(tasks, owners) from error
     for root_id in {task.task_tree_id for task in tasks}:
         writing.execute(SQL["mark_referenced"], (root_id,))
     (last,) = writing.execute(SQL["last_seq"]).fetchone()
@@ -120,6 +120,7 @@ def _update(writing: Writing, tasks: Sequence[Task]) -> None:
     writing.executemany(SQL["recount_waiting"], ids)
 
 
-def _is_taken(writing: Writing, task_id: TaskId) -> bool:
-    """Whether the id is stored, whoever owns it: ids are unique across owners."""
-    return writing.execute(SQL["task_exists"], (task_id,)).fetchone() is not None
+def _owners(writing: Writing, tasks: Sequence[Task]) -> dict[str, str | None]:
+    """Return who owns the stored tasks that have ids of these: ids are unique across owners."""
+    found = ((task.id, writing.execute(SQL["task_owner"], (task.id,)).fetchone()) for task in tasks)
+    return {task_id: row[0] for task_id, row in found if row is not None}

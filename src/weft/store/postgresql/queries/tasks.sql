@@ -67,8 +67,8 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0));
 
 -- name: taken_ids
--- Those of the ids that are stored, whoever owns them: ids are unique across owners.
-SELECT id FROM tasks WHERE id = ANY ($1::uuid[]);
+-- Those of the ids that are stored, and who owns them: ids are unique across owners.
+SELECT id, user_id FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: count_by_status
 -- $1 root, $2 everyone, $3 user_id

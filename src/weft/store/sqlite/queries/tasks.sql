@@ -66,8 +66,8 @@ WHERE (:everyone OR user_id IS :user_id)
 -- name: last_seq
 SELECT max(seq) FROM tasks;
 
--- name: task_exists
-SELECT 1 FROM tasks WHERE id = ?;
+-- name: task_owner
+SELECT user_id FROM tasks WHERE id = ?;
 
 -- name: count_by_status
 SELECT status, count(*) FROM tasks
