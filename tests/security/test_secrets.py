@@ -74,6 +74,8 @@ def fails(token):
 
 SHELL = {"shell": True, "command": 'echo "$T"; echo "$T" >&2; exit 4', "env": {"T": {"$secret": NAME}}}
 
+IN_A_LINE = {"shell": True, "command": {"$secret": NAME, "format": "echo {}"}}
+
 
 def reference(**more: str) -> dict[str, str]:
     return {"$secret": NAME, **more}
@@ -120,7 +122,7 @@ def flow(project: Path, url: str) -> list[dict[str, Any]]:
         a_task("wrong inputs", "command", argv=reference()),
         a_task("not there", "command", argv=[reference(format="/no/such/{}")]),
         a_task("as an argument", "command", argv=["echo", reference(format="--token={}")]),
-        a_task("in a line", "command", **{"shell": True, "command": reference(format="echo {}")}),
+        a_task("in a line", "command", **IN_A_LINE),
         a_task("echoed", "http", url=f"{url}/ok", headers=auth),
         a_task("refused", "http", url=f"{url}/500", headers=auth),
         a_task("nobody there", "http", url=reference(format="http://127.0.0.1:1/{}")),
