@@ -34,7 +34,7 @@ def keep_private(file: Path, *, is_shared: bool = False) -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_shared:
             file.parent.chmod(0o2770)  # not in `mode`, of which the umask takes away the group's rights
-    with suppress(OSError):  # it is there, or whoever opens it next says why it cannot be made
+    with suppress(OSError):  # it exists, or the next open says why it cannot be made
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             if is_shared:

@@ -112,7 +112,8 @@ class TaskExists(RequestError):
 def task_exists(added: Iterable[Task], owners: Mapping[str, str | None]) -> TaskExists:
     """Return the error for tasks some of whose ids are stored, by their owners.
 
-    An owner is told of his own ids only; who adds tasks without an owner operates the store, and sees all.
+    An owner sees only ids of his own tasks; a caller who adds tasks without an owner operates the store, and
+    sees all.
     """
     known = [
         task.id

@@ -63,7 +63,7 @@ class Answered(Struct, frozen=True):
 class AnswerQuestion(Struct, frozen=True, kw_only=True):
     """Stores the answer to the question that `task_id` names, and has its flow run on.
 
-    A second delivery of the same answer changes nothing: whoever lost the reply may send it again.
+    A second delivery of the same answer changes nothing: a client that lost the reply may send it again.
     """
 
     task_id: TaskId
