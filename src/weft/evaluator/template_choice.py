@@ -6,9 +6,9 @@ from typing import Any
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.subtask_request import SubtaskRequest
-from weft.evaluator.template_words import words, words_of
 from weft.language.library import TaskDefinition, TaskLibrary, open_inputs
 from weft.language.suggestions import nearest
+from weft.language.template_words import words, words_of
 
 MAX_CANDIDATES = 20
 """How many names an error gives: a model is to choose among them, not to read a library."""

@@ -112,7 +112,9 @@ class LoopTask(TaskCode):
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
         """Judge the iteration; gives the reason to end, if there is one."""
-        code = self._evaluator or chosen_evaluator(self.compiler, self.node, LOOP_NAMES)
+        code = self._evaluator or chosen_evaluator(
+            self.compiler, self.node.criteria or "", LOOP_NAMES, self.node.span
+        )
         result = self._part("evaluator", iteration, code, env)
         history.add(f"evaluator {iteration}", result)
         try:

@@ -10,13 +10,9 @@ from weft.evaluator.operators.steps import failed
 from weft.evaluator.operators.template_calls import call_template
 from weft.evaluator.outputs import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.template_words import words, words_of
 from weft.language.library import TaskDefinition
 from weft.language.spans import Span
-from weft.language.tree import DirectorEvaluatorLoop
-
-EVALUATOR = "evaluator"
-"""The subtype of templates that judge."""
+from weft.language.template_words import best_evaluator, no_evaluator
 
 
 def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
@@ -30,31 +26,22 @@ def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
     raise failed(failure, span)
 
 
-def chosen_evaluator(compiler: Compiler, node: DirectorEvaluatorLoop, names: Sequence[str]) -> Code:
-    """The template whose words have most in common with the criteria, called with those names it takes."""
-    definition = _best_match(compiler, node)
+def chosen_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
+    """Return a call of the template that matches the criteria best, with those of the names that it takes."""
+    definition = _best_match(compiler, criteria, span)
     wanted = [parameter.name for parameter in definition.parameters if parameter.name in names]
 
     def run(env: Env) -> Any:
-        return call_template(compiler, definition, (), {name: env[name] for name in wanted}, node.span)
+        return call_template(compiler, definition, (), {name: env[name] for name in wanted}, span)
 
     return run
 
 
-def _best_match(compiler: Compiler, node: DirectorEvaluatorLoop) -> TaskDefinition:
-    wanted = words(node.criteria or "")
-    scored = [
-        (-len(wanted & words_of(definition)), definition.name)
-        for definition in compiler.library
-        if definition.subtype == EVALUATOR
-    ]
-    score, name = min(scored, default=(0, ""))
-    if not score:
-        message = (
-            f"no evaluator is named, and no template of subtype evaluator matches '{node.criteria or ''}'"
-        )
-        raise failed(TaskFailure("template_not_found", message), node.span)
-    return compiler.library.get_task(name)
+def _best_match(compiler: Compiler, criteria: str, span: Span) -> TaskDefinition:
+    found = best_evaluator(compiler.library, criteria)
+    if found is None:
+        raise failed(TaskFailure("template_not_found", no_evaluator(criteria)), span)
+    return found
 
 
 def _read(content: str) -> Any:

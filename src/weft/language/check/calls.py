@@ -1,6 +1,6 @@
 """Calls of closures, templates and constants: how many arguments, which keywords, of which types."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -12,18 +12,17 @@ from weft.language.check.constants import (
     json_type,
     kind_of,
     known_shape,
-    template_called,
     types_of,
 )
 from weft.language.check.findings import Findings
 from weft.language.check.leaving import is_function, leaves
+from weft.language.check.outputs import value_types
 from weft.language.check.scopes import Call, Cell, Frame, Need
 from weft.language.context import context_conflict
 from weft.language.problems import LanguageProblem
 from weft.language.request_fields import misplaced
-from weft.language.spans import Span
 from weft.language.task_fields import Parameter
-from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text
+from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text, Variable
 
 _STAND_INS: dict[str | None, Any] = {
     "nil": None,
@@ -77,6 +76,9 @@ class CallChecks:
             if name not in self.changed:
                 self._findings.add([problem])
         for template, call, frame in self._of_templates.values():
+            for name in list(call.made):
+                if name in self.changed or call.made[name].is_replaced:
+                    del call.made[name]
             self._findings.add(template_problems(template, call, frame, global_names, self._findings))
 
 
@@ -173,7 +175,7 @@ def template_problems(
     yield from _setting_problems(settings, frame)
     for keyword, value in values.items():
         if keyword in parameters:
-            yield from _type_problems(template, parameters[keyword], value, frame, span)
+            yield from _type_problems(template, parameters[keyword], value, frame, call)
     if is_function(template.body, global_names):
         yield LanguageProblem(span, "wrong-type", f"{name} gives a function, which cannot leave a template")
 
@@ -199,21 +201,31 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
 
 
 def _type_problems(
-    template: Template, parameter: Parameter, value: Node | None, frame: Frame, span: Span
+    template: Template, parameter: Parameter, value: Node | None, frame: Frame, call: Call
 ) -> Iterable[LanguageProblem]:
     """What is wrong with an argument, where that is certain."""
-    place = value.span if value is not None else span
+    place = value.span if value is not None else call.span
     if is_function(value, frame) and leaves(template, parameter.name):
         message = f"'{parameter.name}' of {template.name} is a function, which cannot leave the program"
         yield LanguageProblem(place, "wrong-type", message)
-    reason = misfit(value, parameter.type, frame)
+    reason = misfit(value, parameter.type, frame, call.made)
     if reason is not None:
         message = f"'{parameter.name}' of {template.name} must be {parameter.type}: {reason}"
         yield LanguageProblem(place, "wrong-type", message)
 
 
-def misfit(value: Node | None, shape: str | None, frame: Frame) -> str | None:
-    """Why a value certainly breaks a shape; None: it may fit."""
+def misfit(
+    value: Node | None,
+    shape: str | None,
+    frame: Frame,
+    made: Mapping[str, Cell] | None = None,
+    *,
+    is_read: bool = False,
+) -> str | None:
+    """Return why a value certainly breaks a shape; None: it may fit.
+
+    `made` are names that are bound to results of tasks; `is_read` says that a task's text is read as JSON.
+    """
     known = known_shape(shape)
     if known is None or value is None:
         return None
@@ -228,16 +240,11 @@ def misfit(value: Node | None, shape: str | None, frame: Frame) -> str | None:
     given = json_type(kind)
     if given is not None:
         return None if given in allowed else f"this is {kind}"
-    return _misfit_of_call(value, allowed, frame)
-
-
-def _misfit_of_call(value: Node, allowed: frozenset[str], frame: Frame) -> str | None:
-    """Why what a template returns certainly breaks a shape."""
-    called = template_called(value, frame)
-    returned = types_of(called.returns) if called is not None else None
-    if called is None or returned is None or returned & allowed:
+    cell = (made or {}).get(value.name) if isinstance(value, Variable) and not value.path else None
+    types = value_types(*(cell.made if cell is not None and cell.made is not None else (value, frame)))
+    if types is None or types[0] & allowed or (is_read and "string" in types[0]):
         return None
-    return f"{called.name} returns {called.returns}"
+    return types[1]
 
 
 def default_problem(parameter: Parameter, template: Template) -> LanguageProblem | None:

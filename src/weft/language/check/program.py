@@ -10,6 +10,7 @@ from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cycles import check_cycles
 from weft.language.check.forms import FORMS
 from weft.language.check.scopes import Cell, Frame, TooIntricate
+from weft.language.check.task_rules import check_criteria
 from weft.language.check.tasks import TASKS
 from weft.language.check.templates import check_unused, define_template, visit_template
 from weft.language.check.walk import Visitor, Walk
@@ -92,6 +93,7 @@ def _checked(
     except TooIntricate:
         message = "functions need too much of each other to be followed; define fewer inside each other"
         walk.findings.note(program.forms[0].span, "program-too-deep", message)
+    check_criteria(walk)
     walk.calls.report(walk.names.globals)
     check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
     walk.names.report()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.language.spans import Span
-from weft.language.tree import Node
+from weft.language.tree import Node, Variable
 
 MAX_EPOCHS = 1_000
 """How often verdicts on functions are taken back: a hostile program must not make each use a new search."""
@@ -24,17 +24,32 @@ class TooIntricate(Exception):
     """Functions need too much of each other to be followed."""
 
 
+Made = tuple[Node, "Frame"]
+"""A task or call, and the frame that it stands in."""
+
+
 class Call:
     """How something is called: the arguments (None: it is not known which) and the keywords."""
 
-    __slots__ = ("args", "keywords", "span")
+    __slots__ = ("args", "keywords", "made", "span")
 
     def __init__(
-        self, span: Span, args: tuple[Node | None, ...], keywords: tuple[tuple[str, Node | None], ...] = ()
+        self,
+        span: Span,
+        args: tuple[Node | None, ...],
+        keywords: tuple[tuple[str, Node | None], ...] = (),
+        frame: "Frame | None" = None,
     ) -> None:
         self.span = span
         self.args = args
         self.keywords = keywords
+        self.made: dict[str, Cell] = {}
+        """The names among the arguments that were bound to results of tasks when the call was reached."""
+        if frame is not None:
+            for node in (*args, *(value for _, value in keywords)):
+                cell = frame.find(node.name) if isinstance(node, Variable) and not node.path else None
+                if cell is not None and cell.made is not None and isinstance(node, Variable):
+                    self.made[node.name] = cell
 
 
 class Need:
@@ -70,11 +85,13 @@ class Need:
 class Cell:
     """A binding: what is known of the value, and what the value needs when it is a routine."""
 
-    __slots__ = ("epoch", "is_replaced", "is_used", "needs", "value")
+    __slots__ = ("epoch", "is_replaced", "is_used", "made", "needs", "value")
 
     def __init__(self, value: Node | None = None) -> None:
         self.value = value
         """A Lambda, a Template or a constant; None: it may be anything."""
+        self.made: Made | None = None
+        """The task or call whose result it is; None: it may be another value."""
         self.needs: list[Need] = []
         self.is_used = False
         self.is_replaced = False
@@ -238,6 +255,6 @@ def calls_with(count: int, span: Span) -> Call:
     return Call(span, (None,) * count)
 
 
-def call_of(node: Any) -> Call:
-    """The call that a FunctionCall or Apply makes."""
-    return Call(node.span, node.args, node.keywords)
+def call_of(node: Any, frame: Frame) -> Call:
+    """Return the call that a FunctionCall or Apply makes in a frame."""
+    return Call(node.span, node.args, node.keywords, frame)

@@ -2,11 +2,14 @@
 
 import msgspec
 
+from weft.language.check.scopes import Call
 from weft.language.check.walk import Walk, check_model, check_tool
 from weft.language.context import context_conflict
+from weft.language.library import definition_of
 from weft.language.output_schemas import BadSchema, is_path, shape_of
 from weft.language.request_fields import misplaced, misplaced_fields
 from weft.language.spans import Span
+from weft.language.template_words import best_evaluator, no_evaluator
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
@@ -87,6 +90,22 @@ def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
         shape_of(shape)
     except BadSchema as error:
         walk.findings.note(span, "bad-value", error.message)
+
+
+def check_criteria(walk: Walk) -> None:
+    """Note criteria that match no evaluator, when all templates are known, and calls of those they match."""
+    cells = walk.names.templates.values()
+    if not walk.criteria or any(cell.value is None for cell in cells):
+        return
+    known = [definition_of(cell.value) for cell in cells if isinstance(cell.value, Template)]
+    for criteria, names, span, frame in walk.criteria:
+        chosen = best_evaluator(known, criteria)
+        if chosen is None:
+            walk.findings.note(span, "unknown-task", no_evaluator(criteria))
+            continue
+        taken = [one.name for one in chosen.parameters if one.name in names]
+        call = Call(span, (), tuple((name, None) for name in taken))
+        walk.calls.of_template(chosen.template, call, frame)
 
 
 def check_replaced(walk: Walk, node: Reference, template: Template) -> None:

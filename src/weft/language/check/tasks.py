@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from weft.language.check.calls import open_inputs
 from weft.language.check.cases import OUTPUT, check_cases, check_paths
-from weft.language.check.constants import template_called, types_of
 from weft.language.check.leaving import check_json, texts_of
+from weft.language.check.outputs import made_cell, output_shape
 from weft.language.check.scopes import Call, Frame
 from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
@@ -15,7 +15,6 @@ from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
-    FunctionCall,
     Input,
     Literal,
     Node,
@@ -47,7 +46,8 @@ def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
         check_json(one.value, f"the input '{one.name}'", frame, walk.findings)
     inner = _inside(walk, node, frame)
     for one in node.inputs:
-        walk.bind(one.name, one.span, inner)
+        is_task = isinstance(one.value, TaskNode)
+        walk.bind(one.name, one.span, inner, made_cell(one.value, frame) if is_task else None)
     if node.input_source is not None and IMPLICIT_INPUT not in inner:
         walk.bind(IMPLICIT_INPUT, node.span, inner)
     for text in texts_of(node):
@@ -58,7 +58,7 @@ def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
 def leave(walk: Walk, node: TaskNode, frame: Frame) -> None:
     """The task is done: its slot is bound where it stands."""
     if node.output_slot is not None:
-        walk.bind(node.output_slot, node.span, frame)
+        walk.bind(node.output_slot, node.span, frame, made_cell(node, frame))
 
 
 def _inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
@@ -130,7 +130,7 @@ def _in_order(walk: Walk, node: Sequential, inner: Frame) -> None:
     for step in node.steps:
         check_json(step, "the output of a step", inner, walk.findings)
         if isinstance(step, TaskCond) and before is not None:
-            _cond_after(walk, step, inner, output_shape(walk, before, inner))
+            _cond_after(walk, step, inner, output_shape(before, inner))
         else:
             walk.visit(step, inner)
         if before is None:
@@ -165,12 +165,14 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     for name in LOOP_NAMES:
         walk.bind(name, node.span, inner)
-    if node.script is not None:
-        leave(walk, node.script, inner)  # bound from the beginning, as the names above
+    if node.script is not None and node.script.output_slot is not None:
+        walk.bind(node.script.output_slot, node.span, inner)  # nil at first, as the names above
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)
     walk.visit_all([node.evaluator, node.termination_condition], inner)
+    if node.evaluator is None and node.criteria is not None:
+        walk.criteria.append((node.criteria, LOOP_NAMES, node.span, inner))
     leave(walk, node, frame)
 
 
@@ -191,36 +193,6 @@ def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> 
         if condition is not None:
             check_paths(condition, case.test.span, shape, walk.findings)
     walk.one_of([*([case.body] for case in node.cases), []], frame)
-
-
-def output_shape(walk: Walk, node: Node, frame: Frame) -> str | None:
-    """The shape of the JSON that a step says; None: it is not known."""
-    if isinstance(node, FunctionCall):
-        template = template_called(node, frame)
-        return _shape_of_template(template) if template is not None else None
-    if isinstance(node, Reference) and node.output_format is None:
-        cell = walk.names.templates.get(node.ref)
-        return (
-            _shape_of_template(cell.value) if cell is not None and isinstance(cell.value, Template) else None
-        )
-    return json_shape(node)
-
-
-def json_shape(node: Node) -> str | None:
-    """The shape of what a task must say by its output format."""
-    output = node.output_format if isinstance(node, Atomic | Script) else None
-    return output.schema if output is not None and output.type == "json" else None
-
-
-def _shape_of_template(template: Template) -> str | None:
-    if not isinstance(template.body, Atomic | Script):
-        return None
-    return json_shape(template.body) or _returned(template)
-
-
-def _returned(template: Template) -> str | None:
-    types = types_of(template.returns)
-    return template.returns if types is not None and "string" not in types else None
 
 
 # References
@@ -248,7 +220,7 @@ def _referred(walk: Walk, node: Reference, template: Template, frame: Frame) -> 
     given = [name for name, _ in keywords]
     if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
         keywords.append((IMPLICIT_INPUT, None))
-    walk.calls.of_template(template, Call(node.span, (), tuple(keywords)), frame)
+    walk.calls.of_template(template, Call(node.span, (), tuple(keywords), frame), frame)
     walk.names.use_template(node.ref, node.span, frame)
     for text in texts_of(node):
         walk.text(text, _scope_of(walk, template, frame))

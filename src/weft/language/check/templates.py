@@ -2,9 +2,9 @@
 
 from weft.language.check.calls import default_problem, misfit, open_inputs
 from weft.language.check.constants import types_of
+from weft.language.check.outputs import json_shape
 from weft.language.check.scopes import Cell, Frame, Routine
 from weft.language.check.task_rules import check_shape
-from weft.language.check.tasks import json_shape
 from weft.language.check.walk import Walk
 from weft.language.tree import Template
 
@@ -52,7 +52,7 @@ def _arguments(walk: Walk, node: Template) -> Frame:
 def _check_returns(walk: Walk, node: Template, arguments: Frame) -> None:
     check_shape(walk, node.returns, node.span)
     allowed, said = types_of(node.returns), types_of(json_shape(node.body))
-    reason = misfit(node.body, node.returns, arguments)
+    reason = misfit(node.body, node.returns, arguments, is_read=True)
     if allowed is not None and said is not None and not allowed & said:
         reason = f"its output format says {json_shape(node.body)}"
     if reason is not None:

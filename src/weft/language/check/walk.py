@@ -14,6 +14,7 @@ from weft.language.check.built_in_calls import (
 from weft.language.check.calls import CallChecks
 from weft.language.check.findings import Findings
 from weft.language.check.names import Names, is_built_in
+from weft.language.check.outputs import made_cell
 from weft.language.check.scopes import Call, Cell, Changes, Frame, Routine, call_of, calls_with
 from weft.language.expressions import ConditionError, ReadCondition, read_condition
 from weft.language.problems import InvalidProgram
@@ -42,6 +43,8 @@ class Walk:
         self.models = models
         self.outside: Frame | None = None
         """Set inside a task or call that is a form of the program: its free names are inputs, see `Need`."""
+        self.criteria: list[tuple[str, Sequence[str], Span, Frame]] = []
+        """Criteria that an evaluator is to be found by, and the names that it is called with."""
         self._visitors = visitors
 
     def visit(self, node: Node, frame: Frame) -> None:
@@ -146,7 +149,7 @@ class Walk:
             cell.needs = routine.needs
             return cell
         self.visit(node, frame)
-        return Cell(node if isinstance(node, Literal) else None)
+        return Cell(node) if isinstance(node, Literal) else made_cell(node, frame)
 
     def called(self, node: Node, count: int, frame: Frame) -> None:
         """Look at a function that is an argument and is called with so many arguments."""
@@ -173,7 +176,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
     elif ":" in name:
         check_tool(walk, name, node.span)
     else:
-        walk.use(name, node.span, frame, call_of(node))
+        walk.use(name, node.span, frame, call_of(node, frame))
         _check_model(walk, node.keywords)
     for argument in node.args:
         if argument is not function:
@@ -185,7 +188,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
 def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
     """A call of what an expression gives."""
     if isinstance(node.function, Lambda):
-        walk.calls.of_closure(node.function, call_of(node))
+        walk.calls.of_closure(node.function, call_of(node, frame))
     elif isinstance(node.function, Literal):
         message = "only functions and tasks can be called; this is a constant"
         walk.findings.note(node.span, "wrong-type", message)

@@ -203,3 +203,66 @@ def test_templates_of_the_library_are_known() -> None:
 
 def test_the_arity_of_every_built_in_is_known() -> None:
     assert set(BUILT_IN_ARITIES) == BUILT_IN_NAMES
+
+
+MAKERS = """
+(deftask names () :instructions "List names" :output "json" :schema "string[]")
+(deftask facts () :instructions "Give facts" :output "json")
+(deftask square ((n number)) :instructions "{{n}}")
+(deftask join ((items array)) :instructions "{{items}}")
+(template passed () (sequential (task :instructions "a") (names)))
+(template ever () (if (is-done) (ever) (sequential (ever))))
+(define (is-done) true)
+"""
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "(names)",
+        '(task :ref "names")',
+        '(task :instructions "x" :output "json" :schema "object")',
+        "(passed)",
+        '(sequential :parallel true (task :instructions "a"))',
+        '(script :argv ("date"))',
+        '(director-evaluator-loop :director (names) :evaluator (task :instructions "judge"))',
+        '(reduce-task :inputs ((a "1")) :inner (task :instructions "x") :reduction (names))',
+    ],
+)
+def test_an_argument_is_checked_against_the_schema_of_the_task_that_makes_it(argument: str) -> None:
+    for program in (
+        f"(square {argument})",
+        f"(let ((made {argument})) (square made))",
+        f"(define made {argument}) (square :n made)",
+        f'(task :instructions "x" :inputs ((made {argument}) (n (square {argument}))))',
+    ):
+        assert [line.split(": ")[1] for line in messages(MAKERS + program)] == ["wrong-type"], program
+
+
+def test_a_slot_is_checked_against_the_schema_of_the_task_that_fills_it() -> None:
+    filled = '(sequential (task :instructions "a" :output "json" :schema "object" :output-slot plan) {})'
+
+    told = "'n' of square must be number: the output format of the task that gives it says object"
+    assert messages(MAKERS + filled.format("(square plan)"))[0].endswith(told)
+    assert messages(MAKERS + filled.format('(task :ref "square" :inputs ((n plan)))'))[0].endswith(told)
+    assert messages(MAKERS + filled.format("(square plan.count)")) == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "(join (names))",
+        "(square (facts))",
+        '(square (task :instructions "a number"))',
+        "(square (length (parsed (names))))",
+        "(define made 3) (square made) (define made (names))",
+        "(define made (names)) (set! made 3) (square made)",
+        "(define made (names)) (define (f) (square made)) (define made 3) (f)",
+        "(define made 3) (define (f) (begin (square made) (let ((made (names))) (join made)))) (f)",
+        "(square (if (is-done) 3 (names)))",
+        "(square (ever))",
+        '(template count () (script :argv ("wc")) :returns "number") (square (count))',
+    ],
+)
+def test_an_argument_that_may_fit_is_accepted(program: str) -> None:
+    assert messages(MAKERS + program) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.language.check.checking import messages
+from tests.unit.language.check.checking import codes, messages
 from weft.language.check import check_program
 from weft.language.expressions import parse_text
 from weft.language.spans import NOWHERE, Source
@@ -263,3 +263,24 @@ def test_a_parameter_that_has_the_name_of_its_template_is_not_taken_for_a_cycle(
     )
 
     assert [problem.code for problem in check_program(program)] == ["wrong-type"]  # no template-cycle
+
+
+LOOP = '(director-evaluator-loop :criteria "{}" :director (task :instructions "write"))'
+JUDGE = (
+    '(deftask judge (director_result {}) :subtype "evaluator" :description "Judge prose"'
+    ' :instructions "{{{{director_result}}}}")'
+)
+
+
+def test_criteria_of_a_loop_that_match_no_evaluator_are_told() -> None:
+    assert codes(LOOP.format("good prose")) == ["unknown-task"]
+    assert codes(JUDGE.format("") + LOOP.format("safe code")) == ["unknown-task"]
+    assert codes(JUDGE.format("") + LOOP.format("good prose")) == []
+    assert codes(LOOP.format("good prose") + JUDGE.format("")) == []
+
+
+def test_an_evaluator_that_criteria_choose_is_called_with_names_of_the_loop() -> None:
+    judge = JUDGE.format("strictness").replace("{{director_result}}", "{{director_result}} {{strictness}}")
+
+    assert codes(judge + LOOP.format("good prose")) == ["wrong-arity"]
+    assert codes(judge.replace("strictness", "script_output") + LOOP.format("good prose")) == []
