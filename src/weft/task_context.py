@@ -14,7 +14,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskFailure, TaskFailureReason
 from weft.evaluator.tools import ToolFailed
-from weft.language.task_fields import ContextAssembly
+from weft.language.task_fields import STANDARD, ContextAssembly
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.data_context import file_item
 from weft.llm.room import ContextRoom
@@ -215,7 +215,7 @@ def query_of(call: ModelCall) -> ContextQuery:
         query=query,
         template_description=None if description == query else description,
         template_type="atomic",
-        template_subtype=call.subtype,
+        template_subtype=call.subtype or STANDARD,
         inputs={name: call.inputs[name] for name in payload.relevant_inputs if name in call.inputs},
         inherited_context=inherited or None,
         previous_outputs=payload.previous_outputs,

@@ -53,6 +53,17 @@ class TaskFailed(AuthorError):
             error = msgspec.structs.replace(error, details={**details, **(error.details or {})})
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
+    def with_details(self, **facts: Any) -> "TaskFailed":
+        """Return the same error with further details; what it says already stays.
+
+        Only a TASK_FAILURE has details, and a budget's end is not the failure of a part.
+        """
+        error = self.error
+        if not isinstance(error, TaskFailure) or isinstance(self, BudgetExceeded):
+            return self
+        changed = msgspec.structs.replace(error, details={**facts, **(error.details or {})})
+        return type(self)(changed, span=self.span, code=self.problem.code).caused_by(self)
+
 
 class EndsEvaluation(Exception):
     """The evaluation as a whole cannot go on: no tool may take it for a failure of its own, and no model is

@@ -29,7 +29,7 @@ def chosen_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefini
     """
     if request.name is not None:
         return _named(library, request.name)
-    candidates = [one for one in library if _is_of_kind(one, request)]
+    candidates = library.find(task_type=request.type, subtype=request.subtype)
     fitting = [one for one in candidates if not misfits(one, request.inputs)]
     scored = sorted((_score(one, request), one.name) for one in fitting)
     if scored and (scored[0][0] < (0, 0) or (request.subtype is not None and len(scored) == 1)):
@@ -57,10 +57,6 @@ def _named(library: TaskLibrary, name: str) -> TaskDefinition:
     if found is None:
         raise _not_found(f"there is no template '{name}'{nearest(name, library.tasks)}", library)
     return found
-
-
-def _is_of_kind(definition: TaskDefinition, request: SubtaskRequest) -> bool:
-    return definition.type == request.type and request.subtype in (None, definition.subtype)
 
 
 def _score(definition: TaskDefinition, request: SubtaskRequest) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.errors import RequestError
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
-from weft.language.task_fields import Parameter
+from weft.language.task_fields import STANDARD, Parameter
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
@@ -23,8 +23,8 @@ from weft.language.tree import (
 )
 
 
-class DuplicateTask(RequestError):
-    """A template's name is taken."""
+class DuplicateTask(RequestError, ValueError):
+    """The name of a template is taken."""
 
     code = "duplicate-task"
 
@@ -93,6 +93,10 @@ def definition_of(template: Template) -> TaskDefinition:
     )
 
 
+def _default_subtype(definition: TaskDefinition) -> str | None:
+    return STANDARD if definition.type == "atomic" else None
+
+
 def open_inputs(definition: TaskDefinition) -> list[str]:
     """The inputs of the body whose text gives way to what a caller passes."""
     body = definition.ast_node
@@ -120,6 +124,17 @@ class TaskLibrary:
         if found is None:
             raise UnknownTask(name=name, known=iter(self.tasks))
         return found
+
+    def find(self, *, task_type: str | None = None, subtype: str | None = None) -> list[TaskDefinition]:
+        """Return the definitions of a type and subtype in the order of registration; None: of any.
+
+        An atomic task without a subtype is a `standard` one.
+        """
+        return [
+            one
+            for one in self.tasks.values()
+            if task_type in (None, one.type) and subtype in (None, one.subtype or _default_subtype(one))
+        ]
 
     def __contains__(self, name: object) -> bool:
         return name in self.tasks

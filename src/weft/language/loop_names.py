@@ -4,6 +4,7 @@ LOOP_NAMES = (
     "user_query",
     "evaluation_feedback",
     "current_iteration",
+    "max_iterations",
     "director_result",
     "script_output",
     "script_errors",

@@ -14,6 +14,12 @@ FreshContext = Literal["enabled", "disabled"]
 IMPLICIT_INPUT = "input"
 """What a task reads `input_source` as, and the inner task of a reduce each of its inputs."""
 
+AtomicTaskSubtype = Literal["standard", "subtask", "director", "evaluator", "associative_matching"]
+"""The subtypes of atomic tasks that the specification names. Authors may write others."""
+
+STANDARD: AtomicTaskSubtype = "standard"
+"""What an atomic task without a subtype is."""
+
 AIDER_SUBTYPES: dict[str, Literal["automatic", "interactive"]] = {
     "aider_automatic": "automatic",
     "aider_interactive": "interactive",

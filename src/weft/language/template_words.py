@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable
 
 from weft.language.library import TaskDefinition
+from weft.language.task_fields import AtomicTaskSubtype
 from weft.language.tree import TaskNode
 
-EVALUATOR = "evaluator"
+EVALUATOR: AtomicTaskSubtype = "evaluator"
 """The subtype of templates that judge."""
 
 

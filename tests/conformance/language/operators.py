@@ -510,6 +510,18 @@ LOOPS = [
         {"notes.terminated_by": "max_iterations", "notes.iterations": 2},
     ),
     Row(
+        "its parts know the limit",
+        '(director-evaluator-loop :max-iterations 2 :director (task :instructions "d {{current_iteration}} of {{max_iterations}}") :evaluator (task :instructions "j" :output "json"))',
+        {"j": BAD, "d": "x"},
+        {"prompts": ["d 1 of 2", "j", "d 2 of 2", "j"]},
+    ),
+    Row(
+        "the condition knows the default limit",
+        '(director-evaluator-loop :condition "current_iteration == max_iterations - 1" :director (task :instructions "d") :evaluator (task :instructions "j" :output "json"))',
+        {"j": BAD, "d": "x"},
+        {"notes.terminated_by": "condition", "notes.iterations": 4},
+    ),
+    Row(
         "five is the default limit",
         '(director-evaluator-loop :director (task :instructions "d") :evaluator (task :instructions "j" :output "json"))',
         {"j": BAD, "d": "x"},

@@ -13,6 +13,11 @@ from weft.language.sexp import read_program
 from weft.language.spans import Source, Span
 from weft.language.tree import Atomic, If, Literal, Node, Program, Template, Text, Variable
 
+ROUNDS = (
+    "(iterative-loop :max-iterations 5 :initial 1 :executor (lambda (s n) {})"
+    " :validator (lambda (r n) {}) :controller (lambda (r v n) (list {} r)))"
+)
+
 
 def program(text: str) -> Program:
     return read_program(Source("<test>", text))
@@ -258,3 +263,24 @@ async def test_a_node_that_is_only_a_place_is_told_by_its_source() -> None:
 
     assert expression_of(Node(span=Span(source, 2, 3))) == "(b c) d)"
     assert expression_of(Literal(value="x" * 500)) == '"' + "x" * 199 + "..."
+
+
+@pytest.mark.parametrize(
+    ("text", "round_", "part"),
+    [
+        ('(define n 0) (loop 3 (begin (set! n (+ n 1)) (if (= n 2) (error "no") n)))', 2, None),
+        ("(define n 0) (loop 2 (begin (set! n (+ n 1)) (loop 3 (if (= n 2) (car 1) n))))", 1, None),
+        (ROUNDS.format('(if (= n 2) (error "no") s)', "r", "'continue"), 2, "executor"),
+        (ROUNDS.format("s", "(if (= n 3) (car 1) r)", "'continue"), 3, "validator"),
+        (ROUNDS.format("s", "r", "'perhaps"), 1, "controller"),
+    ],
+)
+async def test_an_error_in_a_loop_says_the_round_and_the_part(
+    text: str, round_: int, part: str | None
+) -> None:
+    with pytest.raises(TaskFailed) as raised:
+        await value_of(text)
+
+    assert isinstance(raised.value.error, TaskFailure)
+    details = raised.value.error.details or {}
+    assert (details["round"], details.get("part")) == (round_, part)

@@ -142,3 +142,23 @@ def test_of_a_large_library_a_model_is_told_a_part() -> None:
 
     assert "and 5 more" in told.description
     assert "enum" not in told.input_schema["properties"]["name"]
+
+
+def test_the_library_finds_templates_by_type_and_subtype() -> None:
+    library = library_of()
+
+    def found(**wanted: str) -> list[str]:
+        return [one.name for one in library.find(**wanted)]
+
+    assert found(subtype="evaluator") == ["judge"]
+    assert found(task_type="script") == ["run-tests"]
+    assert found(task_type="sequential", subtype="standard") == []
+    assert found(task_type="atomic", subtype="standard") == ["review", "summarise", "digest", "open-ended"]
+    assert found() == list(library.tasks)
+
+
+def test_a_name_that_is_registered_twice_is_a_value_error() -> None:
+    library = library_of()
+
+    with pytest.raises(ValueError, match="task 'judge' is already registered"):
+        library.register_task(library.get_task("judge"))

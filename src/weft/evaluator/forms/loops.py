@@ -8,7 +8,7 @@ from weft.evaluator.budget import MOST, Meter, Scope
 from weft.evaluator.compiler import Code, Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.env import Env
-from weft.evaluator.errors import ProgramError, program_error
+from weft.evaluator.errors import ProgramError, TaskFailed, program_error
 from weft.evaluator.forms.places import placed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
@@ -35,13 +35,13 @@ def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
 
     def repeat(env: Env) -> Any:
         times = count(env)
-        value = None
+        value, number = None, 0
         try:
-            for _ in range(_whole(times, "the count of a loop")):
+            for number in range(1, _whole(times, "the count of a loop") + 1):  # noqa: B007  read below
                 meter.count(1)
                 value = body(env)
         except Exception as error:
-            raise placed(error, node, "loop") from None
+            raise _in_round(placed(error, node, "loop"), number) from None
         return value
 
     return repeat
@@ -57,23 +57,32 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
         times, state = limit(env), initial(env)
         execute, control = executor(env), controller(env)
         validate = None if validator is None else validator(env)
+        number, part = 0, "executor"
         try:
             result = state
             for number in range(1, _whole(times, ":max-iterations") + 1):
                 meter.count(1)
+                part = "executor"
                 result = compiler.invoke(execute, (state, number), None, node.span)
                 checked = None
                 if validate is not None:
+                    part = "validator"
                     checked = compiler.invoke(validate, (result, number), None, node.span)
+                part = "controller"
                 verdict = compiler.invoke(control, (result, checked, number), None, node.span)
                 is_last, state = _decision(verdict)
                 if is_last:
                     return state
             return result
         except Exception as error:
-            raise placed(error, node, "iterative-loop") from None
+            raise _in_round(placed(error, node, "iterative-loop"), number, part=part) from None
 
     return iterate
+
+
+def _in_round(error: Exception, number: int, **facts: Any) -> Exception:
+    """Return the error with the round that it happened in; one before the first round has none."""
+    return error.with_details(round=number, **facts) if number and isinstance(error, TaskFailed) else error
 
 
 def _decision(verdict: Any) -> tuple[bool, Any]:

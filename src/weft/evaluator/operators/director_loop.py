@@ -39,6 +39,7 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
         if node.script is not None and node.script.output_slot is not None:
             entered.inner[node.script.output_slot] = None
         entered.inner["user_query"] = task.query(entered)
+        entered.inner["max_iterations"] = task.limit
         history = SequentialHistory(task.settings)
         return task.compose(entered, lambda: task.iterate(entered.inner, history), history=history)
 
@@ -52,6 +53,7 @@ class LoopTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: DirectorEvaluatorLoop, director: Node) -> None:
         super().__init__(compiler, node, "director_evaluator_loop")
+        self.limit = node.max_iterations or DEFAULT_ITERATIONS
         self._prompt = None if node.prompt is None else FilledText(compiler, node.prompt)
         self._director = compiler.compile(director)
         self._evaluator = None if node.evaluator is None else compiler.compile(node.evaluator)
@@ -70,15 +72,14 @@ class LoopTask(TaskCode):
 
     def iterate(self, env: Env, history: SequentialHistory) -> TaskResult:
         """The last result of the director, and why the loop ended."""
-        limit = self.node.max_iterations or DEFAULT_ITERATIONS
-        for iteration in range(1, limit + 1):
+        for iteration in range(1, self.limit + 1):
             env["current_iteration"] = iteration
             result = self._part("director", iteration, self._director, env)
             history.add(f"director {iteration}", result)
             env["director_result"] = result
             self._run_script(env, iteration)
             ended = self._evaluate(env, iteration, history)
-            if ended is not None or iteration == limit:
+            if ended is not None or iteration == self.limit:
                 return result.with_notes(
                     iterations=iteration,
                     terminated_by=ended or "max_iterations",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from weft.language.context import ContextKind, merged_context
+from weft.language.loop_names import LOOP_NAMES
 from weft.language.problems import InvalidProgram
 from weft.language.tree import (
     Atomic,
@@ -48,10 +49,6 @@ KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
 
 STEP_NAMES: Final = frozenset({"steps", "last_output"})
 REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
-LOOP_NAMES: Final = frozenset(
-    {"user_query", "evaluation_feedback", "current_iteration", "director_result", "script_output"}
-    | {"script_errors", "script_exit_code", "evaluation"}
-)
 
 
 def read_task(element: Element, reading: Reading) -> Node:
@@ -160,7 +157,7 @@ def _reduce(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNo
 
 
 def _loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
-    within = inside.within(LOOP_NAMES)
+    within = inside.within(frozenset(LOOP_NAMES))
     has_evaluator = element.child("evaluator") is not None
     if not has_evaluator and not common["criteria"]:
         inside.missing(element, "a loop needs an <evaluator>, or <criteria> by which to find one")
