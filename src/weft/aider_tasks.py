@@ -9,6 +9,7 @@ from msgspec import Struct
 from weft.aider.inputs import AiderInputs, Mode
 from weft.aider.request import AiderResult, AiderUsage
 from weft.aider.runner import AiderRunner
+from weft.errors import MissingExtra
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.plain import as_text
@@ -137,7 +138,9 @@ def _failure(error: ExecutionFailed) -> TaskFailure:
         usage = msgspec.convert(details["usage"], AiderUsage)
         notes = {"model": details["model"], "usage": _usage(details["model"], usage)}
     reason: TaskFailureReason = "tool_execution_error"
-    if error.is_permanent:
+    if isinstance(error.__cause__, MissingExtra):
+        reason = "dependency_error"
+    elif error.is_permanent:
         reason = "configuration_error"
     elif details and details.get("exit_code") is None:
         reason = "execution_timeout"

@@ -9,6 +9,7 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.equipment import Equipment
+from weft.errors import MissingExtra
 from weft.evaluator.effects import (
     Composite,
     ContextQuery,
@@ -25,7 +26,7 @@ from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolCon
 from weft.executor_settings import CommandSettings
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_PROGRAM_CHARACTERS
-from weft.llm.errors import ModelError
+from weft.llm.errors import ModelError, model_failure
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.journal import TurnJournal
@@ -292,7 +293,9 @@ class LocalEffects:
         try:
             return await self._equipment.models().find(name or self._model, provider)
         except ModelError as error:
-            raise TaskFailed(TaskFailure(error.reason, error.message)) from error
+            raise TaskFailed(model_failure(error, error.message)) from error
+        except MissingExtra as error:
+            raise TaskFailed(TaskFailure("dependency_error", error.message)) from error
 
     def _events(self, call: ModelCall) -> OnEvent:
         """What keeps the ledger, and passes events on, without secrets."""

@@ -102,6 +102,25 @@ def test_an_error_is_one_json_document() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("<task><description>x</task>", {"type": "XML_PARSE_ERROR", "location": "<eval>:1:23"}),
+        ("<task><mode>x</mode></task>", {"type": "TASK_FAILURE", "reason": "xml_validation_failure"}),
+        ("(+ 1", {"type": "VALIDATION_ERROR"}),
+        ("(car 1)", {"type": "TASK_FAILURE", "reason": "input_validation_failure"}),
+        ('(task :instructions "x" :model "none:such")', {"type": "VALIDATION_ERROR", "invalidModel": True}),
+    ],
+)
+def test_an_error_as_json_has_the_task_error_of_the_specification(
+    expression: str, error: dict[str, Any]
+) -> None:
+    told = evaluate(expression, "--json").json["error"]["task_error"]
+
+    assert {**told, **error} == told
+    assert told["message"]
+
+
 def test_inputs_that_are_not_given_are_told_before_anything_is_run() -> None:
     ran = evaluate('(sequential (script :shell "echo ran >&2") (task :instructions "{{a}} {{b}}"))')
 

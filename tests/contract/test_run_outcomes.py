@@ -13,8 +13,10 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId
+from weft.language.reading import Surface
 from weft.program_runs import stored_program
 from weft.runs.outcome import RunOutcome, outcome_of
+from weft.runs.program import StoredProgram, StoredText
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.operations import CancelTasks
 from weft.tasks.record import Status
@@ -159,3 +161,39 @@ async def test_a_step_can_be_cancelled_also_after_the_store_could_not_be_read(
         await app.stop(grace_seconds=0)
 
     assert (await runs.store.get(root_id, owner=EVERYONE)).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "surface", "error"),
+    [
+        (
+            "<task>\n<description>x</task>",
+            "xml",
+            {
+                "type": "XML_PARSE_ERROR",
+                "message": "mismatched tag; <description> of line 2 is open here",
+                "location": "main:2:17",
+            },
+        ),
+        (
+            "<task><descripton>x</descripton></task>",
+            "xml",
+            {"type": "TASK_FAILURE", "reason": "xml_validation_failure"},
+        ),
+        ("(task :instruction 1)", "sexp", {"type": "VALIDATION_ERROR", "path": "main:1:1"}),
+    ],
+    ids=["malformed", "invalid", "expression"],
+)
+async def test_a_stored_program_that_cannot_be_read_says_so_in_its_task_error(
+    runs: RunsBench, text: str, surface: Surface, error: dict[str, Any]
+) -> None:
+    program = StoredProgram(StoredText("main", text, surface))
+    root_id = await runs.app().begin_program(program, {}, name="run")
+    outcome = await runs.go_on(root_id)
+
+    assert outcome.status is Status.FAILED
+    assert outcome.result is not None
+    told = outcome.result.notes["error"]
+    assert {**told, **error} == told
+    if error.get("reason"):
+        assert told["details"]["violations"][0].startswith("main:1:7: unknown-element")

@@ -13,7 +13,7 @@ from tests.given_tools import GivenTools
 from tests.model_calls import a_call, a_step
 from weft.errors import WeftError
 from weft.evaluator.budget import Scope
-from weft.evaluator.effects import Files, ScriptRun, Step
+from weft.evaluator.effects import Files, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.scope_purse import ScopePurse
@@ -21,9 +21,11 @@ from weft.executor_settings import CommandSettings
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, TextArrived, TurnEnded
 from weft.llm.given import GivenModels
+from weft.llm.providers import access
 from weft.llm.scripted import ScriptedModel, tool_use
 from weft.local_effects import LocalEffects
-from weft.model_settings import HandlerSettings
+from weft.model_settings import HandlerSettings, ToolsSettings
+from weft.tools import open_toolbox
 
 ANY = CommandSettings()
 
@@ -103,7 +105,35 @@ async def test_a_model_that_is_not_there_fails_the_task() -> None:
     with pytest.raises(TaskFailed, match="there is no model 'test:none'") as caught:
         await ask(effects, model="test:none")
 
-    assert caught.value.result().notes["error"]["reason"] == "configuration_error"
+    error = caught.value.result().notes["error"]
+    assert (error["type"], error["path"], error["invalidModel"]) == ("VALIDATION_ERROR", "model", True)
+
+
+async def test_a_package_that_is_not_installed_is_a_dependency_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-nobody")
+    monkeypatch.setattr(access, "is_installed", lambda package: package != "anthropic")
+    effects = LocalEffects(folder=tmp_path)
+
+    with pytest.raises(TaskFailed, match="needs an extra package") as caught:
+        await ask(effects, model="anthropic:some")
+    await effects.close()
+
+    assert caught.value.result().notes["error"]["reason"] == "dependency_error"
+
+
+async def test_a_tool_whose_module_cannot_be_imported_is_a_dependency_error(tmp_path: Path) -> None:
+    (tmp_path / "weft_no_such_tools.py").write_text("import weft_package_that_is_not_there")
+    toolbox = open_toolbox(ToolsSettings(modules=("weft_no_such_tools",)), tmp_path, {})
+    model = ScriptedModel(["never asked"])
+    effects = LocalEffects(models=GivenModels(model), tools=toolbox)
+    call = ToolCall(tool="shop:open")
+
+    for attempt in (effects.call_tool(Step("1", call), call), ask(effects, tools=("shop:open",))):
+        with pytest.raises(TaskFailed, match="weft_package_that_is_not_there") as caught:
+            await attempt
+        assert caught.value.result().notes["error"]["reason"] == "dependency_error"
 
 
 async def test_files_are_read_and_those_that_cannot_be_are_warnings(

@@ -130,13 +130,21 @@ def _usage_error(is_json: bool, error: click.ClickException) -> int:
     return EXIT_INVALID
 
 
-def _report(*, is_json: bool, code: str, message: str, problems: Sequence[dict[str, Any]] = ()) -> None:
+def _report(
+    *,
+    is_json: bool,
+    code: str,
+    message: str,
+    problems: Sequence[dict[str, Any]] = (),
+    task_error: dict[str, Any] | None = None,
+) -> None:
     """Print an error; if even that cannot be written, the exit code must do."""
     with suppress(OSError, ValueError):
         if is_json:
             from weft.cli.output import print_json
 
-            print_json({"error": {"code": code, "message": message, "problems": list(problems)}})
+            error: dict[str, Any] = {"code": code, "message": message, "problems": list(problems)}
+            print_json({"error": error if task_error is None else {**error, "task_error": task_error}})
             sys.stdout.flush()
         else:
             _report_to_people(code, message, problems)
@@ -145,12 +153,33 @@ def _report(*, is_json: bool, code: str, message: str, problems: Sequence[dict[s
 def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
     """Print what is wrong with a program at its place."""
     if is_json:
-        _report(is_json=True, code=error.code, message=error.message, problems=error.problems())
+        _report(
+            is_json=True,
+            code=error.code,
+            message=error.message,
+            problems=error.problems(),
+            task_error=_task_error(error),
+        )
         return
     from weft.cli.problems import print_error
 
     with suppress(OSError, ValueError):
         print_error(error)
+
+
+def _task_error(error: AuthorError) -> dict[str, Any] | None:
+    """Return the TaskError of a program that cannot be read or failed, as JSON."""
+    # Imported here: commands that run no program must not pay for the evaluator.
+    import msgspec
+
+    from weft.evaluator.errors import TaskFailed, program_failure
+    from weft.language.problems import InvalidProgram
+
+    if not isinstance(error, InvalidProgram | TaskFailed):
+        return None
+    found = error.error if isinstance(error, TaskFailed) else program_failure(error)
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    return told
 
 
 def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:

@@ -5,8 +5,15 @@ from typing import Any, Self
 import msgspec
 
 from weft.errors import AuthorError
-from weft.evaluator.results import ResourceExhaustion, TaskError, TaskFailure, TaskResult
-from weft.language.problems import LanguageProblem
+from weft.evaluator.results import (
+    ResourceExhaustion,
+    TaskError,
+    TaskFailure,
+    TaskResult,
+    ValidationFailure,
+    XmlParseFailure,
+)
+from weft.language.problems import MAX_SHOWN, InvalidProgram, LanguageProblem
 from weft.language.spans import NOWHERE, Span
 from weft.secrets.registry import redact_struct
 
@@ -63,6 +70,24 @@ class TaskFailed(AuthorError):
             return self
         changed = msgspec.structs.replace(error, details={**facts, **(error.details or {})})
         return type(self)(changed, span=self.span, code=self.problem.code).caused_by(self)
+
+
+def program_failure(error: InvalidProgram) -> TaskError:
+    """Return the TaskError of a program that cannot be evaluated."""
+    first = error.found[0]
+    location = None if first.span is NOWHERE else str(first.span)
+    if error.xml_fault == "malformed":
+        return XmlParseFailure(first.message, location=location)
+    more = f" (and {len(error.found) - 1} more)" if len(error.found) > 1 else ""
+    message = f"{first.message}{more}"
+    if error.xml_fault == "invalid":
+        violations = [str(problem) for problem in error.found[:MAX_SHOWN]]
+        return TaskFailure("xml_validation_failure", message, details={"violations": violations})
+    return ValidationFailure(message, path=location, invalid_model=_is_of_model(first))
+
+
+def _is_of_model(problem: LanguageProblem) -> bool | None:
+    return True if problem.code == "unknown-model" else None
 
 
 class EndsEvaluation(Exception):

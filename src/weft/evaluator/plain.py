@@ -72,7 +72,9 @@ def _told(said: dict[str, Any]) -> dict[str, Any]:
     if isinstance(notes := said.get("notes"), dict):
         told["notes"] = told_notes(notes)
     if isinstance(details := said.get("details"), dict):
-        told["details"] = details = dict(details)
+        told["details"] = details = {
+            name: fact for name, fact in details.items() if name != "s_expression_environment"
+        }
         if isinstance(inner := details.get("subtaskError"), dict):
             details["subtaskError"] = _told(inner)
         if isinstance(results := details.get("partialResults"), list):

@@ -1,9 +1,11 @@
 """What a tool is: something that a program calls by name, and a model if its template lists it."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct, field
+
+from weft.evaluator.results import TaskFailureReason
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,15 @@ class Pure(Protocol):
 
 class ToolFailed(Exception):
     """A tool could not do what it was asked for. The message goes back to who called it."""
+
+    reason: ClassVar[TaskFailureReason] = "tool_execution_error"
+    """What a task fails with that needs the tool."""
+
+
+class ToolMissesDependency(ToolFailed):
+    """A tool cannot be used because a package or module that it needs cannot be imported."""
+
+    reason = "dependency_error"
 
 
 class Tools(Protocol):

@@ -1,7 +1,7 @@
 """What is wrong with a program: one problem, and the error that carries all of them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -60,6 +60,8 @@ class InvalidProgram(AuthorError):
         self.found = tuple(found)
         self.rest = rest
         """What of the program could be read; None: nothing."""
+        self.xml_fault: Literal["malformed", "invalid"] | None = None
+        """Of a document in XML: whether it is not well-formed, or breaks a rule of templates."""
 
     def problems(self) -> list[dict[str, Any]]:
         """Every problem in its JSON form."""

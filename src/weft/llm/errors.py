@@ -1,12 +1,12 @@
 """Why a request to a model failed."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 
 if TYPE_CHECKING:
     # Not at run time: names of models are checked without the evaluator, and it is slow to import.
-    from weft.evaluator.results import TaskFailureReason
+    from weft.evaluator.results import TaskError, TaskFailureReason
 
 
 _AFTER_SENDING = ("connection_error", "protocol_error", "execution_timeout")
@@ -18,7 +18,7 @@ class ModelError(WeftError):
 
     `reason`: `connection_error` (not reached, hung, cut), `llm_error` (the provider refuses or is broken),
     `protocol_error` (what came is no answer: HTML, half a JSON), `configuration_error` (no key, unknown
-    model, a missing extra), `execution_timeout`.
+    model), `dependency_error` (a missing extra), `execution_timeout`.
     """
 
     code = "model-error"
@@ -43,6 +43,21 @@ class ModelError(WeftError):
         """What had arrived of an answer that was cut."""
         self.is_charged = reason in _AFTER_SENDING or bool(partial_text) if is_charged is None else is_charged
         """Whether the request was sent and not refused: then providers charge at least for its input."""
+
+
+class InvalidModel(ModelError):
+    """No model has that name, or its provider knows no such model."""
+
+    code = "invalid-model"
+
+
+def model_failure(error: ModelError, message: str, details: dict[str, Any] | None = None) -> "TaskError":
+    """Return the TaskError of a request that failed."""
+    from weft.evaluator.results import TaskFailure, ValidationFailure  # slow, see above
+
+    if isinstance(error, InvalidModel):
+        return ValidationFailure(message, path="model", invalid_model=True, content=error.partial_text)
+    return TaskFailure(error.reason, message, content=error.partial_text, details=details)
 
 
 class ContextTooLong(ModelError):

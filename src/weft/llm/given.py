@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from weft.llm.errors import ModelError
+from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.protocol import Model
 
 
@@ -29,7 +29,7 @@ class GivenModels:
             return next(iter(self._named.values()))
         if name not in self._named:
             known = ", ".join(self._named)
-            raise ModelError("configuration_error", f"there is no model '{name}' (given: {known})")
+            raise InvalidModel("configuration_error", f"there is no model '{name}' (given: {known})")
         return self._named[name]
 
     async def close(self) -> None:

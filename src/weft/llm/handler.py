@@ -16,13 +16,13 @@ from weft.evaluator.data_context import DataContext
 from weft.evaluator.effects import ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
+from weft.evaluator.results import ResourceExhaustion, TaskError, TaskFailure, TaskResult
 from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.attempts import counted_attempts
 from weft.llm.deadline import time_limit
-from weft.llm.errors import ContextTooLong, ModelError
+from weft.llm.errors import ContextTooLong, ModelError, model_failure
 from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
 from weft.llm.journal import TurnJournal, Unkept
 from weft.llm.outlay import added, priced, set_aside
@@ -286,10 +286,10 @@ class _Work:
             self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
         return TaskResult(reply.text, "COMPLETE", notes=notes)
 
-    def failed(self, error: TaskFailure) -> TaskFailed:
+    def failed(self, error: TaskError) -> TaskFailed:
         """The failure with what there is of an answer, and what was spent on it."""
         session = self._session
-        if session is None:
+        if session is None or not isinstance(error, TaskFailure):  # others have no notes
             return TaskFailed(error)
         content = error.content or "".join(self._arriving) or session.content or None
         notes = {**self._notes(session), **(error.notes or {})}
@@ -316,7 +316,7 @@ class _Work:
         details: dict[str, Any] = {"is_transient": error.is_transient}
         if error.retry_after_seconds is not None:
             details["retry_after_seconds"] = error.retry_after_seconds
-        return self.failed(TaskFailure(error.reason, message, content=error.partial_text, details=details))
+        return self.failed(model_failure(error, message, details))
 
     def _notes(self, session: Session) -> dict[str, Any]:
         model, usage = self._handler.model.id, self._usage

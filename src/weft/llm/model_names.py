@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from weft.llm.errors import ModelError
+from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.providers.access import provider_names
 from weft.model_settings import ModelsSettings
 from weft.project_models import LOCAL
@@ -93,4 +93,4 @@ def _unknown(name: str, settings: ModelsSettings) -> str:
 
 
 def _problem(message: str) -> ModelError:
-    return ModelError("configuration_error", message)
+    return InvalidModel("configuration_error", message)

@@ -5,7 +5,7 @@ from typing import Any
 from weft.errors import WeftError, text_of
 from weft.evaluator.effects import ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.results import TaskFailure
+from weft.evaluator.results import TaskFailure, TaskFailureReason
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed, Tools
 from weft.language.suggestions import nearest_tool
 from weft.llm.toolset import BadArguments, check_arguments
@@ -21,7 +21,8 @@ async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> An
         check_arguments(tool.definition, arguments)
         return await tool.call(arguments, context)
     except (ToolFailed, BadArguments) as error:
-        raise _failed(call, str(error)) from error
+        reason = error.reason if isinstance(error, ToolFailed) else ToolFailed.reason
+        raise _failed(call, str(error), reason) from error
     except WeftError:
         raise
     except (Exception, SystemExit) as error:
@@ -41,5 +42,5 @@ def named_arguments(definition: ToolDefinition, call: ToolCall) -> dict[str, Any
     return {**arguments, **call.arguments}
 
 
-def _failed(call: ToolCall, message: str) -> TaskFailed:
-    return TaskFailed(TaskFailure("tool_execution_error", f"tool '{call.tool}': {message}"))
+def _failed(call: ToolCall, message: str, reason: TaskFailureReason = ToolFailed.reason) -> TaskFailed:
+    return TaskFailed(TaskFailure(reason, f"tool '{call.tool}': {message}"))

@@ -114,7 +114,7 @@ async def find_tools(
             tool = None if tools is None else await tools.find(name)
         except ToolFailed as error:
             message = redact(f"tool '{name}' cannot be used: {error}")
-            raise TaskFailed(TaskFailure("tool_execution_error", message)) from None
+            raise TaskFailed(TaskFailure(error.reason, message)) from None
         if tool is None:
             known = sorted(tools.names()) if tools is not None else []
             hint = f"; there are {', '.join(known)}" if known else ""

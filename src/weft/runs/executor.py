@@ -9,11 +9,12 @@ from msgspec import structs
 from weft.clock import Clock
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import Effects
-from weft.evaluator.errors import ProgramError, TaskFailed
+from weft.evaluator.errors import ProgramError, TaskFailed, program_failure
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
+from weft.language.problems import InvalidProgram
 from weft.language.tree import FunctionCall, Program, Variable
 from weft.model_settings import ModelsSettings
 from weft.runs.effects import DurableEffects
@@ -82,7 +83,10 @@ class TemplateExecutor:
 
     async def execute(self, work: Work) -> Any:
         """The program's value as a task result."""
-        program = await self._program(work)
+        try:
+            program = await self._program(work)
+        except InvalidProgram as error:
+            raise _refused(error) from error
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
@@ -114,6 +118,9 @@ class TemplateExecutor:
                 is_permanent=isinstance(error, ProgramError),
                 details={"task_error": failure_details(error)},
             ) from error
+        except InvalidProgram as error:
+            journal.stop()
+            raise _refused(error) from error
         except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
             raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
@@ -177,6 +184,12 @@ def _main(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObje
     keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
     call = FunctionCall(func_name=program.entry, keywords=keywords)
     return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
+
+
+def _refused(error: InvalidProgram) -> ExecutionFailed:
+    """Return the failure of a task whose program is wrong: another attempt would read the same."""
+    failed = TaskFailed(program_failure(error))
+    return ExecutionFailed(error.message, is_permanent=True, details={"task_error": failure_details(failed)})
 
 
 def failure_details(error: TaskFailed) -> JsonObject:

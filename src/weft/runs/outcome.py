@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.errors import TaskFailed, program_failure
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
+from weft.language.problems import InvalidProgram
 from weft.runs.errors import NoRun, differs
 from weft.runs.past import is_halted
+from weft.runs.program import NoProgram, program_of
 from weft.runs.records import failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
@@ -68,7 +70,19 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
     for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
         if (step.error or "") in (task.error or ""):
             return halted_failure(step), True
-    return TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed")), False
+    return _unreadable(task) or TaskFailed(TaskFailure("unexpected_error", task.error or "it failed")), False
+
+
+def _unreadable(task: Task) -> TaskFailed | None:
+    """Return the failure of a run whose program cannot be read; None: it can, or there is no program."""
+    try:
+        for _ in program_of(task).programs():
+            pass
+    except InvalidProgram as error:
+        return TaskFailed(program_failure(error), span=error.found[0].span, code=error.found[0].code)
+    except NoProgram:
+        return None
+    return None
 
 
 def spent_by(tasks: Iterable[Task]) -> Spent:

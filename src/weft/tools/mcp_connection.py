@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from weft.errors import MissingExtra, text_of
-from weft.evaluator.tools import ToolFailed
+from weft.evaluator.tools import ToolFailed, ToolMissesDependency
 from weft.secrets.cutting import cut
 from weft.threads import run_blocking
 from weft.tools.mcp_file import HttpServer, Server, StdioServer
@@ -86,7 +86,7 @@ class Connection:
             await run_blocking(_import_sdk, name="weft-import")
         except ImportError:
             missing = MissingExtra(extra="mcp", purpose="an MCP server")
-            raise ToolFailed(self._told(missing.message)) from None
+            raise ToolMissesDependency(self._told(missing.message)) from None
         self._task = asyncio.create_task(self._run(), name=f"weft-mcp-{self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from weft.evaluator.tools import Tool, ToolFailed
+from weft.evaluator.tools import Tool, ToolFailed, ToolMissesDependency
 from weft.executor_settings import PythonSettings
 from weft.model_settings import ToolsSettings
 from weft.threads import run_blocking
@@ -82,7 +82,8 @@ class Toolbox:
         failures = self._modules.load()
         if found is None and failures:
             module, why = next(iter(failures.items()))
-            raise ToolFailed(f"there is no tool '{name}', and module '{module}' cannot be imported: {why}")
+            message = f"there is no tool '{name}', and module '{module}' cannot be imported: {why}"
+            raise ToolMissesDependency(message)
         return found
 
     async def listed(self, *, is_connecting: bool = False) -> tuple[ListedTool, ...]:

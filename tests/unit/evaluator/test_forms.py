@@ -7,6 +7,7 @@ from weft.errors import InternalError
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms.places import expression_of
 from weft.evaluator.functions import Closure
+from weft.evaluator.plain import told_error
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import read_program
@@ -131,6 +132,7 @@ async def test_an_error_tells_the_expression_that_failed() -> None:
     assert error.reason == "input_validation_failure"
     assert error.details == {
         "code": "bad-value", "failing_expression": "(car xs)", "place": "<test>:2:6",
+        "s_expression_environment": {"xs": []},
     }  # fmt: skip
 
 
@@ -284,3 +286,42 @@ async def test_an_error_in_a_loop_says_the_round_and_the_part(
     assert isinstance(raised.value.error, TaskFailure)
     details = raised.value.error.details or {}
     assert (details["round"], details.get("part")) == (round_, part)
+
+
+async def environment(text: str) -> object:
+    with pytest.raises(TaskFailed) as raised:
+        await value_of(text)
+    assert isinstance(raised.value.error, TaskFailure)
+    return (raised.value.error.details or {})["s_expression_environment"]
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("(define n 0) (define m 1) (/ 1 n)", {"n": 0}),
+        ("(let ((x 1) (y 2)) (let ((x 3)) (car x)))", {"x": 3, "y": 2}),
+        ("(define (f xs) (car xs)) (f (list))", {"xs": []}),
+        ("(let ((f car) (n 1)) (+ n nope))", {"n": 1}),
+        ('(let ((d (dict :a "b")) (n (range 11))) (+ d 1))', {"d": {"a": "b"}, "n": "a list of 11 items"}),
+        ("(let ((n (expt 10 1000))) (car n))", {"n": "a number"}),
+        ('(loop 2 (let ((n 7)) (error "no")))', {"n": 7}),
+    ],
+)
+async def test_an_error_says_what_was_bound_where_it_happened(text: str, bound: object) -> None:
+    assert await environment(text) == bound
+
+
+async def test_an_error_shows_a_bounded_part_of_what_was_bound() -> None:
+    names = " ".join(f"(n{number} {number})" for number in range(30))
+    found = await environment(f'(let ({names} (long "{"x" * 5000}")) (car long))')
+
+    assert isinstance(found, dict)
+    assert len(found) == 20
+    assert len(found["long"]) < 1000
+
+
+async def test_a_model_is_not_told_what_was_bound() -> None:
+    with pytest.raises(TaskFailed) as raised:
+        await value_of("(let ((x 1)) (car x))")
+
+    assert "s_expression_environment" not in told_error(raised.value.error)["details"]

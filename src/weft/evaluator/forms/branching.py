@@ -90,7 +90,7 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
         try:
             meter.count(CAUGHT_STEPS)
         except BudgetExceeded as error:
-            raise placed(error, node) from None
+            raise placed(error, node, env=env) from None
         return handler(Env((name,), (failed,), env))
 
     return attempt

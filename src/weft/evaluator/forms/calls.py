@@ -54,7 +54,7 @@ def _run(call: Code, node: Node) -> Code:
             while value.__class__ is Frame:
                 value = value.code(value)
         except RecursionError as error:
-            raise placed(error, node) from None
+            raise placed(error, node, env=env) from None
         return value
 
     return run
@@ -99,7 +99,7 @@ def _tool_call(compiler: Compiler, node: FunctionCall, arguments: Sequence[Code]
         try:
             return compiler.task_calls.call_tool(compiler, name, values, named, node.span)
         except Exception as error:
-            raise placed(error, node, name) from None
+            raise placed(error, node, name, env) from None
 
     return call
 

@@ -41,7 +41,7 @@ def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
                 meter.count(1)
                 value = body(env)
         except Exception as error:
-            raise _in_round(placed(error, node, "loop"), number) from None
+            raise _in_round(placed(error, node, "loop", env), number) from None
         return value
 
     return repeat
@@ -75,7 +75,7 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
                     return state
             return result
         except Exception as error:
-            raise _in_round(placed(error, node, "iterative-loop"), number, part=part) from None
+            raise _in_round(placed(error, node, "iterative-loop", env), number, part=part) from None
 
     return iterate
 
@@ -102,7 +102,7 @@ def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
         try:
             return compiler.machine.each(len(items), lambda index: items[index](env))
         except Exception as error:
-            raise placed(error, node, "parallel") from None
+            raise placed(error, node, "parallel", env) from None
 
     return together
 
@@ -120,7 +120,7 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
             scope = Scope({}, current_branch().scope, seconds=most, now=now, waits=Waits(now + most))
             return machine.bounded(scope, lambda: body(env))
         except Exception as error:
-            raise placed(error, node, "with-timeout") from None
+            raise placed(error, node, "with-timeout", env) from None
 
     return bounded
 
@@ -146,7 +146,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
             scope = Scope(most, current_branch().scope)
             return machine.bounded(scope, lambda: body(env))
         except Exception as error:
-            raise placed(error, node, "with-budget") from None
+            raise placed(error, node, "with-budget", env) from None
 
     return bounded
 
@@ -214,7 +214,7 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
             step = Step(machine.next_key(), query, node.span)
             return machine.wait(machine.effects.get_context(step, query))
         except Exception as error:
-            raise placed(error, node, "get-context") from None
+            raise placed(error, node, "get-context", env) from None
 
     return ask
 

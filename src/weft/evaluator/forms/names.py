@@ -68,7 +68,7 @@ def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
         try:
             return follow(value, path, name)
         except ProgramError as error:
-            raise placed(error, node) from None
+            raise placed(error, node, env=env) from None
 
     if path:
         return read_part
@@ -87,7 +87,7 @@ def compile_text(compiler: Compiler, node: Text, is_tail: bool) -> Code:
         try:
             meter.check_size(sum(map(len, pieces)))
         except ProgramError as error:
-            raise placed(error, node) from None
+            raise placed(error, node, env=env) from None
         return "".join(pieces)
 
     return fill

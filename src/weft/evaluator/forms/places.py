@@ -1,11 +1,16 @@
 """Errors get a place: what a built-in or Python raises becomes an error at the node that was evaluated."""
 
 from contextlib import suppress
+from itertools import islice
+from typing import Any
 
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
 from weft.evaluator.forms.clipping import clipped
+from weft.evaluator.plain import is_data
+from weft.evaluator.results import TaskResult
+from weft.evaluator.values import SCALARS, kind_of
 from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
@@ -13,6 +18,7 @@ from weft.language.sexp.program import why_no_value
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
 from weft.language.tree import Node
+from weft.language.used_names import used_names
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
 
@@ -27,13 +33,69 @@ _CAUSED_BY_PROGRAMS = (
 """What Python raises for values that do not fit. Anything else is a bug of ours."""
 
 
-def placed(error: Exception, node: Node, name: str = "the call") -> Exception:
-    """The error as it is to be raised at the node. An error that has a place keeps it."""
+MAX_NAMES = 20
+MAX_SCOPES = 50
+MAX_ITEMS = 10
+"""How much of what was bound an error shows: errors are kept in records, and in those of what they end."""
+
+
+def placed(error: Exception, node: Node, name: str = "the call", env: Env | None = None) -> Exception:
+    """Return the error as it is to be raised at the node. An error that has a place keeps it.
+
+    `env` is where the node was evaluated: the error says what was bound there.
+    """
     if isinstance(error, TaskFailed):
-        return error if error.span is not NOWHERE else error.at(node.span, expression_of(node))
+        return error if error.span is not NOWHERE else _at(error, node, env)
     if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
         return error
-    return _translated(error, name).at(node.span, expression_of(node))
+    return _at(_translated(error, name), node, env)
+
+
+def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
+    found = error.at(node.span, expression_of(node))
+    return found if env is None else found.with_details(s_expression_environment=environment_at(env, node))
+
+
+def environment_at(env: Env, node: Node) -> dict[str, Any]:
+    """Return what was bound at a node: the names that it mentions, then local ones, each shortened.
+
+    Functions are left out, and what is more than a person reads.
+    """
+    found: dict[str, Any] = {}
+    for name in sorted(used_names([node]).mentioned)[:MAX_NAMES]:
+        with suppress(NameError):
+            _add(found, name, env[name])
+    scope, levels = env, 0
+    while scope.outer is not None and len(found) < MAX_NAMES and levels < MAX_SCOPES:
+        for name, value in islice(scope.items(), MAX_NAMES):
+            if len(found) < MAX_NAMES:
+                _add(found, name, value)
+        scope, levels = scope.outer, levels + 1
+    return found
+
+
+def _add(found: dict[str, Any], name: str, value: Any) -> None:
+    if name not in found and is_data(value):
+        found[name] = _brief(value)
+
+
+def _brief(value: Any) -> Any:
+    """Return a value in a few words: itself when it is short."""
+    if isinstance(value, TaskResult):
+        value = value.value
+    if isinstance(value, list | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        if len(parts) > MAX_ITEMS or any(part.__class__ in (list, dict, TaskResult) for part in parts):
+            return f"{kind_of(value)} of {len(parts)} items"
+        shown = [_brief(part) for part in parts]
+        return dict(zip(value, shown, strict=True)) if isinstance(value, dict) else shown
+    if isinstance(value, str):
+        return cut(value, MAX_SHOWN_CHARACTERS)
+    return value if value.__class__ in SCALARS and not _is_long(value) else kind_of(value)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > MAX_SHOWN_CHARACTERS
 
 
 def _translated(error: Exception, name: str) -> ProgramError:
@@ -57,7 +119,7 @@ def too_deep() -> ProgramError:
     return exhausted("depth", message, frames=FRAMES)
 
 
-def unbound(name: str, env: Env, node: Node) -> ProgramError:
+def unbound(name: str, env: Env, node: Node) -> TaskFailed:
     """The error for a name that nothing binds."""
     known: dict[str, None] = {}
     templates: dict[str, None] = {}
@@ -70,7 +132,7 @@ def unbound(name: str, env: Env, node: Node) -> ProgramError:
     form = why_no_value(name)
     hint = f"; {form}" if form is not None else nearest(name, templates) or nearest(name, known)
     error = program_error("unbound-name", f"'{name}' is not bound{hint}")
-    return error.at(node.span, expression_of(node))
+    return _at(error, node, env)
 
 
 def expression_of(node: Node) -> str:

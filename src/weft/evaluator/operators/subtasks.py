@@ -9,7 +9,7 @@ from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.context import arguments_of
 from weft.evaluator.effects import Composite, ModelCall, Step
-from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.errors import BudgetExceeded, TaskFailed, program_failure
 from weft.evaluator.operators.overrides import joined
 from weft.evaluator.operators.steps import completed
 from weft.evaluator.operators.surroundings import inside, surroundings
@@ -147,7 +147,7 @@ class SpawnedSubtask:
         except TaskFailed as error:
             raise self._refusal.of(error.error, self.template).caused_by(error) from None
         except InvalidProgram as error:  # the template itself is wrong
-            raise self._refusal.of(ValidationFailure(error.message), self.template) from None
+            raise self._refusal.of(program_failure(error), self.template) from None
 
     def _evaluate(self) -> TaskResult:
         """Call the template; in a branch of its own."""

@@ -27,8 +27,20 @@ def read_xml(source: Source, content: bytes) -> Program:
 
     The places of its nodes refer to the text of `content`, however it is encoded.
     """
-    document = decoded(source.name, content)
-    root = parse_elements(document)
+    try:
+        return _read(source, content)
+    except InvalidProgram as error:
+        error.xml_fault = error.xml_fault or "invalid"
+        raise
+
+
+def _read(source: Source, content: bytes) -> Program:
+    try:
+        document = decoded(source.name, content)
+        root = parse_elements(document)
+    except InvalidProgram as error:
+        error.xml_fault = "malformed" if error.found[0].code == "syntax-error" else None
+        raise
     found = Found()
     with deep_stack():
         check_elements(root, found)

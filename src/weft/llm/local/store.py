@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.cache_folder import cache_folder
-from weft.llm.errors import ModelError
+from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.local.catalogue import Entry, Makes, catalogue, find_entry, megabytes
 from weft.llm.local.errors import NoSuchEmbeddedModel
 
@@ -67,7 +67,7 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
     try:
         entry = find_entry(name)
     except NoSuchEmbeddedModel as error:
-        raise ModelError(
+        raise InvalidModel(
             "configuration_error", f"{error.message}; or a path, local:/path/to/file.gguf"
         ) from None
     check_makes(entry.name, entry.makes, makes)

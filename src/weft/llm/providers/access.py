@@ -130,7 +130,7 @@ def _shown(variables: tuple[str, ...]) -> str:
 def _check_extra(name: str, kind: Kind) -> None:
     if not all(is_installed(package) for package in ("pydantic_ai", _PACKAGES[kind])):
         raise ModelError(
-            "configuration_error", f"provider '{name}' needs an extra package: pip install 'weft[{kind}]'"
+            "dependency_error", f"provider '{name}' needs an extra package: pip install 'weft[{kind}]'"
         )
 
 

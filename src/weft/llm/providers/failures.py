@@ -6,7 +6,7 @@ import httpx2
 from pydantic_ai import exceptions as theirs
 
 from weft.evaluator.results import TaskFailureReason
-from weft.llm.errors import ContextTooLong, ModelError
+from weft.llm.errors import ContextTooLong, InvalidModel, ModelError
 from weft.llm.providers.access import Access
 from weft.llm.providers.arrival import MOST_BYTES, Arrival
 from weft.llm.providers.redaction import Redactor
@@ -79,7 +79,8 @@ class Failures:
                 what = f"the key in {where} is not accepted" if where else "it wants a key"
                 return self._refused("configuration_error", exception, what)
             case theirs.ModelNotFoundError():
-                return self._refused("configuration_error", exception, _unknown(exception))
+                refused = self._refused("configuration_error", exception, _unknown(exception))
+                return InvalidModel(refused.reason, refused.message)
             case theirs.ModelHTTPError() if _is_passing(exception.status_code):
                 return self._error(
                     "llm_error",
