@@ -166,7 +166,7 @@ class LocalEffects:
         )
         tool_context = self._tool_context_of(step, purse, handler.model)
         result = await handler.run(step, call, purse, context.data, tool_context)
-        return result.with_notes(**context.notes())
+        return result.with_notes(**context.notes(call))
 
     async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
         """What aider did: it asks the model itself, so that the budget pays when it has ended."""

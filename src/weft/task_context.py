@@ -41,9 +41,12 @@ class TaskContext(Struct, frozen=True, kw_only=True):
     given: tuple[dict[str, Any], ...] = ()
     facts: dict[str, Any] = {}
 
-    def notes(self) -> dict[str, Any]:
-        """`warnings` and `context` of the notes; nothing where there is nothing to say."""
+    def notes(self, call: ModelCall) -> dict[str, Any]:
+        """Return `warnings`, `dataUsage` and `context` of the notes, where there is something to say."""
         notes: dict[str, Any] = {"warnings": list(self.warnings)} if self.warnings else {}
+        usage = data_usage(call, self.given)
+        if usage:
+            notes["dataUsage"] = usage
         if self.given or self.facts:
             notes["context"] = {"given": list(self.given), **self.facts}
         return notes
@@ -100,9 +103,11 @@ class TaskMemory:
             found, facts, warnings = await self._find(step, query, ranker, call.context.assembly, files)
             items, more = await self._items(call.files, found, room, files, facts)
         except IndexUnavailable as error:
-            raise _failed("context_retrieval_failure", error.message) from error
+            details = await _so_far(files, room)
+            raise _failed("context_retrieval_failure", error.message, details) from error
         except MatchingFailed as error:
-            raise _failed("context_matching_failure", error.message) from error
+            details = await _so_far(files, room)
+            raise _failed("context_matching_failure", error.message, details) from error
         data = DataContext(
             retrieved_at=now,
             source_query=query.query or query.template_description,
@@ -202,6 +207,20 @@ class TaskMemory:
             raise IndexUnavailable(f"there is no index: {error}") from error
 
 
+def data_usage(call: ModelCall, given: Iterable[dict[str, Any]]) -> str:
+    """Return which data a request had beside its prompt, in words: `2 files, 1 match, 1 input`."""
+    sources = [one["source"] for one in given]
+    inherited = [name for name in call.context.inherited if name not in call.mentioned]
+    counts = (
+        (sources.count("file_paths"), "file", "files"),
+        (sources.count("memory"), "match of memory", "matches of memory"),
+        (len(call.unmentioned), "input", "inputs"),
+        (len(inherited), "inherited name", "inherited names"),
+    )
+    found = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    return ", ".join([*found, *(["earlier outputs"] if call.context.previous_outputs is not None else [])])
+
+
 def query_of(call: ModelCall) -> ContextQuery:
     """What a task asks memory: its text, the inputs that count, what it inherits, what came before."""
     payload = call.context
@@ -256,5 +275,15 @@ async def _in_thread(act: Callable[[], T]) -> T:
     return await run_blocking(act, name="weft-memory")
 
 
-def _failed(reason: TaskFailureReason, message: str) -> TaskFailed:
-    return TaskFailed(TaskFailure(reason, message))
+async def _so_far(files: TaskFiles, room: ContextRoom) -> dict[str, Any]:
+    """Return what a failure says of the context: which files there were, and how much was used of how much.
+
+    Never what is in them.
+    """
+    used = sum([await _tokens(item, room) for item in files.items])
+    metrics = {"items": len(files.items), "used": used, "limit": room.tokens}
+    return {"partial_context": list(files.given()), "context_metrics": metrics}
+
+
+def _failed(reason: TaskFailureReason, message: str, details: dict[str, Any] | None = None) -> TaskFailed:
+    return TaskFailed(TaskFailure(reason, message, details=details))

@@ -14,6 +14,7 @@ from weft.errors import WeftError
 from weft.evaluator.effects import ContextPayload, ContextQuery, Files, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
+from weft.executor_settings import CommandSettings
 from weft.language.task_fields import ContextAssembly, ContextManagement
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, TurnEnded
@@ -233,8 +234,51 @@ async def test_memory_that_fails_fails_the_task_for_its_reason(shop: Path) -> No
         for fields in ({"context": fresh()}, {"files": Files("description", text="x")}):
             with pytest.raises(TaskFailed) as caught:
                 await ask(effects, **fields)
-            assert caught.value.result().notes["error"]["reason"] == reason
+            error = caught.value.result().notes["error"]
+            assert error["reason"] == reason
+            assert error["details"]["context_metrics"]["items"] == 0
         assert model.payloads == []  # nothing was paid for
+
+
+async def test_a_failed_context_says_what_there_was_of_it(shop: Path) -> None:
+    effects, _ = with_model(shop, memory=Memory(_Broken(), SimpleIndex(), [shop]))
+
+    with pytest.raises(TaskFailed) as caught:
+        await ask(effects, context=fresh(), files=Files("literal", ("NOTES.md",)))
+
+    details = caught.value.result().notes["error"]["details"]
+    assert [one["path"] for one in details["partial_context"]] == ["NOTES.md"]
+    assert details["context_metrics"]["items"] == 1
+    assert details["context_metrics"]["used"] > 0
+    assert "warehouse" not in str(details)
+
+
+async def test_the_notes_say_which_data_a_task_had(shop: Path) -> None:
+    effects, _ = with_model(shop)
+    payload = fresh(inherited={"place": "warehouse", "shown": 1}, previous_outputs="1. plan: COMPLETE")
+
+    result = await ask(
+        effects,
+        context=payload,
+        files=Files("literal", ("NOTES.md",)),
+        inputs={"a": 1},
+        unmentioned=("a",),
+        mentioned=("shown",),
+    )
+
+    assert result.notes["dataUsage"].startswith("1 file, ")
+    assert result.notes["dataUsage"].endswith(" of memory, 1 input, 1 inherited name, earlier outputs")
+    assert "dataUsage" not in (await ask(effects, "Say hello.")).notes
+
+
+async def test_a_command_that_lists_no_paths_cannot_be_parsed(shop: Path) -> None:
+    effects, model = with_model(shop, commands=CommandSettings(allow=("printf",)))
+
+    with pytest.raises(TaskFailed) as caught:
+        await ask(effects, files=Files("command", text=r"printf 'a.py\0b.py\n'"))
+
+    assert caught.value.result().notes["error"]["reason"] == "context_parsing_failure"
+    assert model.payloads == []
 
 
 async def test_get_context_tells_a_failed_matching_and_fails_without_an_index(shop: Path) -> None:

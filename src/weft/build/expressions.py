@@ -236,8 +236,12 @@ def with_budget(*body: Any, **limits: Any) -> WithBudget:
 
 
 def get_context(**keywords: Any) -> GetContext:
-    """`(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b)`."""
-    return GetContext(span=here(), keywords=as_keywords(keywords))
+    """`(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b)`.
+
+    Also `template_description`, `template_type` and `template_subtype`.
+    """
+    named = {name.replace("_", "-"): value for name, value in keywords.items()}
+    return GetContext(span=here(), keywords=as_keywords(named))
 
 
 def node(value: Any) -> Node:

@@ -11,7 +11,7 @@ from weft.evaluator.known import Known, give_up, then
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.evaluator.scope_purse import ScopePurse
-from weft.evaluator.taking_in import json_answer
+from weft.evaluator.taking_in import context_answer, json_answer
 from weft.evaluator.usage import pay
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class MeteredEffects:
     ) -> Awaitable[dict[str, Any]]:
         scope = current_branch().scope
         answer = _counted(scope, self._effects.get_context(step, query, ScopePurse(scope, "get-context")))
-        return then(answer, lambda value: json_answer("memory", value))
+        return then(answer, context_answer)
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]

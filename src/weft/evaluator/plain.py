@@ -10,7 +10,16 @@ from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.tree import Symbol
 
 BOOKKEEPING = frozenset(
-    {"model", "usage", "resourceUsage", "answered_at", "context", "history_turns_left_out", "reused"}
+    {
+        "model",
+        "usage",
+        "resourceUsage",
+        "answered_at",
+        "context",
+        "dataUsage",
+        "history_turns_left_out",
+        "reused",
+    }
 )
 """Notes on how an answer came about. Models and later steps are not told of them: they say nothing about the
 work, and differ each time, so that what comes after one that was asked again would be another request."""

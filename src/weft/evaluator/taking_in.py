@@ -5,12 +5,14 @@ from typing import Any
 
 import msgspec
 
+from weft.evaluator.data_context import AssociativeMatchResult
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.library import TaskDefinition
 from weft.language.tree import Symbol
-from weft.limits import MAX_JSON_DEPTH
+from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.secrets.cutting import cut
 from weft.secrets.marked import Secret
 
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
@@ -22,13 +24,40 @@ def taken_in(value: Any) -> Any:
 
 
 def json_answer(what: str, value: Any) -> Any:
-    """The answer of a tool or of memory as the language has it; raises TaskFailed where it is no JSON."""
+    """Return the answer of a tool as the language has it; raises TaskFailed where it is no JSON."""
     try:
         found = taken_in(value)
         msgspec.json.encode(found)  # half a character (a lone surrogate) is none that can be stored
     except ValueError as error:
         raise TaskFailed(TaskFailure("tool_execution_error", f"the answer of {what}: {error}")) from None
     return found
+
+
+def context_answer(value: Any) -> Any:
+    """Return the answer of memory; raises TaskFailed where it is no AssociativeMatchResult.
+
+    Memory of somebody else's making may leave fields out and add others.
+    """
+    try:
+        found = taken_in(value)
+        text = msgspec.json.encode(found).decode()
+    except ValueError as error:
+        raise _not_parsed(str(error), None) from None
+    try:
+        msgspec.convert(
+            {"context_summary": "", **found} if isinstance(found, dict) else found, AssociativeMatchResult
+        )
+    except msgspec.ValidationError as error:
+        raise _not_parsed(str(error), cut(text, MAX_SHOWN_CHARACTERS)) from None
+    return found
+
+
+def _not_parsed(why: str, answer: str | None) -> TaskFailed:
+    details: dict[str, Any] = {"violations": [why]}
+    if answer is not None:
+        details["partial_context"] = answer
+    message = f"the answer of memory is no AssociativeMatchResult: {why}"
+    return TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
 
 
 def _taken_in(value: Any, levels: int) -> Any:

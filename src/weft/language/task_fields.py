@@ -30,6 +30,12 @@ BUDGETS = ("steps", "calls", "tokens", "cost")
 """What `with-budget` can bound."""
 
 
+QUESTIONS = (
+    *("query", "inputs", "strategy", "inherited", "previous", "limit", "rerank"),
+    *("template-description", "template-type", "template-subtype"),
+)
+"""The keywords of `get-context`."""
+
 STRATEGIES: tuple[Literal["content", "metadata"], ...] = ("content", "metadata")
 """Where `get-context` can look: in the text of files, or only at what they are called and about."""
 

@@ -22,7 +22,7 @@ from weft.evaluator.known import Known, then
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
-from weft.evaluator.taking_in import json_answer
+from weft.evaluator.taking_in import context_answer, json_answer
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.evaluator.waiting import scope_around
 from weft.language.task_fields import AIDER_SUBTYPES
@@ -152,7 +152,7 @@ class DurableEffects:
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             async with self._slots:
                 found = await self._inner.get_context(step, query, purse)
-            return json_answer("memory", found), {}
+            return context_answer(found), {}
 
         return then(self._step(step, perform), lambda outcome: outcome.result)
 

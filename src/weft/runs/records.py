@@ -19,6 +19,10 @@ KINDS: dict[type[Any], str] = {
 }
 
 _SHOWN_OF_CALLS = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
+_SHOWN_OF_QUERIES = (
+    *("query", "matching_strategy"),
+    *("template_description", "template_type", "template_subtype"),
+)
 
 
 def kind_of(step: Step) -> str:
@@ -81,7 +85,7 @@ def asked_of(step: Step) -> JsonObject:
         case ScriptRun():
             found = {"argv": request.argv, "shell": request.shell, "environment": request.environment}
         case ContextQuery():
-            found = {"query": request.query, "matching_strategy": request.matching_strategy}
+            found = {name: getattr(request, name) for name in _SHOWN_OF_QUERIES}
         case _:
             found = {}
     return {

@@ -573,6 +573,29 @@ LOOPS = [
         scripts=["no"],
     ),
     Row(
+        "the result says how well it went",
+        '(director-evaluator-loop :director (task :instructions "d") :evaluator (task :instructions "j" :output "json"))',
+        {"j": {"success": True, "successScore": 0.75}, "d": "x"},
+        {"notes.successScore": 0.75},
+    ),
+    Row(
+        "without a score success is all or nothing",
+        '(director-evaluator-loop :max-iterations 1 :director (task :instructions "d") :evaluator (task :instructions "j" :output "json"))',
+        {"j": {"success": False, "successScore": 7}, "d": "x"},
+        {"notes.successScore": 0.0},
+    ),
+    Row(
+        "a task of subtype evaluator has its judgement in its notes",
+        '(task :subtype "evaluator" :instructions "j" :output "json")',
+        {"j": {"success": True, "feedback": "good", "details": {"violations": []}}},
+        {
+            "notes.success": True,
+            "notes.feedback": "good",
+            "notes.details": {"violations": []},
+            "notes.successScore": 1.0,
+        },
+    ),
+    Row(
         "evaluation by notes",
         '(director-evaluator-loop :director (task :instructions "d") :evaluator (task :instructions "j"))',
         {"j": TaskResult("fine", "COMPLETE", notes={"success": True, "feedback": "f"}), "d": "x"},

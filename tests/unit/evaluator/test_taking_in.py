@@ -8,6 +8,7 @@ import pytest
 import weft
 from tests.evaluation import an_evaluator, value_of
 from weft.evaluation import evaluate_async
+from weft.evaluator.effects import ContextQuery
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
@@ -137,3 +138,38 @@ async def test_inputs_that_nest_too_deeply_have_a_place() -> None:
     program = '(define (f n)\n (task :instructions "x" :inputs ((a (f n)) (b (f n)))))\n(f 1)'
     with pytest.raises(TaskFailed, match=r"<test>:2:2: depth-exhausted: more than 500 concurrent forms"):
         await value_of(program)
+
+
+@pytest.mark.parametrize(
+    ("answer", "violation"),
+    [
+        (["a.py"], "Expected `object`, got `array`"),
+        ({"matches": [{"id": "a.py"}]}, "missing required field `content` - at `$.matches[0]`"),
+        ({"context_summary": 3}, "Expected `str`, got `int` - at `$.context_summary`"),
+        ({"context_summary": {1, 2}}, "a Python set is no JSON"),
+    ],
+)
+async def test_an_answer_of_memory_that_cannot_be_parsed_fails_for_that_reason(
+    answer: Any, violation: str
+) -> None:
+    effects = InMemoryEffects(contexts=[answer])
+    with pytest.raises(TaskFailed, match="the answer of memory is no AssociativeMatchResult") as caught:
+        await evaluate_async('(get-context :query "q")', effects=effects)
+
+    error = caught.value.result().notes["error"]
+    assert error["reason"] == "context_parsing_failure"
+    assert violation in error["details"]["violations"][0]
+
+
+async def test_get_context_hands_the_fields_of_a_template_on() -> None:
+    effects = InMemoryEffects()
+    program = (
+        '(get-context :query "q" :template-description "Review code" :template-type "atomic"'
+        ' :template-subtype "evaluator")'
+    )
+    await evaluate_async(program, effects=effects)
+
+    query = effects.steps[0].request
+    assert isinstance(query, ContextQuery)
+    assert query.template_description == "Review code"
+    assert (query.template_type, query.template_subtype) == ("atomic", "evaluator")

@@ -192,6 +192,9 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "previous": ("previous_outputs", to_text),
     "limit": ("limit", to_json),
     "rerank": ("rerank", bool),
+    "template-description": ("template_description", to_text),
+    "template-type": ("template_type", to_text),
+    "template-subtype": ("template_subtype", to_text),
 }
 
 

@@ -11,6 +11,7 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.history import Reached
 from weft.evaluator.operators.conversation import record, seen
+from weft.evaluator.operators.evaluators import with_evaluation
 from weft.evaluator.operators.steps import at, completed, failed, in_time, unfit
 from weft.evaluator.operators.subtasks import Spawner, spawner_of
 from weft.evaluator.operators.surroundings import surroundings
@@ -23,6 +24,7 @@ from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.language.problems import refuse
 from weft.language.task_fields import AIDER_SUBTYPES
+from weft.language.template_words import EVALUATOR
 from weft.language.tree import Atomic, Text
 
 MAX_CONTINUATIONS = 20
@@ -110,7 +112,7 @@ class AtomicTask(TaskCode):
         """
         result = self._fitting(entered, call)
         record(self.node.history, call.prompt, result)
-        return result
+        return with_evaluation(result) if self.node.subtype == EVALUATOR else result
 
     def _fitting(self, entered: Entered, call: ModelCall) -> TaskResult:
         machine = self.compiler.machine

@@ -10,7 +10,7 @@ from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.conditions import compiled_condition
-from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of
+from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of, success_score
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.operators.script import ScriptTask
 from weft.evaluator.operators.steps import part_failed
@@ -84,6 +84,7 @@ class LoopTask(TaskCode):
                     iterations=iteration,
                     terminated_by=ended or "max_iterations",
                     evaluation=env["evaluation"],
+                    successScore=success_score(env["evaluation"]),
                 )
         raise AssertionError("a loop has at least one iteration")
 

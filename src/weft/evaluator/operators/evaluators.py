@@ -26,6 +26,33 @@ def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
     raise failed(failure, span)
 
 
+def evaluation_notes(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Return what the notes of an EvaluationResult say: `success`, `feedback`, `details`, `successScore`.
+
+    A judgement without a `successScore` from 0 to 1 has the score 1 if it succeeded, else 0.
+    """
+    notes = {"success": evaluation["success"], "feedback": evaluation.get("feedback") or ""}
+    if isinstance(evaluation.get("details"), dict):
+        notes["details"] = evaluation["details"]
+    return {**notes, "successScore": success_score(evaluation)}
+
+
+def success_score(evaluation: dict[str, Any]) -> float:
+    """Return how well an evaluation went, from 0 to 1."""
+    score = evaluation.get("successScore")
+    if isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
+        return float(score)
+    return float(evaluation["success"])
+
+
+def with_evaluation(result: TaskResult) -> TaskResult:
+    """Return the result of a task that judges, with its judgement in the notes where it has one."""
+    found = result.value
+    if not isinstance(found, dict) or not isinstance(found.get("success"), bool):
+        return result
+    return result.with_notes(**{**evaluation_notes(found), **result.notes})
+
+
 def chosen_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
     """Return a call of the template that matches the criteria best, with those of the names that it takes."""
     definition = _best_match(compiler, criteria, span)

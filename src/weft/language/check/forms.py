@@ -7,7 +7,7 @@ from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
-from weft.language.task_fields import BUDGETS, question_problem
+from weft.language.task_fields import BUDGETS, QUESTIONS, question_problem
 from weft.language.tree import (
     And,
     Apply,
@@ -35,9 +35,6 @@ from weft.language.tree import (
     WithBudget,
     WithTimeout,
 )
-
-QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous", "limit", "rerank")
-
 
 MAX_LET_FRAMES = 100
 """How many bindings of a `let*` have a frame of their own: a look-up goes through all of them."""

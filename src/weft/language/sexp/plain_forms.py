@@ -8,7 +8,7 @@ from weft.language.sexp.former import Former, Refused, SpecialForm
 from weft.language.sexp.names import keyword_text
 from weft.language.spans import Span
 from weft.language.suggestions import nearest
-from weft.language.task_fields import BUDGETS
+from weft.language.task_fields import BUDGETS, QUESTIONS
 from weft.language.tree import (
     And,
     Assign,
@@ -33,7 +33,6 @@ from weft.language.tree import (
     WithTimeout,
 )
 
-CONTEXT_QUESTIONS = ("query", "inputs", "strategy", "inherited", "previous", "limit", "rerank")
 _LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
 
 
@@ -260,7 +259,7 @@ def _get_context(former: Former, form: List) -> Node:
     positional, named = former.arguments(form.items[1:])
     if positional:
         former.misshapen(form)
-    found = known_keywords(former, named, CONTEXT_QUESTIONS, "get-context")
+    found = known_keywords(former, named, QUESTIONS, "get-context")
     return GetContext(
         span=form.span, keywords=tuple([(name, former.expression(value)) for name, value in found.items()])
     )
@@ -304,7 +303,8 @@ PLAIN_FORMS = {
     "with-timeout": SpecialForm("(with-timeout seconds e...)", _with_timeout),
     "with-budget": SpecialForm("(with-budget (:steps n :calls n :tokens n :cost x) e...)", _with_budget),
     "get-context": SpecialForm(
-        '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b)',
+        '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b'
+        " :template-description s :template-type s :template-subtype s)",
         _get_context,
     ),
     "condition": SpecialForm('(condition "output.errors > 0")', _condition),
