@@ -111,13 +111,16 @@ def director_evaluator_loop(
     )
 
 
-def task_cond(*cases: Sequence[Any]) -> TaskCond:
-    """`(task-cond ("condition" e...) ...)`: the first case whose condition holds for `output`."""
+def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
+    """`(task-cond ("condition" e...) ...)`: the first case whose condition holds for `output`.
+
+    With `criteria` an evaluator judges the output first; conditions see its `evaluation`.
+    """
     span = here()
     if not cases:
         raise refuse(span, "missing-field", "task_cond needs at least one case")
     made = (TaskCase(as_condition(test, span), as_body(body), span) for test, *body in cases)
-    return TaskCond(span=span, cases=tuple(made))
+    return TaskCond(span=span, cases=tuple(made), criteria=criteria)
 
 
 # Templates

@@ -1,4 +1,4 @@
-"""The names that a director-evaluator loop binds."""
+"""The names that a director-evaluator loop binds, and those that a cond has for an evaluator."""
 
 LOOP_NAMES = (
     "user_query",
@@ -12,3 +12,11 @@ LOOP_NAMES = (
     "evaluation",
 )
 """What the parts of a loop can name; nil as long as there is nothing."""
+
+EVALUATION = "evaluation"
+"""What an evaluator said, as an object with `success` and `feedback`."""
+
+JUDGED_NAMES = ("director_result", "last_output", "output")
+"""What an evaluator can take that the criteria of a cond choose: the output before the cond.
+
+The first is what evaluators of loops take, so that one template serves both."""

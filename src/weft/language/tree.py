@@ -324,9 +324,13 @@ class TaskCase(Struct, frozen=True):
 
 
 class TaskCond(Node, frozen=True):
-    """`<cond>`: the first case whose condition holds for `output`, the JSON of the last task's output."""
+    """`<cond>`: the first case whose condition holds for `output`, the JSON of the last task's output.
+
+    With `criteria` an evaluator that matches them judges the output first; conditions see its `evaluation`.
+    """
 
     cases: tuple[TaskCase, ...]
+    criteria: str | None = None
 
 
 # Definitions

@@ -5,7 +5,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from weft.language.tree import DirectorEvaluatorLoop, FunctionCall, Node, Reference, TaskNode, Variable
+from weft.language.tree import (
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Node,
+    Reference,
+    TaskCond,
+    TaskNode,
+    Variable,
+)
 
 SPAWN_TOOL = "system:spawn_subtask"
 """A task with this tool names its templates while it runs."""
@@ -46,5 +54,7 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
 
 def _chooses(node: Any) -> bool:
     if isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None:
+        return True
+    if isinstance(node, TaskCond) and node.criteria is not None:
         return True
     return isinstance(node, TaskNode) and SPAWN_TOOL in node.tools

@@ -632,6 +632,8 @@ LOOPS = [
     ),
 ]
 
+JUDGE = '(deftask judge (director_result) :subtype "evaluator" :description "Judge style" :instructions "style {{director_result}}" :output "json") '
+
 CONDS = [
     Row(
         "the first case that holds",
@@ -650,6 +652,25 @@ CONDS = [
         '(sequential (task :instructions "a") (task-cond ("output.valid" (task :instructions "x"))))',
         {"a": {"valid": False}},
         {"content": "", "status": "COMPLETE", "notes.matched_case": None},
+    ),
+    Row(
+        "criteria have an evaluator judge the output, whatever it is",
+        JUDGE
+        + '(sequential (task :instructions "a") (task-cond :criteria "good style" ("evaluation.success" (task :instructions "yes")) ("size(output) == 5" (task :instructions "no: {{evaluation.feedback}}"))))',
+        {"a": "prose", "style": BAD, "no": "N"},
+        {
+            "content": "N",
+            "notes.matched_case": 1,
+            "notes.evaluation": BAD,
+            "notes.successScore": 0.0,
+            "prompts": ["a", "style prose", "no: shorter"],
+        },
+    ),
+    Row(
+        "criteria that match no evaluator",
+        '(sequential (task :instructions "a") (task-cond :criteria "good style" ("true" (task :instructions "x"))))',
+        ["prose"],
+        {"error.details.subtaskError.reason": "template_not_found"},
     ),
     Row(
         "output that is no JSON",

@@ -197,3 +197,22 @@ pair(
     b.deftask("review", ["code"], description="Review {{code}}", model="local:small"),
     b.ref("review", model="local:large", inputs={"code": "x"}),
 )
+pair(
+    "33-cond-with-criteria",
+    b.deftask(
+        "judge",
+        ["director_result"],
+        subtype="evaluator",
+        description="Judge style: {{director_result}}",
+        output="json",
+        schema="object",
+    ),
+    b.sequential(
+        b.task(description="Write"),
+        b.task_cond(
+            ("evaluation.success", b.task(description="Publish")),
+            ("true", b.task(description="Repair: {{evaluation.feedback}}")),
+            criteria="good style",
+        ),
+    ),
+)

@@ -10,7 +10,7 @@ from weft.language.check.scopes import Call, Frame
 from weft.language.check.task_rules import check_replaced, check_rules
 from weft.language.check.walk import Visitor, Walk
 from weft.language.context import ContextKind, context_conflict, merged_context
-from weft.language.loop_names import LOOP_NAMES
+from weft.language.loop_names import EVALUATION, JUDGED_NAMES, LOOP_NAMES
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 from weft.language.tree import (
     Atomic,
@@ -185,6 +185,9 @@ def _cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
 
 def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
     """Look at a cond after a step whose output is of that shape."""
+    if node.criteria is not None:
+        walk.criteria.append((node.criteria, JUDGED_NAMES, node.span, frame))
+        walk.bind(EVALUATION, node.span, frame)
     scope = Frame(frame, frame.routine, [OUTPUT])
     read = [(case.span, walk.condition(case.test, scope)) for case in node.cases]
     conditions = [(span, condition) for span, condition in read if condition is not None]

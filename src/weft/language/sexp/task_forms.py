@@ -24,7 +24,7 @@ from weft.language.sexp.field_values import (
 )
 from weft.language.sexp.former import Former, Refused, SpecialForm
 from weft.language.sexp.parameters import parameters
-from weft.language.sexp.plain_forms import condition, known_keywords
+from weft.language.sexp.plain_forms import condition, known_keywords, string
 from weft.language.task_fields import OutputFormat
 from weft.language.tree import (
     Atomic,
@@ -188,10 +188,14 @@ def _director_loop(former: Former, form: List) -> Node:
 
 
 def _task_cond(former: Former, form: List) -> Node:
-    if len(form.items) < 2:
+    positional, named = former.arguments(form.items[1:])
+    if not positional:
         former.misshapen(form)
-    cases = [former.attempt(lambda former, one: _case(former, one, form), one) for one in form.items[1:]]
-    return TaskCond(span=form.span, cases=tuple(one for one in cases if one is not None))
+    found = known_keywords(former, named, ("criteria",), "task-cond")
+    criteria = former.attempt(lambda _, one: string(one, ":criteria"), found["criteria"]) if found else None
+    cases = [former.attempt(lambda former, one: _case(former, one, form), one) for one in positional]
+    given = tuple(one for one in cases if one is not None)
+    return TaskCond(span=form.span, cases=given, criteria=criteria)
 
 
 def _case(former: Former, datum: Data, form: List) -> TaskCase:
@@ -248,5 +252,5 @@ TASK_FORMS = {
         '(director-evaluator-loop :max-iterations n :director e :evaluator e :condition "..." ...)',
         _director_loop,
     ),
-    "task-cond": SpecialForm('(task-cond ("condition" e...) ...)', _task_cond),
+    "task-cond": SpecialForm('(task-cond :criteria "..." ("condition" e...) ...)', _task_cond),
 }

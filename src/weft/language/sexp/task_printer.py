@@ -201,7 +201,8 @@ def _reference(node: Reference, to_layout: ToLayout) -> Layout:
 
 def _task_cond(node: TaskCond, to_layout: ToLayout) -> Layout:
     cases = [form(string_text(case.test.text), *_body(case.body, to_layout)) for case in node.cases]
-    return form("task-cond", *cases)
+    criteria = [] if node.criteria is None else _pairs(("criteria", string_text(node.criteria)))
+    return form("task-cond", *criteria, *cases)
 
 
 def _body(node: Node, to_layout: ToLayout) -> list[Layout]:

@@ -8,6 +8,7 @@ from lxml import etree
 
 from weft.collector import paused_collector
 from weft.language.deep import deep_stack
+from weft.language.loop_names import EVALUATION
 from weft.language.problems import InvalidProgram, LanguageProblem, Rest, in_order, refuse
 from weft.language.spans import Source, Span
 from weft.language.tree import Condition, Node, Program, TaskCase, TaskCond
@@ -15,7 +16,7 @@ from weft.language.xml.checking import check_elements
 from weft.language.xml.decoding import decoded
 from weft.language.xml.elements import Element, parse_elements
 from weft.language.xml.found import Found
-from weft.language.xml.reading import Reading
+from weft.language.xml.reading import Reading, word
 from weft.language.xml.tasks import read_task, slots_of
 from weft.language.xml.templates import read_call, read_template, the_node
 from weft.language.xml.vocabulary import vocabulary
@@ -101,9 +102,14 @@ def _read_node(element: Element, reading: Reading) -> Node:
 
 
 def _read_cond(element: Element, reading: Reading) -> TaskCond:
-    if not element.children:
+    cases = [child for child in element.children if child.tag == "case"]
+    if not cases:
         reading.missing(element, "<cond> needs at least one <case>")
-    return TaskCond(span=element.span, cases=tuple(_read_case(case, reading) for case in element.children))
+    criteria = word(element, "criteria") or None
+    inside = reading if criteria is None else reading.within([EVALUATION])
+    return TaskCond(
+        span=element.span, cases=tuple(_read_case(case, inside) for case in cases), criteria=criteria
+    )
 
 
 def _read_case(element: Element, reading: Reading) -> TaskCase:

@@ -284,3 +284,10 @@ def test_an_evaluator_that_criteria_choose_is_called_with_names_of_the_loop() ->
 
     assert codes(judge + LOOP.format("good prose")) == ["wrong-arity"]
     assert codes(judge.replace("strictness", "script_output") + LOOP.format("good prose")) == []
+
+
+def test_criteria_of_a_cond_that_match_no_evaluator_are_told() -> None:
+    cond = '(sequential (task :instructions "a") (task-cond :criteria "good prose" ("evaluation.success" 1)))'
+
+    assert codes(cond) == ["unknown-task"]
+    assert codes(JUDGE.format("") + cond) == []

@@ -124,7 +124,7 @@ SHAPES = {
     "(condition)": '`condition` is written (condition "output.errors > 0")',
     "(condition a)": "a condition is a string",
     "(fill a)": "the text of `fill` is a string",
-    "(task-cond)": '`task-cond` is written (task-cond ("condition" e...) ...)',
+    "(task-cond)": '`task-cond` is written (task-cond :criteria "..." ("condition" e...) ...)',
     "(task-cond (a 1))": "`task-cond` is written",
     "(deftask)": '`deftask` is written (deftask name (parameter...) :instructions "..." ...)',
     "(template a ())": '`template` is written (template name (parameter...) :returns "..." body...)',
