@@ -190,7 +190,9 @@ async def test_it_stops_after_max_runs_and_at_the_end_of_its_window(
 
     assert len(fired) == 2 + 3
     for flow in (counted, windowed):
-        assert (await definition(store, flow.root.id)).next_run_at is None
+        ended = await definition(store, flow.root.id)
+        # It stays on (decision 56): switched off, it would be an ordinary pending task that a flow runs.
+        assert (ended.next_run_at, ended.schedule_enabled, ended.status.value) == (None, True, "pending")
         events = await store.events(EventFilter(task=flow.root.id), owner=EVERYONE)
         assert events[-1].type.value != "schedule.skipped"
         assert "schedule.ended" in [event.type.value for event in events]

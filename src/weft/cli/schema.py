@@ -7,14 +7,20 @@ from weft.cli.output import print_json
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["task", "flow"]), default="task")
+@click.argument("what", type=click.Choice(["task", "flow", "task-error"]), default="task")
 @json_option
 def schema(what: str, is_json: bool) -> None:
     """Print the JSON Schema (draft-07) of a task record or of a flow.
 
     They are made from the record's own definition. `task` is a whole record, as `weft tasks show --json`
     prints it; `flow` is what `weft flow submit` reads: only a name is required, dependencies may be names.
+    `task-error` is the XML Schema of a TaskError as XML, as `TaskFailed.as_xml()` writes it.
     """
+    if what == "task-error":
+        from weft.evaluator.error_xml import error_schema
+
+        click.echo(error_schema(), nl=False)
+        return
     # Imported here: `weft schema --help` must not pay for it.
     from weft.tasks.json_schema import flow_schema, task_schema
 

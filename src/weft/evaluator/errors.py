@@ -5,6 +5,7 @@ from typing import Any, Self
 import msgspec
 
 from weft.errors import AuthorError
+from weft.evaluator.error_xml import error_xml
 from weft.evaluator.results import (
     ResourceExhaustion,
     TaskError,
@@ -47,6 +48,10 @@ class TaskFailed(AuthorError):
         error: dict[str, Any] = msgspec.to_builtins(self.error)
         notes = {**(error.get("notes") or {}), "error": error}
         return TaskResult(content=self.error.content or "", status="FAILED", notes=notes)
+
+    def as_xml(self) -> str:
+        """Return the TaskError as the XML of the specification; `weft schema task-error` has its schema."""
+        return error_xml(self.error)
 
     def problems(self) -> list[dict[str, Any]]:
         """Where it happened, if that is known."""
