@@ -70,7 +70,7 @@ def value_types(node: Node | None, frame: Frame) -> Known | None:
     """Return the types that the result of a task or call has where others take it; None: not known.
 
     That is the type of its parsed content, else of its content. What a model says without an output format
-    is not known: whoever performs the request may parse it.
+    is not known: effects may parse it.
     """
     for _ in range(MAX_PARTS):
         if node is None:
