@@ -57,11 +57,16 @@ class TaskFailed(AuthorError):
         """Where it happened, if that is known."""
         return [] if self.span is NOWHERE else [self.problem.as_json()]
 
-    def at(self, span: Span, expression: str) -> Self:
-        """The same error with the place and the expression that failed."""
+    def at(self, span: Span, expression: str, **facts: Any) -> Self:
+        """Return the same error with the place, the expression that failed, and further details."""
         error = self.error
         if isinstance(error, TaskFailure):
-            details = {"code": self.problem.code, "failing_expression": expression, "place": str(span)}
+            details = {
+                "code": self.problem.code,
+                "failing_expression": expression,
+                "place": str(span),
+                **facts,
+            }
             error = msgspec.structs.replace(error, details={**details, **(error.details or {})})
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
@@ -115,7 +120,7 @@ class BudgetExceeded(TaskFailed):
     is_of_code = False
     """Whether a time limit was reached in pure code, and not while something was waited for."""
 
-    def at(self, span: Span, expression: str) -> Self:
+    def at(self, span: Span, expression: str, **facts: Any) -> Self:
         placed = super().at(span, expression)
         placed.scope, placed.is_of_code = self.scope, self.is_of_code
         return placed

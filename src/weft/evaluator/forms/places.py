@@ -52,8 +52,8 @@ def placed(error: Exception, node: Node, name: str = "the call", env: Env | None
 
 
 def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
-    found = error.at(node.span, expression_of(node))
-    return found if env is None else found.with_details(s_expression_environment=environment_at(env, node))
+    facts = {} if env is None else {"s_expression_environment": environment_at(env, node)}
+    return error.at(node.span, expression_of(node), **facts)
 
 
 def environment_at(env: Env, node: Node) -> dict[str, Any]:
