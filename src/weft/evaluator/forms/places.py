@@ -17,8 +17,7 @@ from weft.language.sexp import print_node
 from weft.language.sexp.program import why_no_value
 from weft.language.spans import NOWHERE
 from weft.language.suggestions import nearest
-from weft.language.tree import Node
-from weft.language.used_names import used_names
+from weft.language.tree import Node, Variable
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.cutting import cut
 
@@ -57,14 +56,15 @@ def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
 
 
 def environment_at(env: Env, node: Node) -> dict[str, Any]:
-    """Return what was bound at a node: the names that it mentions, then local ones, each shortened.
+    """Return what was bound at a node: the names among its arguments, then local ones, each shortened.
 
     Functions are left out, and what is more than a person reads.
     """
     found: dict[str, Any] = {}
-    for name in sorted(used_names([node]).mentioned)[:MAX_NAMES]:
-        with suppress(NameError):
-            _add(found, name, env[name])
+    for part in (node, *getattr(node, "args", ())[:MAX_NAMES]):
+        if isinstance(part, Variable):
+            with suppress(NameError):
+                _add(found, part.name, env[part.name])
     scope, levels = env, 0
     while scope.outer is not None and len(found) < MAX_NAMES and levels < MAX_SCOPES:
         for name, value in islice(scope.items(), MAX_NAMES):
