@@ -217,3 +217,62 @@ def test_a_python_file_without_a_program_is_refused(project: Path, text: str, sa
 
     assert ran.code == 2
     assert said in ran.err
+
+
+INLINE = """<task><instructions>How fast?</instructions>
+<output_format type="json" schema='{"type": "object", "properties": {"v": {"description": "km/h"}}}'/></task>"""
+
+
+def test_an_inline_schema_that_contains_a_slash_runs_checks_and_evaluates(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(gives_json({"v": 3}))
+    (project / "speed.xml").write_text(INLINE)
+
+    checked = weft("check", "speed.xml", db="unused", cwd=project)
+    evaluated = weft("eval", "--file", "speed.xml", db="unused", cwd=project, SERVED_KEY=KEY)
+    ran = run(project, "speed.xml")
+
+    assert (checked.code, evaluated.code, ran.code) == (0, 0, 0), ran.err
+    assert json.loads(ran.out) == json.loads(evaluated.out) == {"v": 3}
+
+
+DATACLASSES = '''from dataclasses import dataclass
+
+import weft
+
+
+@dataclass
+class Finding:
+    line: int
+
+
+@dataclass
+class Report:
+    findings: list[Finding]
+
+
+@weft.task
+def one(code: str) -> Report:
+    """Review {{code}}."""
+
+
+@weft.task
+def many(code: str) -> list[Finding]:
+    """Review {{code}}."""
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("one", {"findings": [{"line": 1}]}), ("many", [{"line": 1}, {"line": 2}])]
+)
+def test_a_task_function_that_returns_dataclasses_runs(
+    project: Path, model_server: ModelServer, name: str, answer: Any
+) -> None:
+    model_server.always(gives_json(answer))
+    (project / "report.py").write_text(DATACLASSES)
+
+    ran = run(project, f"report.py:{name}", "code=x")
+
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == answer

@@ -59,10 +59,10 @@ def _is_shape(owner: Struct, field: str) -> bool:
 
 
 def _text(shape: str | None, span: Span, read: ReadSchema) -> str | None:
-    if shape is None or not is_path(shape) or shape.lstrip().startswith("{"):
+    if shape is None or not is_path(shape):
         return shape
     try:
-        schema = msgspec.json.decode(read(shape, span.source.name))
+        schema = msgspec.json.decode(read(shape.strip(), span.source.name))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise refuse(span, "bad-value", f"schema file '{shape}': {reason}") from None

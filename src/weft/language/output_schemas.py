@@ -78,7 +78,7 @@ class Shape:
 def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
     """The shape that a text names; `read_file` gives the text of a schema file. Raises BadSchema."""
     name = text.strip()
-    if name in NAMED_SCHEMAS or name.startswith(("{", "true", "false")):
+    if name in NAMED_SCHEMAS or _is_inline(name):
         return _shape(name)
     if not is_path(name) or read_file is None:
         expected = "a JSON Schema, the path of a .json file, or one of " + " ".join(NAMED_SCHEMAS)
@@ -100,8 +100,13 @@ def part_schema(shape: str | None) -> Any:
 
 
 def is_path(text: str) -> bool:
-    """Whether a shape is written as the path of a file."""
-    return text.endswith(".json") or "/" in text or "\\" in text
+    """Whether a shape is the path of a file; an inline JSON Schema is not, whatever its texts contain."""
+    name = text.strip()
+    return not _is_inline(name) and (name.endswith(".json") or "/" in name or "\\" in name)
+
+
+def _is_inline(name: str) -> bool:
+    return name.startswith("{") or name in ("true", "false")
 
 
 @lru_cache(maxsize=256)

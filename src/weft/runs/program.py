@@ -84,8 +84,9 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
                 source = node.span.source.name
                 try:
                     found[_schema_key(source, path)] = read(path, source)
-                except OSError as error:
-                    raise refuse(node.span, "bad-value", f"schema file '{path}': {error.strerror}") from None
+                except (OSError, UnicodeDecodeError) as error:
+                    reason = getattr(error, "strerror", None) or str(error)
+                    raise refuse(node.span, "bad-value", f"schema file '{path}': {reason}") from None
         return msgspec.structs.replace(self, schemas=found)
 
 
@@ -126,11 +127,11 @@ def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
         one = stack.pop()
         if isinstance(one, Template):
             shapes = (one.returns, *(parameter.type for parameter in one.parameters))
-            yield from ((one, shape) for shape in shapes if shape is not None and is_path(shape))
+            yield from ((one, shape.strip()) for shape in shapes if shape is not None and is_path(shape))
         elif isinstance(one, TaskNode):
             output: OutputFormat | None = one.output_format
             if output is not None and output.schema is not None and is_path(output.schema):
-                yield cast(Node, one), output.schema
+                yield cast(Node, one), output.schema.strip()
         if isinstance(one, Struct):
             stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
         elif isinstance(one, Sequence) and not isinstance(one, str | bytes):

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from weft.language.output_schemas import MAX_VIOLATIONS, NAMED_SCHEMAS, BadSchema, shape_of
+from weft.language.output_schemas import (
+    MAX_VIOLATIONS,
+    NAMED_SCHEMAS,
+    BadSchema,
+    is_path,
+    shape_of,
+)
 
 FITTING: dict[str, list[Any]] = {
     "object": [{}, {"a": 1}],
@@ -53,6 +59,24 @@ def test_a_schema_from_a_file() -> None:
     files = {"shapes/a.json": ' {"type": "integer"}\n'}
 
     assert shape_of("shapes/a.json", files.__getitem__).schema == {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"description": "km/h"}', False),
+        (' {"$ref": "#/$defs/A", "$defs": {"A": true}}', False),
+        ('{"pattern": "\\\\d+"}', False),
+        ('{"title": "a.json"', False),
+        ("true", False),
+        ("object", False),
+        ("shapes/a.json", True),
+        (" a.json ", True),
+        ("true/a", True),
+    ],
+)
+def test_an_inline_schema_is_no_path_whatever_its_texts_contain(text: str, expected: bool) -> None:
+    assert is_path(text) is expected
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def template_called(node: Node | None, frame: Frame) -> Template | None:
 
 def known_shape(text: str | None) -> Shape | None:
     """The shape that a text names; None when it is none, or stands in a file that is not read here."""
-    if text is None or is_path(text.strip()):
+    if text is None or is_path(text):
         return None
     try:
         return shape_of(text)

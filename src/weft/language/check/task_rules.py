@@ -84,7 +84,7 @@ def _check_values(walk: Walk, node: TaskNode) -> None:
 
 def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
     """Note a shape that is none; files are not read here."""
-    if shape is None or is_path(shape.strip()):
+    if shape is None or is_path(shape):
         return
     try:
         shape_of(shape)
