@@ -14,11 +14,13 @@ from msgspec import structs
 from weft.errors import RequestError
 from weft.evaluator.tools import ToolFailed, Tools
 from weft.executor_settings import CommandSettings
+from weft.language.inlined_schemas import ReadSchema
 from weft.llm.events import OnEvent
 from weft.llm.protocol import Models
 from weft.memory.protocol import IndexProgress
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelsSettings
+from weft.project_checks import KnownNames, project_names
 from weft.project_file import ProjectSettings, base_folder, find_project_file, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
@@ -116,6 +118,12 @@ class Equipment:
         if opened.tools is None:
             opened.tools = self._toolbox()
         return opened.tools
+
+    def known_names(self, schemas: ReadSchema) -> KnownNames:
+        """Return what programs can name; of models and tools that were given it is not known beforehand."""
+        known = project_names(self.project, schemas)
+        tools = known.tools if self._given_tools is None else None
+        return KnownNames(tools, known.models if self._given_models is None else None, schemas)
 
     def files(self) -> ReadsFiles:
         """What reads the files of tasks: inside the roots."""

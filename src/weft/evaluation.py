@@ -1,7 +1,7 @@
 """`weft.evaluate`: the value of a program, for scripts and notebooks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,20 @@ from weft.build.tasks import program as build_program
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import Effects
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.required_inputs import require_inputs
+from weft.evaluator.functions import BuiltIn
 from weft.evaluator.tools import Tools
+from weft.language.builtin_names import TASK_LIBRARY
 from weft.language.library import TaskLibrary
 from weft.language.problems import refuse
 from weft.language.reading import read_text
 from weft.language.spans import NOWHERE
-from weft.language.tree import Node, Program
+from weft.language.tree import Define, Node, Program
+from weft.language.used_names import used_names
 from weft.llm.given import GivenModels
 from weft.llm.protocol import Model
 from weft.local_effects import LocalEffects
 from weft.program_files import read_file
+from weft.project_checks import KnownNames, require_valid
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
 """A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
@@ -93,11 +96,41 @@ async def evaluate_async(
     try:
         evaluator = Evaluator(effects, library=_copy(library), limits=limits)
         forms = read(program)
-        require_inputs(forms, evaluator, bindings)
+        require_sound(forms, evaluator, effects, bindings)
         return await evaluator.evaluate(forms, bindings)
     finally:
         if own is not None:
             await own.close()
+
+
+def require_sound(
+    program: Program,
+    evaluator: Evaluator,
+    effects: Effects,
+    bindings: Collection[str],
+    functions: Sequence[Define] = (),
+) -> None:
+    """Raise InvalidProgram with everything that is known to be wrong, before the first effect.
+
+    `functions` are those of libraries that the evaluator knows. A program that cannot act, having no task,
+    tool or query in it, is not checked: it costs nothing to run, and its mistakes are values that `try`
+    catches.
+    """
+    globals_ = evaluator.global_env
+    bound = {name for name in globals_ if name != TASK_LIBRARY and not isinstance(globals_[name], BuiltIn)}
+    used = used_names(program.forms)
+    if not used.is_acting and (used.called | used.mentioned).isdisjoint(
+        bound | evaluator.library.tasks.keys()
+    ):
+        return
+    definitions = [*(one.template for one in evaluator.library), *functions]
+    require_valid(program, definitions, _known_names(effects), bound.union(bindings))
+
+
+def _known_names(effects: Effects) -> KnownNames:
+    if isinstance(effects, LocalEffects):
+        return effects.known_names()
+    return KnownNames(effects.tools(), None, effects.schema_text)
 
 
 def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffects:

@@ -16,8 +16,13 @@ from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.sexp.printer import print_program
 from weft.language.tree import Program, Template
 from weft.language.used_names import used_names
-from weft.local_effects import LocalEffects
-from weft.program_files import library_path, load_files, name_problems, templates_of
+from weft.program_files import (
+    library_path,
+    load_files,
+    name_problems,
+    schema_file_text,
+    templates_of,
+)
 from weft.project_checks import library_of, project_verdict
 from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
 from weft.settings import Settings
@@ -53,7 +58,7 @@ def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
     found = []
     for template in templates:
         try:
-            found.append(with_inlined_schemas(template, LocalEffects().schema_text))
+            found.append(with_inlined_schemas(template, schema_file_text))
         except InvalidProgram as error:
             problems += error.found
     if problems:

@@ -38,6 +38,8 @@ from weft.llm.spending import Entry, Ledger
 from weft.llm.tool_calls import call_by_name
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings
+from weft.program_files import schema_file_text
+from weft.project_checks import KnownNames
 from weft.script_runs import run_program
 from weft.settings import working_folder
 from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
@@ -282,8 +284,11 @@ class LocalEffects:
 
     def schema_text(self, path: str, source: str) -> str:
         """The text of a schema file, whose path is relative to the file of the program."""
-        with (Path(source).parent / path).open(encoding="utf-8") as file:
-            return file.read(MAX_PROGRAM_CHARACTERS)
+        return schema_file_text(path, source)
+
+    def known_names(self) -> KnownNames:
+        """Return which tools, models and schema files programs can name here, as far as it is known."""
+        return self._equipment.known_names(self.schema_text)
 
     async def close(self) -> None:
         """Let go of connections, servers and models in memory."""

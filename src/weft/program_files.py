@@ -49,6 +49,12 @@ def read_file(path: Path, surface: Surface | None = None) -> Program:
     return read_bytes(content, str(path), surface)
 
 
+def schema_file_text(path: str, source: str) -> str:
+    """Return the text of a schema file, whose path is relative to the file of the program that names it."""
+    with (Path(source).parent / path).open(encoding="utf-8") as file:
+        return file.read(MAX_PROGRAM_CHARACTERS)
+
+
 def library_path(name: str | Path) -> Path:
     """The file or folder of a library; `weft:NAME` is one that comes with weft."""
     kind, _, shipped = str(name).partition(":")

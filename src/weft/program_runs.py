@@ -15,10 +15,9 @@ from weft.evaluation import AnyProgram, read
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
 from weft.language.library import TaskLibrary
-from weft.language.problems import InvalidProgram, LanguageProblem, in_order
 from weft.language.tree import Program
 from weft.people import questions_of
-from weft.program_files import find_files, library_path
+from weft.program_files import find_files, library_path, schema_file_text
 from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.input_names import require_use
 from weft.runs.outcome import RunOutcome, outcome_of
@@ -124,7 +123,7 @@ async def arun(
         else:
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
             stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=given)
-            check_program(stored, given, app.settings)
+        check_program(stored, given, app.settings)
         root_id = await app.begin_program(stored, given, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
@@ -182,7 +181,7 @@ def stored_program(
         is_reusing=reuse,
         limits=limits or {},
     )
-    return stored.with_schemas(read_schema or _schema_text)
+    return stored.with_schemas(read_schema or schema_file_text)
 
 
 def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
@@ -190,23 +189,12 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
 
     Then NothingToRun, and UnusedInputs for what was given and is named nowhere.
     """
-    # Imported here: who goes on with a run checks nothing.
-    from weft.project_checks import library_of, project_verdict
+    # Imported here: a run that is resumed is not checked again.
+    from weft.project_checks import project_names, require_valid
 
-    forms = [form for text in program.libraries for form in text.definitions().forms]
-    # The functions of the libraries: the static check knows only their templates.
-    defined = frozenset(getattr(form, "name", "") for form in forms)
-    verdict = project_verdict(
-        program.main.read(), library_of(forms), settings, mentioned=frozenset(inputs) | defined
-    )
-    missing = [
-        LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
-        for name, span in {**verdict.inputs, **verdict.misspelt}.items()
-        if name not in inputs
-    ]
-    problems = [*verdict.problems, *missing]
-    if problems:
-        raise InvalidProgram(in_order(problems))
+    definitions = [form for text in program.libraries for form in text.definitions().forms]
+    known = project_names(settings, program.schema_text)
+    require_valid(program.main.read(), definitions, known, inputs)
     require_use(program, inputs)
 
 
@@ -227,9 +215,3 @@ def _main_text(program: "AnyProgram | StoredText") -> StoredText:
         return file_text(program)
     built: Program = read(program)
     return printed(built)
-
-
-def _schema_text(path: str, source: str) -> str:
-    from weft.local_effects import LocalEffects
-
-    return LocalEffects().schema_text(path, source)

@@ -1,7 +1,7 @@
 """The names of tools that a project's settings make known, without connecting to anybody."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -25,9 +25,10 @@ class ToolNames(Collection[str]):
     imported: any name is taken that a server or a module of the settings may have.
     """
 
-    def __init__(self, settings: ToolsSettings) -> None:
+    def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
+        """`registered` are the names of functions that this process has made tools."""
         self._settings = settings
-        self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors)}
+        self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -38,7 +39,7 @@ class ToolNames(Collection[str]):
             return servers is None or rest.partition(":")[0] in servers
         if kind in ("system", "executor"):
             return name in self._known
-        return bool(self._settings.modules)
+        return name in self._known or bool(self._settings.modules)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._known))

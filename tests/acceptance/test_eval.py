@@ -74,8 +74,8 @@ def test_a_task_result_is_an_object_in_json() -> None:
         ('(car "a")', 1, "wrong-type"),
         ('(error "stop")', 1, "stop"),
         ("<task><nothing/></task>", 2, "<eval>:1:"),
-        ('(task :instructions "x" :model "nobody:none")', 1, "nobody"),
-        ('(system:read_flies "x")', 1, "tool 'system:read_flies': there is none; did you mean"),
+        ('(task :instructions "x" :model "nobody:none")', 2, "nobody"),
+        ('(system:read_flies "x")', 2, "there is no tool 'system:read_flies'; did you mean"),
         ('(system:read_files "x")', 1, "tool 'system:read_files': the arguments do not fit"),
         ('(system:read_files (list "/etc/passwd") 1 2 3 4)', 1, "arguments; 5 were given"),
         ('(script :argv ("no-such-program"))', 1, "program 'no-such-program' was not found"),
@@ -250,3 +250,34 @@ def test_naughty_strings_pass_through_unchanged() -> None:
     ran = evaluate(f"(list {' '.join(names)})", *settings, "--json")
 
     assert ran.json == {"value": strings}
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        ("(nosuch 1)", "unbound-name"),
+        ('(task :instructions "x" :model "nosuch:model")', "unknown-model"),
+        ('(task :instructions "x" :schema "missing.json")', "missing.json"),
+        ("(system:nosuch)", "unknown-tool"),
+        ("(broken)", "nosuch"),
+    ],
+)
+def test_nothing_is_done_before_the_whole_program_is_checked(
+    tmp_path: Path, second: str, problem: str
+) -> None:
+    (tmp_path / "library.sexp").write_text("(define (broken) (nosuch))")
+    program = tmp_path / "program.sexp"
+    program.write_text(f'(script :argv ("touch" "{tmp_path}/touched")) {second}')
+
+    evaluated = evaluate("--file", program, "--library", tmp_path / "library.sexp", cwd=tmp_path)
+    ran = weft(
+        "run", program, "--library", tmp_path / "library.sexp", db=str(tmp_path / "weft.db"), cwd=tmp_path
+    )
+
+    assert (evaluated.code, ran.code) == (2, 2)
+    assert problem in evaluated.err
+    assert problem in ran.err
+    assert not (tmp_path / "touched").exists()
+    if second != "(broken)":
+        checked = weft("check", program, db="unused", cwd=tmp_path)
+        assert (checked.code, problem in checked.out) == (2, True)

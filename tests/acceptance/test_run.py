@@ -219,8 +219,8 @@ def test_a_python_file_without_a_program_is_refused(project: Path, text: str, sa
     assert said in ran.err
 
 
-INLINE = """<task><instructions>How fast?</instructions>
-<output_format type="json" schema='{"type": "object", "properties": {"v": {"description": "km/h"}}}'/></task>"""
+INLINE = """<task><instructions>How fast?</instructions><output_format type="json"
+  schema='{"type": "object", "properties": {"v": {"description": "km/h"}}}'/></task>"""
 
 
 def test_an_inline_schema_that_contains_a_slash_runs_checks_and_evaluates(

@@ -14,6 +14,7 @@ from tests.given_tools import GivenTool, GivenTools
 from tests.model_server import ModelServer
 from weft import build as b
 from weft.evaluator.errors import TaskFailed
+from weft.language.library import definition_of
 from weft.language.problems import InvalidProgram
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel, tool_use
@@ -95,9 +96,9 @@ def test_inputs_that_are_not_given_are_told_before_the_first_step() -> None:
     with pytest.raises(InvalidProgram) as caught:
         weft.evaluate(steps, effects=effects)
 
-    assert [problem.message for problem in caught.value.found] == [
-        f"the input '{name}' is not given" for name in ("a", "plna", "b")
-    ]
+    a, plna, b = [problem.message for problem in caught.value.found]
+    assert (a, b) == ("the input 'a' is not given", "the input 'b' is not given")
+    assert plna.startswith("'plna' is not bound; did you mean 'plan'?")
     assert effects.calls == []
     assert weft.evaluate(steps, effects=effects, a=1, b=2, plna=3).content == "done"
     assert weft.evaluate(f"(define a 1) (define b 2) (define plna 3) {steps}", effects=effects)
@@ -122,8 +123,52 @@ def test_inputs_of_a_call_that_are_not_given_are_told_before_the_first_step() ->
     ],
 )
 def test_a_built_in_is_not_called_unbound(program: str) -> None:
-    with pytest.raises(TaskFailed, match="is a function, which cannot leave the program"):
+    with pytest.raises(InvalidProgram, match="is a function, which cannot leave the program"):
         weft.evaluate(program)
+
+
+SAYS_FIRST = '(deftask say (x) :instructions "{{x}}") (say "first") '
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem"),
+    [
+        ("(nosuch 1)", "unbound-name"),
+        ('(+ 1 "a")', "wrong-type"),
+        ("(say)", "wrong-arity"),
+        ('(task :instructions "x" :tools ("no:tool"))', "unknown-tool"),
+        ("(no:tool)", "unknown-tool"),
+        ('(task :instructions "x" :schema "shapes/missing.json")', "cannot be read"),
+        ("(helper)", "unbound-name"),
+    ],
+)
+def test_a_program_that_is_wrong_anywhere_has_no_effect(rest: str, problem: str) -> None:
+    library = weft.TaskLibrary()
+    library.register_task(definition_of(b.template("helper", [], b.call("nosuch"))))
+    effects = weft.InMemoryEffects(lambda call: "done", tools={"my:tool": lambda: 1})
+
+    with pytest.raises(InvalidProgram, match=problem):
+        weft.evaluate(SAYS_FIRST + rest, effects=effects, library=library)
+
+    assert effects.calls == []
+    assert weft.evaluate(SAYS_FIRST + "(my:tool)", effects=effects, library=library) == 1
+
+
+def test_a_model_that_is_not_known_is_told_before_the_first_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch = f'(script :argv ("touch" "{tmp_path}/touched"))'
+
+    with pytest.raises(InvalidProgram, match="unknown-model"):
+        weft.evaluate(f'{touch} (task :instructions "x" :model "nosuch:model")')
+
+    assert not (tmp_path / "touched").exists()
+    assert weft.evaluate(f'{touch} (task :instructions "x" :model "a:b")', model=ScriptedModel(["ok"]))
+
+
+def test_a_program_without_effects_is_evaluated_and_its_mistakes_can_be_caught() -> None:
+    assert weft.evaluate('(try (+ 1 "a") (catch e "caught"))') == "caught"
 
 
 async def test_inside_of_a_running_loop_it_works_as_in_a_notebook() -> None:
@@ -183,7 +228,7 @@ def test_a_value_that_the_prompt_shows_is_sent_once() -> None:
     [
         '(let ((pw tok)) (task :instructions "Say hi"))',
         '(let ((headers (dict :auth (string-append "Bearer " tok)))) (task :instructions "Say hi"))',
-        '(deftask f (pw) :instructions "Say hi") (f tok)',
+        '(template f (pw) (begin (not pw) (task :instructions "Say hi"))) (f tok)',
         """(sequential :context (:accumulate true :format "full_output")
              (script :argv ("printenv" "PW") :inputs ((PW tok))) (task :instructions "Say hi"))""",
     ],

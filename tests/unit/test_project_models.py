@@ -209,6 +209,8 @@ def test_names_of_tools_are_known_as_far_as_settings_tell(tmp_path: Path) -> Non
     assert {name for name in SOME_TOOLS if name in with_modules} == {"system:read_files", "python:mine"}
     assert "executor:http" in list(names)
     servers.write_text("no JSON")
+    assert "shop:price" in ToolNames(ToolsSettings(), ["shop:price"])
+    assert "shop:prices" not in ToolNames(ToolsSettings(), ["shop:price"])
     assert "mcp:others:read" in ToolNames(ToolsSettings(mcp=str(servers))), "that is not for here to say"
 
 

@@ -70,7 +70,7 @@ def _checked(
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
     from weft.language.library import TaskLibrary, definition_of
-    from weft.program_files import templates_of
+    from weft.program_files import schema_file_text, templates_of
     from weft.project_checks import project_verdict
     from weft.settings import load_settings
 
@@ -88,7 +88,9 @@ def _checked(
         own = {name for name, (owner, _) in owners.items() if owner is one}
         others = {name: known for name, (_, known) in owners.items() if name not in own}
         library.tasks = {name: known for name, known in registered.items() if name not in own} | others
-        verdict = project_verdict(one.program, library, settings, mentioned=mentioned)
+        verdict = project_verdict(
+            one.program, library, settings, schemas=schema_file_text, mentioned=mentioned
+        )
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)

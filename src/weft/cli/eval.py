@@ -51,7 +51,6 @@ def eval_command(
     from weft.cli.evaluating import Evaluation, EvaluationOptions, run
     from weft.cli.usage import print_usage, usage_json
     from weft.cli.values import print_value, print_value_json
-    from weft.evaluator.required_inputs import require_inputs
 
     program = _program(expression, file, surface)
     bindings = read_bindings(settings, secrets)
@@ -61,7 +60,7 @@ def eval_command(
     async def work() -> Any:
         try:
             await evaluation.load()
-            require_inputs(program, evaluation.evaluator, bindings)
+            evaluation.require_sound(program, bindings)
             return await evaluation.evaluator.evaluate(program, bindings)
         finally:
             await evaluation.close()

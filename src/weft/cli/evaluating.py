@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -15,9 +15,11 @@ from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.saying import echo
 from weft.cli.text import printable
+from weft.evaluation import require_sound
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
+from weft.language.tree import Define, Program
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_definitions
 
@@ -60,12 +62,19 @@ class Evaluation:
             on_indexing=self._indexing.tell,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
+        self._functions: list[Define] = []
 
     async def load(self) -> None:
         """Load the libraries."""
         libraries = [library_path(library) for library in self._options.libraries]
         if libraries:
-            await self.evaluator.evaluate(load_definitions(libraries))
+            definitions = load_definitions(libraries)
+            self._functions = [form for form in definitions.forms if isinstance(form, Define)]
+            await self.evaluator.evaluate(definitions)
+
+    def require_sound(self, program: Program, bindings: Collection[str]) -> None:
+        """Raise InvalidProgram with everything that is known to be wrong, before the first effect."""
+        require_sound(program, self.evaluator, self.effects, bindings, self._functions)
 
     async def close(self) -> None:
         """Let go of models and tools."""

@@ -165,9 +165,8 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
     inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
-    if _is_name(file, options):
-        return _named(file, inputs, options), inputs
-    program = _of_file(file, inputs, options)
+    find = _named if _is_name(file, options) else _of_file
+    program = find(file, inputs, options)
     check_program(program, inputs, load_settings())
     return program, inputs
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from weft.language.tree import (
     DirectorEvaluatorLoop,
     FunctionCall,
+    GetContext,
     Node,
     Reference,
     TaskCond,
@@ -26,6 +27,8 @@ class UsedNames(Struct, frozen=True):
     """In a call or a `ref`."""
     mentioned: frozenset[str]
     """As a variable: a template is a value, too."""
+    is_acting: bool
+    """Whether it holds a task, a query of memory or a call of a name with a namespace: perhaps a tool."""
     is_choosing: bool
     """Whether it may choose a template while it runs: by criteria, or for a subtask."""
 
@@ -34,7 +37,7 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
     """The names that the nodes use; the trees may be deep."""
     called: set[str] = set()
     mentioned: set[str] = set()
-    is_choosing = False
+    is_acting = is_choosing = False
     stack: list[Any] = list(nodes)
     while stack:
         one = stack.pop()
@@ -44,12 +47,19 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
             called.add(one.ref)
         elif isinstance(one, Variable):
             mentioned.add(one.name)
+        is_acting = is_acting or _acts(one)
         is_choosing = is_choosing or _chooses(one)
         if isinstance(one, Struct):
             stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
         elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
             stack.extend(one)
-    return UsedNames(frozenset(called), frozenset(mentioned), is_choosing)
+    return UsedNames(frozenset(called), frozenset(mentioned), is_acting, is_choosing)
+
+
+def _acts(node: Any) -> bool:
+    if isinstance(node, FunctionCall):
+        return ":" in node.func_name
+    return isinstance(node, TaskNode | TaskCond | GetContext)
 
 
 def _chooses(node: Any) -> bool:

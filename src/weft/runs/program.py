@@ -1,6 +1,6 @@
 """A program as it is kept in the record of its run: nothing that changes later changes it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.language.definitions import definitions_of
+from weft.language.inlined_schemas import ReadSchema
 from weft.language.library import TaskLibrary
 from weft.language.output_schemas import is_path
 from weft.language.problems import refuse
@@ -17,9 +18,6 @@ from weft.language.task_fields import OutputFormat
 from weft.language.tree import Node, Program, TaskNode, Template
 from weft.tasks.pinned import PROGRAM
 from weft.tasks.record import JsonObject, Task
-
-ReadSchema = Callable[[str, str], str]
-"""The text of a schema file: its path, and the program that names it."""
 
 
 class NoProgram(RequestError):

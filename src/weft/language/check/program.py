@@ -15,6 +15,7 @@ from weft.language.check.tasks import TASKS
 from weft.language.check.templates import check_unused, define_template, visit_template
 from weft.language.check.walk import Visitor, Walk
 from weft.language.deep import deep_stack
+from weft.language.inlined_schemas import ReadSchema
 from weft.language.library import TaskLibrary
 from weft.language.problems import LanguageProblem
 from weft.language.spans import Span
@@ -61,14 +62,16 @@ def verdict_on(
     *,
     tools: Collection[str] | None = None,
     models: Callable[[str], str | None] | None = None,
+    schemas: ReadSchema | None = None,
     mentioned: frozenset[str] = frozenset(),
 ) -> Verdict:
     """What the checks say of a program; as for `check_program`.
 
-    `mentioned` are names that forms which could not be read perhaps bind.
+    `schemas` reads the schema files that it names; without it they are not looked at. `mentioned` are names
+    that forms which could not be read perhaps bind.
     """
     with paused_collector(), deep_stack():
-        walk = _checked(program, library, tools, models, mentioned)
+        walk = _checked(program, library, tools, models, schemas, mentioned)
         return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
@@ -77,6 +80,7 @@ def _checked(
     library: TaskLibrary | None,
     tools: Collection[str] | None,
     models: Callable[[str], str | None] | None,
+    schemas: ReadSchema | None,
     mentioned: frozenset[str],
 ) -> Walk:
     """The walk over a program, done."""
@@ -85,7 +89,7 @@ def _checked(
     for form in program.forms:
         if isinstance(form, Template) and form.name not in known:
             own.setdefault(form.name, form)
-    walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models)
+    walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models, schemas=schemas)
     for name in mentioned - walk.names.templates.keys() - RESERVED_NAMES:
         walk.names.templates[name] = Cell()
     try:

@@ -83,11 +83,14 @@ def _check_values(walk: Walk, node: TaskNode) -> None:
 
 
 def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
-    """Note a shape that is none; files are not read here."""
-    if shape is None or is_path(shape):
+    """Note a shape that is no JSON Schema, or a schema file that cannot be used."""
+    if shape is None:
+        return
+    read, name = walk.schemas, span.source.name
+    if is_path(shape) and read is None:
         return
     try:
-        shape_of(shape)
+        shape_of(shape, None if read is None else lambda path: read(path, name))
     except BadSchema as error:
         walk.findings.note(span, "bad-value", error.message)
 

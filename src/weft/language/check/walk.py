@@ -17,6 +17,7 @@ from weft.language.check.names import Names, is_built_in
 from weft.language.check.outputs import made_cell
 from weft.language.check.scopes import Call, Cell, Changes, Frame, Routine, call_of, calls_with
 from weft.language.expressions import ConditionError, ReadCondition, read_condition
+from weft.language.inlined_schemas import ReadSchema
 from weft.language.problems import InvalidProgram
 from weft.language.spans import Span
 from weft.language.tree import Apply, Condition, FunctionCall, Lambda, Literal, Node, Template, Text, Variable
@@ -35,12 +36,14 @@ class Walk:
         *,
         tools: Collection[str] | None,
         models: Callable[[str], str | None] | None,
+        schemas: ReadSchema | None,
     ) -> None:
         self.findings = Findings()
         self.calls = CallChecks(self.findings)
         self.names = Names(self.findings, templates, self.calls.check)
         self.tools = tools
         self.models = models
+        self.schemas = schemas
         self.outside: Frame | None = None
         """Set inside a task or call that is a form of the program: its free names are inputs, see `Need`."""
         self.criteria: list[tuple[str, Sequence[str], Span, Frame]] = []
