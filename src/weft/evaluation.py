@@ -24,7 +24,7 @@ from weft.llm.given import GivenModels
 from weft.llm.protocol import Model
 from weft.local_effects import LocalEffects
 from weft.program_files import read_file
-from weft.project_checks import KnownNames, require_valid
+from weft.project_checks import Definition, KnownNames, require_valid
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
 """A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
@@ -123,7 +123,7 @@ def require_sound(
         bound | evaluator.library.tasks.keys()
     ):
         return
-    definitions = [*(one.template for one in evaluator.library), *functions]
+    definitions: list[Definition] = [*(one.template for one in evaluator.library), *functions]
     require_valid(program, definitions, _known_names(effects), bound.union(bindings))
 
 

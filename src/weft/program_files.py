@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.builtin_names import is_reserved
 from weft.language.definitions import definitions_of
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order, refuse
@@ -158,7 +158,7 @@ def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[L
         if name in places:
             message = f"template '{name}' is there twice, first at {places[name]}"
             problems.append(LanguageProblem(template.span, "duplicate-name", message))
-        elif name in RESERVED_NAMES:
+        elif is_reserved(name):
             message = f"'{name}' is built in and cannot be the name of a template"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
         places.setdefault(name, template.span)

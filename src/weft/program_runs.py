@@ -15,7 +15,7 @@ from weft.evaluation import AnyProgram, read
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
 from weft.language.library import TaskLibrary
-from weft.language.tree import Program
+from weft.language.tree import Define, Program, Template
 from weft.people import questions_of
 from weft.program_files import find_files, library_path, schema_file_text
 from weft.resuming import RunChanges, begin_again, require_settled
@@ -192,7 +192,8 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
     # Imported here: a run that is resumed is not checked again.
     from weft.project_checks import project_names, require_valid
 
-    definitions = [form for text in program.libraries for form in text.definitions().forms]
+    forms = [form for text in program.libraries for form in text.definitions().forms]
+    definitions = [form for form in forms if isinstance(form, Template | Define)]
     known = project_names(settings, program.schema_text)
     require_valid(program.main.read(), definitions, known, inputs)
     require_use(program, inputs)

@@ -16,6 +16,8 @@ from weft.llm.model_names import model_name_problem
 from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_tools import ToolNames
 
+Definition = Template | Define
+
 
 class KnownNames(Struct, frozen=True):
     """What a program may name and does not define: None where it cannot be known before it runs."""
@@ -84,7 +86,7 @@ def _verdict(program: Program, library: TaskLibrary, known: KnownNames, mentione
 
 def require_valid(
     program: Program,
-    definitions: Sequence[Node],
+    definitions: Sequence[Definition],
     known: KnownNames,
     given: Collection[str],
 ) -> None:
@@ -94,23 +96,24 @@ def require_valid(
     with it: what it calls is run as well. `given` are the names of its inputs.
     """
     reached = reached_definitions(program, definitions)
-    library = library_of(form for form in definitions if form not in reached)
+    library = library_of(form for form in definitions if form.name not in reached)
     functions = frozenset(form.name for form in definitions if isinstance(form, Define))
-    whole = Program((*reached, *program.forms))
+    whole = Program((*reached.values(), *program.forms))
     verdict = _verdict(whole, library, known, frozenset(given) | functions)
     missing = [
         LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
         for name, span in verdict.inputs.items()
         if name not in given
     ]
-    problems = [*verdict.problems, *missing]
+    harmless = {("unused-parameter", form.span) for form in reached.values()}  # others may use it
+    problems = [one for one in verdict.problems if (one.code, one.span) not in harmless] + missing
     if problems:
         raise InvalidProgram(in_order(problems))
 
 
-def reached_definitions(program: Program, definitions: Iterable[Node]) -> list[Node]:
-    """Return the templates and functions among the definitions that a program can come to run, in order."""
-    named = {form.name: form for form in definitions if isinstance(form, Template | Define)}
+def reached_definitions(program: Program, definitions: Iterable[Definition]) -> dict[str, Definition]:
+    """Return the definitions that a program can come to run by name, in their order."""
+    named = {form.name: form for form in definitions}
     reached: set[str] = set()
     forms: Sequence[Node] = program.forms
     while forms:
@@ -119,7 +122,7 @@ def reached_definitions(program: Program, definitions: Iterable[Node]) -> list[N
         fresh = wanted - reached
         reached |= fresh
         forms = [named[name] for name in fresh]
-    return [form for name, form in named.items() if name in reached]
+    return {name: form for name, form in named.items() if name in reached}
 
 
 def library_of(forms: Iterable[Node]) -> TaskLibrary:

@@ -199,3 +199,33 @@ def test_a_flow_with_wrong_arguments_is_refused(project: Path) -> None:
     assert ran.code == 2
     assert "'who' is a required property" in ran.err.replace('"', "'")
     assert "tome" in ran.err
+
+
+def test_a_template_with_a_namespace_runs_by_name_by_version_in_programs_and_in_flows(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("Done."))
+    (project / "library" / "greet.sexp").write_text(
+        '(deftask user:generate-plan ((goal string)) :instructions "Plan {{goal}}.")'
+        ' (template user:both (a) (list (user:generate-plan a) (user:generate-plan "more")))'
+    )
+    (project / "uses.sexp").write_text('(user:both "tea")')
+    flow = {"name": "plan", "schemas": {"method": "user:generate-plan"}, "inputs": {"goal": "flow"}}
+    (project / "flow.json").write_text(json.dumps([flow]))
+
+    added = run(project, "library", "add", "library")
+
+    assert (added.code, added.out) == (0, "registered user:generate-plan@1\nregistered user:both@1\n")
+    by_name = run(project, "run", "user:generate-plan", "goal=a")
+    by_version = run(project, "run", "user:generate-plan@1", "goal=b")
+    assert (by_name.out, by_version.out) == ("Done.\n", "Done.\n"), by_name.err + by_version.err
+    assert run(project, "run", "uses.sexp").code == 0
+    assert run(project, "flow", "run", "flow.json").code == 0
+    assert asked(model_server) == [f"Plan {goal}." for goal in ("a", "b", "tea", "more", "flow")]
+    assert "user:both" in run(project, "library", "remove", "user:generate-plan").err
+    misspelt = run(project, "run", "user:generate-plam", "goal=a")
+    assert "did you mean 'user:generate-plan'" in misspelt.err
+    (project / "uses.sexp").write_text(
+        '(deftask user:generate-plan (goal) :instructions "{{goal}}") (user:generate-plam "tea")'
+    )
+    assert "did you mean 'user:generate-plan'" in run(project, "check", "uses.sexp").out

@@ -37,6 +37,13 @@ ATOMIC = [
         tools={"t:x": lambda value: [value]},
     ),
     Row(
+        "a template comes before a tool of its name, and a local binding before both",
+        '(deftask t:x (n) :instructions "{{n}}") (list (content (t:x 1)) (t:y 2) (let ((t:y (lambda (n) n))) (t:y 3)))',
+        ["template"],
+        {"value": ["template", "tool", 3]},
+        tools={"t:x": lambda n: "tool", "t:y": lambda n: "tool"},
+    ),
+    Row(
         "a tool is no input",
         '(task :instructions "x" :input-source t:x)',
         [],

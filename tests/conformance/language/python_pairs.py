@@ -216,3 +216,17 @@ pair(
         ),
     ),
 )
+pair(
+    "34-namespace",
+    b.deftask("user:generate-plan", ["goal"], description="Plan {{goal}}"),
+    b.template(
+        "user:twice",
+        ["goal"],
+        b.sequential(
+            b.call("user:generate-plan", b.var("goal")),
+            b.ref("user:generate-plan", inputs={"goal": "again"}),
+        ),
+    ),
+    b.task(description='Plans: {{user:generate-plan("tea")}}'),
+    b.call("user:twice", goal="cake"),
+)

@@ -5,7 +5,7 @@ arguments are written out: calls are where programs spend their time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from weft.evaluator.budget import Meter
 from weft.evaluator.compiler import Code, Compiler, Form, by_name
@@ -19,6 +19,8 @@ from weft.language.tree import Apply, FunctionCall, Node
 
 Completion = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 
+_UNBOUND: Final[Any] = object()
+
 
 def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool) -> Code:
     """A call by name: of a local closure, a template, a tool, or a built-in."""
@@ -27,7 +29,7 @@ def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool)
     arguments = [compiler.compile(argument) for argument in node.args]
     complete = _completion(compiler, node)
     if ":" in node.func_name:
-        call = _tool_call(compiler, node, arguments)
+        call = _namespaced_call(compiler, node, arguments, complete)
     elif node.keywords or not 1 <= len(arguments) <= 3:
         call = _call(compiler, node, _reader(node), arguments, complete)
     else:
@@ -89,13 +91,22 @@ def _call(
     return call
 
 
-def _tool_call(compiler: Compiler, node: FunctionCall, arguments: Sequence[Code]) -> Code:
+def _namespaced_call(
+    compiler: Compiler, node: FunctionCall, arguments: Sequence[Code], complete: Completion
+) -> Code:
+    """Compile a call of a name with a namespace: of a local binding, then of a template, then of a tool."""
     name = node.func_name
     keywords = [(keyword, compiler.compile(value)) for keyword, value in node.keywords]
 
     def call(env: Env) -> Any:
+        try:
+            bound = env[name]
+        except NameError:
+            bound = _UNBOUND
         values = [argument(env) for argument in arguments]
         named = {keyword: value(env) for keyword, value in keywords}
+        if bound is not _UNBOUND:
+            return complete(bound, values, named)
         try:
             return compiler.task_calls.call_tool(compiler, name, values, named, node.span)
         except Exception as error:

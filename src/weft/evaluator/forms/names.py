@@ -9,7 +9,7 @@ from weft.evaluator.errors import ProgramError
 from weft.evaluator.forms.places import placed, unbound
 from weft.evaluator.functions import Closure, new_frame
 from weft.evaluator.values import follow, to_text
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import is_reserved
 from weft.language.problems import refuse
 from weft.language.spans import Span
 from weft.language.tree import (
@@ -28,8 +28,8 @@ from weft.language.tree import (
 
 
 def check_definable(name: str, span: Span) -> None:
-    """Raise InvalidProgram when a name cannot be defined: it is a built-in's. Local names may hide one."""
-    if name in BUILT_IN_NAMES or name == "taskLibrary":
+    """Raise InvalidProgram when a name cannot be defined. Local names may hide a built-in."""
+    if is_reserved(name):
         raise refuse(span, "reserved-name", f"'{name}' is built in and cannot be defined as anything else")
 
 
@@ -104,7 +104,8 @@ def compile_define(compiler: Compiler, node: Define, is_tail: bool) -> Code:
 
 
 def compile_assign(compiler: Compiler, node: Assign, is_tail: bool) -> Code:
-    check_definable(node.name, node.span)
+    if not compiler.hides(node.name):
+        check_definable(node.name, node.span)
     name, value = node.name, compiler.compile(node.value)
 
     def assign(env: Env) -> None:

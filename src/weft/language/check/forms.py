@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from weft.language.builtin_names import RESERVED_NAMES
 from weft.language.check.cases import check_clauses
 from weft.language.check.constants import kind_of
+from weft.language.check.names import is_built_in
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
 from weft.language.task_fields import BUDGETS, QUESTIONS, question_problem
@@ -119,7 +119,7 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
     walk.visit(node.value, frame)
     walk.calls.changed.add(node.name)
     cell = frame.find(node.name)
-    if node.name in RESERVED_NAMES:
+    if is_built_in(node.name, frame):
         message = f"'{node.name}' is built in and cannot be changed"
         walk.findings.note(node.span, "reserved-name", message)
     elif cell is not None and isinstance(cell.value, Template):

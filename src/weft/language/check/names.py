@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from itertools import chain
 
-from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.builtin_names import RESERVED_NAMES, is_reserved
 from weft.language.check.findings import Findings
 from weft.language.check.scopes import Bindings, Call, Cell, Frame, Need, Routine
 from weft.language.sexp.program import why_no_value
@@ -12,6 +12,9 @@ from weft.language.tree import Lambda, Template
 
 CallCheck = Callable[[Need, Cell], None]
 """Looks at a call of what is known under a name."""
+
+ToolCheck = Callable[[str, Span], None]
+"""Looks at a call of a tool."""
 
 
 def is_built_in(name: str, frame: Frame) -> bool:
@@ -22,7 +25,13 @@ def is_built_in(name: str, frame: Frame) -> bool:
 class Names:
     """The scopes of one program, and the uses of names in it that nothing binds."""
 
-    def __init__(self, findings: Findings, templates: Mapping[str, Template], check_call: CallCheck) -> None:
+    def __init__(
+        self,
+        findings: Findings,
+        templates: Mapping[str, Template],
+        check_call: CallCheck,
+        check_tool: ToolCheck,
+    ) -> None:
         self.bindings = Bindings()
         self.program = Routine()
         self.templates = Frame(None, self.program)
@@ -35,6 +44,7 @@ class Names:
         """Names that could be inputs, and are nearly those of something that their task binds."""
         self._findings = findings
         self._check_call = check_call
+        self._check_tool = check_tool
         self._missing: dict[tuple[int, str], Need] = {}
 
     # Uses
@@ -130,7 +140,7 @@ class Names:
 
     def is_reserved(self, name: str, span: Span) -> bool:
         """Whether a name cannot be defined; that is noted."""
-        if name not in RESERVED_NAMES:
+        if not is_reserved(name):
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
         self._findings.note(span, "reserved-name", message)
@@ -148,6 +158,9 @@ class Names:
     def report(self) -> None:
         """Note every use of a name that was not bound."""
         for need in self._missing.values():
+            if need.call is not None and ":" in need.name and self._why_not(need) is None:
+                self._check_tool(need.name, need.span)
+                continue
             if need.outside is None or self._why_not(need) is not None:
                 self._findings.note(need.span, "unbound-name", self._message(need))
                 continue

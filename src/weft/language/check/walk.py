@@ -40,7 +40,9 @@ class Walk:
     ) -> None:
         self.findings = Findings()
         self.calls = CallChecks(self.findings)
-        self.names = Names(self.findings, templates, self.calls.check)
+        self.names = Names(
+            self.findings, templates, self.calls.check, lambda name, span: check_tool(self, name, span)
+        )
         self.tools = tools
         self.models = models
         self.schemas = schemas
@@ -176,11 +178,10 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
         if found is not None:
             function = found[0]
             walk.called(function, found[1], frame)
-    elif ":" in name:
-        check_tool(walk, name, node.span)
-    else:
+    else:  # a name with a namespace that nothing binds is a tool's
         walk.use(name, node.span, frame, call_of(node, frame))
-        _check_model(walk, node.keywords)
+        if ":" not in name or frame.find(name) is not None:
+            _check_model(walk, node.keywords)
     for argument in node.args:
         if argument is not function:
             walk.visit(argument, frame)
@@ -204,9 +205,10 @@ def _nothing(name: str) -> Any:
 
 
 def check_tool(walk: Walk, name: str, span: Span) -> None:
-    """Note a tool that is not there, if it is known which are."""
+    """Note a tool that is not there, if it is known which are; perhaps a template was meant."""
     if walk.tools is not None and name not in walk.tools:
-        hint = walk.findings.nearest(name, sorted(walk.tools))
+        templates = (one for one in walk.names.templates if ":" in one)
+        hint = walk.findings.nearest(name, sorted({*walk.tools, *templates}))
         walk.findings.note(span, "unknown-tool", f"there is no tool '{name}'{hint}")
 
 

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtin_names import BUILT_IN_NAMES, SYSTEM_NAMESPACE
 from weft.language.problems import InvalidProgram, LanguageProblem
 from weft.language.sexp.data import Constant, Data, Keyword, List, Name
 from weft.language.sexp.names import keyword_text
@@ -163,6 +163,8 @@ class Former:
         name = self.local_name(datum, form)
         if name in BUILT_IN_NAMES:
             self._reserve(datum, name, "built-in function")
+        elif name.startswith(SYSTEM_NAMESPACE):
+            self._reserve(datum, name, "name of weft's own tools")
         return name
 
     def local_name(self, datum: Data, form: List) -> str:

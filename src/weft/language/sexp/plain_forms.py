@@ -178,7 +178,7 @@ def _define(former: Former, form: List) -> Node:
 def _set(former: Former, form: List) -> Node:
     if len(form.items) != 3:
         former.misshapen(form)
-    name = former.defined_name(form.items[1], form)
+    name = former.local_name(form.items[1], form)
     return Assign(span=form.span, name=name, value=former.expression(form.items[2]))
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from weft.language.builtin_names import RESERVED_NAMES
+from weft.language.builtin_names import is_reserved
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.task_fields import Parameter
 from weft.language.tree import FunctionCall, Node, Template
@@ -10,9 +10,7 @@ from weft.language.xml.elements import Element
 from weft.language.xml.reading import NODES, NOTHING, Reading
 from weft.language.xml.shapes import read_default, read_shape
 from weft.language.xml.values import read_argument
-from weft.language.xml.words import BLANK, CALLED, IDENTIFIER, NAME
-
-"""What XML could bind and S-expressions could not, and no call could reach."""
+from weft.language.xml.words import BLANK, CALLED, IDENTIFIER, TEMPLATE_NAME
 
 
 def read_template(element: Element, reading: Reading) -> Template:
@@ -24,7 +22,7 @@ def read_template(element: Element, reading: Reading) -> Template:
     returns = reading.setting(element, "returns")
     return Template(
         span=element.span,
-        name=_bound_name(element, name, "template", NAME, reading) if name is not None else "",
+        name=_bound_name(element, name, "template", TEMPLATE_NAME, reading) if name is not None else "",
         parameters=parameters,
         body=the_node(element, reading.only_within(one.name for one in parameters)),
         returns=read_shape(element, returns, "returns", reading) if returns else None,
@@ -72,7 +70,7 @@ def the_node(element: Element, reading: Reading) -> Node:
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
     """A name that a template binds: its own must not be a built-in's, its parameters' may hide one."""
     name = reading.name(element, text, what, pattern)
-    if name in SPECIAL_FORMS or (what == "template" and name in RESERVED_NAMES):
+    if name in SPECIAL_FORMS or (what == "template" and is_reserved(name)):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
         reading.found.add(element.span, "reserved-name", message)
     return name

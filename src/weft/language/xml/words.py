@@ -13,12 +13,15 @@ BLANK = " \t\r\n"
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
+TEMPLATE_NAME = re.compile(r"[^\W\d]\w*(?:[-:]\w+)*")
+"""May have a namespace: `user:generate-plan`."""
 CALLED = re.compile(rf"{tokens.NAME.pattern}|[-+*/=<>]|[!<>]=")
 """Names of templates, of tools (`system:read_files`), of built-ins (`string-append`, `has-key?`, `+`)."""
 
 LETTERS = {
     IDENTIFIER: "letters, digits and _",
     NAME: "letters, digits, _ and -",
+    TEMPLATE_NAME: "letters, digits, _, - and :",
     CALLED: "letters, digits, _ and -",
 }
 """What each of them is made of, for messages."""
