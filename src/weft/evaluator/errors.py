@@ -57,17 +57,29 @@ class TaskFailed(AuthorError):
         """Where it happened, if that is known."""
         return [] if self.span is NOWHERE else [self.problem.as_json()]
 
-    def at(self, span: Span, expression: str, **facts: Any) -> Self:
-        """Return the same error with the place, the expression that failed, and further details."""
+    def at(self, span: Span, expression: str | None = None, **facts: Any) -> Self:
+        """Return the same error with the place, the expression that failed if it is known, and details."""
         error = self.error
         if isinstance(error, TaskFailure):
-            details = {
-                "code": self.problem.code,
-                "failing_expression": expression,
-                "place": str(span),
-                **facts,
-            }
+            details = {"code": self.problem.code, "failing_expression": expression, "place": str(span)}
+            if expression is None:
+                del details["failing_expression"]
+            details |= facts
             error = msgspec.structs.replace(error, details={**details, **(error.details or {})})
+        return self._with(error, span)
+
+    @property
+    def lacks_expression(self) -> bool:
+        """Whether it has a place, and the expression there is not known yet."""
+        details = getattr(self.error, "details", None) or {"failing_expression": None}
+        return self.span is not NOWHERE and "failing_expression" not in details
+
+    def of(self, expression: str) -> Self:
+        """Return the same error with the expression that failed."""
+        details = {**(getattr(self.error, "details", None) or {}), "failing_expression": expression}
+        return self._with(msgspec.structs.replace(self.error, details=details), self.span)
+
+    def _with(self, error: TaskError, span: Span) -> Self:
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
     def with_details(self, **facts: Any) -> "TaskFailed":
@@ -120,8 +132,8 @@ class BudgetExceeded(TaskFailed):
     is_of_code = False
     """Whether a time limit was reached in pure code, and not while something was waited for."""
 
-    def at(self, span: Span, expression: str, **facts: Any) -> Self:
-        placed = super().at(span, expression)
+    def _with(self, error: TaskError, span: Span) -> Self:
+        placed = super()._with(error, span)
         placed.scope, placed.is_of_code = self.scope, self.is_of_code
         return placed
 

@@ -30,6 +30,51 @@ FAILED_RUN = ScriptOutcome("out", "boom\nlast words", 3)
 
 ATOMIC = [
     Row(
+        "the failing expression is the task, not the line",
+        '(list 1 (task :instructions "x") 2)',
+        [
+            TaskResult(
+                "",
+                "FAILED",
+                notes={"error": {"type": "TASK_FAILURE", "reason": "execution_halted", "message": "no"}},
+            )
+        ],
+        {"error.details.failing_expression": '(task :instructions "x")'},
+    ),
+    Row(
+        "the failing expression is the script, not the line",
+        '(list (script :argv ("false")) 9)',
+        [],
+        {"error.details.failing_expression": '(script :argv ("false"))'},
+        scripts=[FAILED_RUN],
+    ),
+    Row(
+        "the failing expression is the call of the tool, not the line",
+        "(list (t:x 1) 9)",
+        [],
+        {"error.details.failing_expression": "(t:x 1)"},
+        tools={"t:x": lambda value: value / 0},
+    ),
+    Row(
+        "the failing expression of a composite is that of the step",
+        '(sequential (task :instructions "a") (script :argv ("false")))',
+        ["a"],
+        {"error.details.failing_expression": '(script :argv ("false"))', "error.details.failedStep": 1},
+        scripts=[FAILED_RUN],
+    ),
+    Row(
+        "the failing expression is the placeholder",
+        '(let ((b 1)) (task :instructions "{{b}} {{missing}} and more"))',
+        [],
+        {"error.details.failing_expression": "missing"},
+    ),
+    Row(
+        "the failing expression is the call of a template",
+        '(deftask f ((n integer)) :instructions "{{n}}") (list (f) 9)',
+        [],
+        {"error.details.failing_expression": "(f)"},
+    ),
+    Row(
         "a placeholder calls a tool",
         '(task :instructions "{{t:x(1)}}")',
         ["x"],

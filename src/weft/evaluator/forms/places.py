@@ -4,6 +4,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+
 from weft.errors import WeftError
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError, TaskFailed, exhausted, program_error
@@ -15,7 +17,7 @@ from weft.language.deep import FRAMES
 from weft.language.problems import InvalidProgram
 from weft.language.sexp import print_node
 from weft.language.sexp.program import why_no_value
-from weft.language.spans import NOWHERE
+from weft.language.spans import NOWHERE, Span
 from weft.language.suggestions import nearest
 from weft.language.tree import Node, Variable
 from weft.limits import MAX_SHOWN_CHARACTERS
@@ -44,10 +46,32 @@ def placed(error: Exception, node: Node, name: str = "the call", env: Env | None
     `env` is where the node was evaluated: the error says what was bound there.
     """
     if isinstance(error, TaskFailed):
-        return error if error.span is not NOWHERE else _at(error, node, env)
+        return expressed(error, node) if error.span is not NOWHERE else _at(error, node, env)
     if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
         return error
     return _at(_translated(error, name), node, env)
+
+
+def expressed(error: TaskFailed, node: Node) -> TaskFailed:
+    """Return the error with the text of the node in which it has its place, if that is inside this one.
+
+    What performs tasks knows places, not nodes; the tree is searched only where something has failed.
+    """
+    found = _node_at(node, error.span) if error.lacks_expression else None
+    return error if found is None else error.of(expression_of(found))
+
+
+def _node_at(node: Node, span: Span) -> Node | None:
+    stack: list[Any] = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Node) and one.span is span:
+            return one
+        if isinstance(one, Struct) and not isinstance(one, Span):
+            stack.extend(getattr(one, name) for name in reversed(one.__struct_fields__))
+        elif isinstance(one, tuple):
+            stack.extend(reversed(one))
+    return None
 
 
 def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:

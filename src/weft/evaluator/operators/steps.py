@@ -24,8 +24,6 @@ from weft.evaluator.results import (
 from weft.evaluator.spawning import SPAWN_TOOL
 from weft.evaluator.waits import Waits
 from weft.language.spans import NOWHERE, Span
-from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.secrets.cutting import cut
 
 T = TypeVar("T")
 
@@ -117,15 +115,9 @@ def unfit(machine: Machine, failure: TaskFailed, *keys: str) -> TaskFailed:
     return failure
 
 
-def expression_at(span: Span) -> str:
-    """`failing_expression`: the source from the place to the end of the line, shortened."""
-    text = span.source.line(span.line)[max(0, span.column - 1) :].strip()
-    return cut(text, MAX_SHOWN_CHARACTERS)
-
-
 def failed(error: TaskError, span: Span) -> TaskFailed:
     """The failure of the task at that place, to be raised."""
-    return TaskFailed(error).at(span, expression_at(span))
+    return TaskFailed(error).at(span)
 
 
 def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
@@ -133,7 +125,7 @@ def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> 
     error = program_error(code, message)
     if path is not None:
         error = ProgramError(ValidationFailure(message, path=path), code=code)
-    return error.at(span, expression_at(span))
+    return error.at(span)
 
 
 class at:  # noqa: N801  reads as a word: `with at(span)`
@@ -156,7 +148,7 @@ class at:  # noqa: N801  reads as a word: `with at(span)`
         if error.step_key is None:
             error.step_key = self._key
         if error.span is NOWHERE:
-            raise error.at(self._span, expression_at(self._span)) from None
+            raise error.at(self._span) from None
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:

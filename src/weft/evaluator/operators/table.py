@@ -1,8 +1,12 @@
 """Which operator compiles which node."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from weft.evaluator.compiler import Form
+from weft.evaluator.compiler import Code, Compiler, Form
+from weft.evaluator.env import Env
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.forms.places import expressed
 from weft.evaluator.operators.atomic import atomic
 from weft.evaluator.operators.director_loop import director_evaluator_loop
 from weft.evaluator.operators.reduce import reduce
@@ -23,7 +27,27 @@ from weft.language.tree import (
     Template,
 )
 
-OPERATORS: Mapping[type[Node], Form] = {
+
+def _telling(form: Form) -> Form:
+    """Compile as the form does, and put the expression that failed into errors that only have its place."""
+
+    def compile_task(compiler: Compiler, node: Any, is_tail: bool) -> Code:
+        code = form(compiler, node, is_tail)
+
+        def run(env: Env) -> Any:
+            try:
+                return code(env)
+            except TaskFailed as error:
+                if not error.lacks_expression:
+                    raise
+                raise expressed(error, node) from error.__cause__
+
+        return run
+
+    return compile_task
+
+
+_FORMS: Mapping[type[Node], Form] = {
     Atomic: atomic,
     Script: script,
     Sequential: sequential,
@@ -33,3 +57,5 @@ OPERATORS: Mapping[type[Node], Form] = {
     TaskCond: task_cond,
     Template: template,
 }
+
+OPERATORS: Mapping[type[Node], Form] = {kind: _telling(form) for kind, form in _FORMS.items()}

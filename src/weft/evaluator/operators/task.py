@@ -18,7 +18,7 @@ from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.env import Env
 from weft.evaluator.errors import ProgramError
 from weft.evaluator.operators.inputs import Inputs
-from weft.evaluator.operators.steps import at, expression_at, mistake, run_composite
+from weft.evaluator.operators.steps import at, mistake, run_composite
 from weft.evaluator.operators.surroundings import Surroundings, surroundings
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
 from weft.evaluator.plain import as_data, as_result
@@ -143,7 +143,7 @@ def as_input(name: str, value: Any, span: Span) -> Any:
         return as_data(value)
     except ProgramError as error:
         if isinstance(error.error, ResourceExhaustion):
-            raise error.at(span, expression_at(span)) from None
+            raise error.at(span) from None
         raise mistake("wrong-type", f"'{name}': {error.error.message}", span, path=name) from None
 
 
