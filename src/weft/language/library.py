@@ -12,14 +12,12 @@ from weft.language.task_fields import STANDARD, Parameter
 from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
-    Literal,
     Node,
     Reduce,
     Script,
     Sequential,
     TaskNode,
     Template,
-    Text,
 )
 
 
@@ -102,7 +100,7 @@ def open_inputs(definition: TaskDefinition) -> list[str]:
     body = definition.ast_node
     if not isinstance(body, TaskNode):
         return []
-    return [one.name for one in body.inputs if one.value is None or isinstance(one.value, Literal | Text)]
+    return [one.name for one in body.inputs if one.is_open]
 
 
 class TaskLibrary:

@@ -227,12 +227,28 @@ class GetContext(Node, frozen=True):
 class Input(Struct, frozen=True):
     """An input of a task: a text, a name or path of the environment (`from`), or the result of a task.
 
-    A text is the value unless whoever runs the task passes the input: then that is the value.
+    A text, or a constant, is the value unless whoever runs the task passes the input: then that is the value.
     """
 
     name: str
     value: Node | None = None
     span: Span = NOWHERE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a caller may pass the input: it has no value, or a constant as its default."""
+        rest = [] if self.value is None else [self.value]
+        while rest:
+            node = rest.pop()
+            if isinstance(node, FunctionCall) and node.func_name in _CONSTRUCTORS:
+                rest += [*node.args, *(value for _, value in node.keywords)]
+            elif not isinstance(node, Literal | Text | Quote):
+                return False
+        return True
+
+
+_CONSTRUCTORS = frozenset({"list", "dict", "json-parse"})
+"""Functions that JSON is written with: of constants they make a constant."""
 
 
 class TaskNode(Node, frozen=True, kw_only=True):

@@ -30,6 +30,20 @@ FAILED_RUN = ScriptOutcome("out", "boom\nlast words", 3)
 
 ATOMIC = [
     Row(
+        "a list or an object is a default that gives way to what is passed",
+        '(deftask t () :instructions "{{x}} {{y}} {{z}}" :inputs ((x (list 1 2)) (y (json-parse "{}")) (z \'(a))))'
+        ' (t) (t :x (list 3) :y (dict :k 1) :z (list "b"))',
+        ["one", "two"],
+        {"prompts": ['[1, 2] {} ["a"]', '[3] {"k": 1} ["b"]']},
+    ),
+    Row(
+        "a binding replaces a list that is the default of a task at the top level",
+        '(task :instructions "{{x}} {{y}}" :inputs ((x (list 1 (dict :a 2))) (y (list (+ 1 1)))))',
+        ["x"],
+        {"prompts": ["5 [2]"]},
+        bindings={"x": 5, "y": 6},
+    ),
+    Row(
         "the failing expression is the task, not the line",
         '(list 1 (task :instructions "x") 2)',
         [

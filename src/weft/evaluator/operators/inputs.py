@@ -11,7 +11,7 @@ from weft.evaluator.operators.texts import FilledText, require_bound
 from weft.evaluator.results import TaskResult
 from weft.language.spans import Span
 from weft.language.task_fields import IMPLICIT_INPUT
-from weft.language.tree import FunctionCall, Input, Literal, Node, TaskNode, Text, Variable
+from weft.language.tree import FunctionCall, Literal, Node, TaskNode, Text, Variable
 
 
 class Inputs:
@@ -32,7 +32,7 @@ class Inputs:
         found: dict[str, Any] = {}
         open_inputs: list[tuple[str, Code | None, Node | None]] = []
         for one, code in self._inputs:
-            is_passed, value = passed_value(env, one.name) if _may_be_passed(one) else (False, None)
+            is_passed, value = passed_value(env, one.name) if one.is_open else (False, None)
             found[one.name] = value
             if not is_passed:
                 open_inputs.append((one.name, code, one.value))
@@ -80,11 +80,6 @@ def _code(compiler: Compiler, node: Node) -> Code:
     if isinstance(node, Text):
         return FilledText(compiler, node).fill
     return compiler.compile(node)
-
-
-def _may_be_passed(one: Input) -> bool:
-    """A text gives way to what is passed; `from` and nested tasks are what the author wants."""
-    return one.value is None or isinstance(one.value, Literal | Text)
 
 
 def _is_immediate(node: Node) -> bool:

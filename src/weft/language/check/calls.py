@@ -22,7 +22,7 @@ from weft.language.context import context_conflict
 from weft.language.problems import LanguageProblem
 from weft.language.request_fields import misplaced
 from weft.language.task_fields import Parameter
-from weft.language.tree import Lambda, Literal, Node, TaskNode, Template, Text, Variable
+from weft.language.tree import Lambda, Node, TaskNode, Template, Variable
 
 _STAND_INS: dict[str | None, Any] = {
     "nil": None,
@@ -131,11 +131,7 @@ def open_inputs(template: Template) -> dict[str, bool]:
     body = template.body
     if not isinstance(body, TaskNode):
         return {}
-    return {
-        one.name: one.value is None
-        for one in body.inputs
-        if one.value is None or isinstance(one.value, Literal | Text)
-    }
+    return {one.name: one.value is None for one in body.inputs if one.is_open}
 
 
 def template_problems(

@@ -16,7 +16,6 @@ from weft.language.tree import (
     Atomic,
     DirectorEvaluatorLoop,
     Input,
-    Literal,
     Node,
     Reduce,
     Reference,
@@ -25,7 +24,6 @@ from weft.language.tree import (
     TaskCond,
     TaskNode,
     Template,
-    Text,
 )
 
 _KINDS: Mapping[type[Node], ContextKind] = {
@@ -88,7 +86,7 @@ def _passed(walk: Walk, one: Input, frame: Frame) -> None:
     """An input without a value is taken from around the task; a text gives way to an argument of its name."""
     if one.value is None:
         walk.use(one.name, one.span, frame)
-    elif isinstance(one.value, Literal | Text) and one.name in frame:
+    elif one.is_open and one.name in frame:
         frame[one.name].is_used = True
 
 
