@@ -232,6 +232,11 @@ FORMS: list[tuple[str, Any]] = [
     ('(condition "missing > 0")', "error: unbound-name"),
     ('(define output (dict)) (try (condition "output.errors > 0") (catch e "caught"))', "caught"),
     ('(condition "1 +")', "error: syntax-error"),
+    ('(condition "1 + 2")', "error: wrong-type"),
+    (
+        '(define x "yes") (try (condition "x") (catch e (get-in e \'(notes error message))))',
+        "a condition must be true or false, not a string",
+    ),
     # depth, size, steps
     ("(define (f n) (if (= n 0) 0 (f (- n 1)))) (f 100000)", 0),
     ("(define (f n) (if (= n 0) 0 (+ 1 (f (- n 1))))) (f 3000)", 3000),

@@ -155,7 +155,7 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
     condition = read_condition(node.text, node.span)
     meter = compiler.machine.meter
 
-    def hold(env: Env) -> Any:
+    def hold(env: Env) -> bool:
         seen: dict[str, Any] = {}
 
         def lookup(name: str) -> Any:
@@ -164,7 +164,7 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
             return seen[name]
 
         try:
-            return condition.evaluate(lookup)
+            return condition.holds(lookup)
         except ConditionError as error:  # has the place inside the condition
             failure = program_error(error.problem.code, error.problem.message)
             raise failure.at(error.span, node.text) from None

@@ -9,7 +9,6 @@ from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.env import Env
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.conditions import compiled_condition
 from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of, success_score
 from weft.evaluator.operators.history import SequentialHistory
 from weft.evaluator.operators.script import ScriptTask
@@ -59,7 +58,7 @@ class LoopTask(TaskCode):
         self._evaluator = None if node.evaluator is None else compiler.compile(node.evaluator)
         self._script = None if node.script is None else ScriptTask(compiler, node.script)
         condition = node.termination_condition
-        self._condition = None if condition is None else compiled_condition(compiler, condition)
+        self._condition = None if condition is None else compiler.compile(condition)
 
     def query(self, entered: Entered) -> Any:
         """`user_query`: the input of that name, else what is bound where the loop stands, else its prompt."""

@@ -6,7 +6,6 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.conditions import compiled_condition
 from weft.evaluator.operators.evaluators import chosen_evaluator, evaluation_of, success_score
 from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
@@ -19,8 +18,7 @@ from weft.language.tree import TaskCond
 def task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code:
     """Compile a cond of tasks."""
     cases = [
-        (compiled_condition(compiler, case.test), compiler.compile(case.body), case.body.span)
-        for case in node.cases
+        (compiler.compile(case.test), compiler.compile(case.body), case.body.span) for case in node.cases
     ]
 
     def run(env: Env) -> TaskResult:

@@ -121,9 +121,9 @@ class Walk:
         return condition
 
     def _check_constant(self, condition: ReadCondition) -> None:
-        """Note a condition without names that fails: it always does."""
+        """Note a condition without names that fails or is no boolean: it always does and is."""
         try:
-            condition.evaluate(_nothing)
+            condition.holds(_nothing)
         except ConditionError as error:
             self.findings.add([error.problem])
 
