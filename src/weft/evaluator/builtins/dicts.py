@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from weft.evaluator.builtins.table import built_in, check_size, want, wrong_type
+from weft.evaluator.builtins.table import as_list, built_in, check_size, want, wrong_type
 from weft.evaluator.errors import program_error
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import check_finite, fields_of, json_text, part_of
@@ -48,7 +48,7 @@ def get(value: Any, key: Any, default: Any = None) -> Any:
 @built_in("get-in")
 def get_in(value: Any, path: Any) -> Any:
     """(get-in d (list key ...)): the part at the end of the path; nil when there is none."""
-    want("list", "get-in", path, first=1)
+    path = as_list("get-in", path, 1)
     for key in path:
         value = part_of(value, str(key) if key.__class__ is Symbol else key)
     return value

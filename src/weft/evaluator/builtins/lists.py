@@ -3,7 +3,7 @@
 from typing import Any
 
 from weft.evaluator.builtins.arithmetic import add
-from weft.evaluator.builtins.table import built_in, check_size, want, want_numbers, wrong_type
+from weft.evaluator.builtins.table import as_list, built_in, check_size, want, want_numbers, wrong_type
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.errors import program_error
 from weft.evaluator.values import are_equal, key_of
@@ -19,16 +19,13 @@ def make_list(*values: Any) -> list[Any]:
 @built_in("cons", is_linear=True)
 def cons(value: Any, items: Any) -> list[Any]:
     """(cons x list): the list with x before it."""
-    if items is None:
-        return [value]
-    want("list", "cons", items, first=1)
-    return [value, *items]
+    return [value, *as_list("cons", items, 1)]
 
 
 @built_in("car")
 def car(items: Any) -> Any:
     """(car list): the first element; an empty list has none."""
-    want("list", "car", items)
+    items = as_list("car", items)
     if not items:
         raise program_error("bad-value", "car of an empty list")
     return items[0]
@@ -37,7 +34,7 @@ def car(items: Any) -> Any:
 @built_in("cdr", is_linear=True)
 def cdr(items: Any) -> list[Any]:
     """(cdr list): the list without its first element; an empty list has none."""
-    want("list", "cdr", items)
+    items = as_list("cdr", items)
     if not items:
         raise program_error("bad-value", "cdr of an empty list")
     return list(items[1:])
@@ -46,13 +43,13 @@ def cdr(items: Any) -> list[Any]:
 @built_in("rest", is_linear=True)
 def rest(items: Any) -> list[Any]:
     """(rest list): the list without its first element, if there is one."""
-    want("list", "rest", items)
+    items = as_list("rest", items)
     return list(items[1:])
 
 
 def _element(name: str, index: int) -> None:
     def element(items: Any) -> Any:
-        want("list", name, items)
+        items = as_list(name, items)
         return items[index] if -len(items) <= index < len(items) else None
 
     element.__doc__ = f"({name} list): the {name} element, nil when there is none."
@@ -66,7 +63,7 @@ for _name, _index in (("first", 0), ("second", 1), ("third", 2), ("last", -1)):
 @built_in("nth")
 def nth(items: Any, index: Any) -> Any:
     """(nth list n): the element with the number n, from 0; nil when there is none."""
-    want("list", "nth", items)
+    items = as_list("nth", items)
     want("integer", "nth", index, first=1)
     return items[index] if 0 <= index < len(items) else None
 
@@ -76,21 +73,23 @@ def length(value: Any) -> int:
     """(length x): how many elements a list or dict has, or characters a string."""
     if value.__class__ in (list, dict, str):
         return len(value)
+    if value is None:
+        return 0
     raise wrong_type("length", "a list, a dict or a string", value, 0)
 
 
 @built_in("append", is_linear=True)
 def append(*lists: Any) -> list[Any]:
     """(append list ...): the lists as one."""
-    want("list", "append", *lists)
-    check_size("append", sum(map(len, lists)))
-    return [item for items in lists for item in items]
+    given = [as_list("append", items, position) for position, items in enumerate(lists)]
+    check_size("append", sum(map(len, given)))
+    return [item for items in given for item in items]
 
 
 @built_in("reverse", is_linear=True)
 def reverse(items: Any) -> list[Any]:
     """(reverse list): from the last to the first."""
-    want("list", "reverse", items)
+    items = as_list("reverse", items)
     return list(items[::-1])
 
 
@@ -98,6 +97,8 @@ def reverse(items: Any) -> list[Any]:
 def make_range(compiler: Compiler, start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     """(range n), (range from to) or (range from to step): integers up to but not with the end."""
     want("integer", "range", start, *(() if stop is None else (stop, step)))
+    if step == 0:
+        raise program_error("bad-value", "the step of range is a whole number other than 0; this is 0")
     numbers = range(start) if stop is None else range(start, stop, step)
     count = (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0
     check_size("range", count)
@@ -108,10 +109,10 @@ def make_range(compiler: Compiler, start: Any, stop: Any = None, step: Any = 1) 
 @built_in("member", is_linear=True)
 def member(value: Any, items: Any) -> Any:
     """(member x list): the list from the first element that equals x on; false when there is none."""
-    want("list", "member", items, first=1)
+    items = as_list("member", items, 1)
     for index, item in enumerate(items):
         if are_equal(item, value):
-            return list(items[index:])
+            return items[index:]
     return False
 
 
@@ -122,6 +123,8 @@ def contains(values: Any, value: Any) -> bool:
         return any(are_equal(item, value) for item in values)
     if values.__class__ is dict:
         return isinstance(value, str) and value in values
+    if values is None:
+        return False
     want("string", "contains?", values, value)
     return value in values
 
@@ -129,7 +132,7 @@ def contains(values: Any, value: Any) -> bool:
 @built_in("take", is_linear=True)
 def take(items: Any, count: Any) -> list[Any]:
     """(take list n): the first n elements, or all there are."""
-    want("list", "take", items)
+    items = as_list("take", items)
     _want_count("take", count)
     return list(items[:count])
 
@@ -137,7 +140,7 @@ def take(items: Any, count: Any) -> list[Any]:
 @built_in("drop", is_linear=True)
 def drop(items: Any, count: Any) -> list[Any]:
     """(drop list n): the list without its first n elements."""
-    want("list", "drop", items)
+    items = as_list("drop", items)
     _want_count("drop", count)
     return list(items[count:])
 
@@ -151,7 +154,7 @@ def _want_count(name: str, count: Any) -> None:
 @built_in("flatten", is_linear=True)
 def flatten(items: Any) -> list[Any]:
     """(flatten list): the elements of the list and of all lists in it, however deep."""
-    want("list", "flatten", items)
+    items = as_list("flatten", items)
     flat: list[Any] = []
     walked = 0
     rest = [iter(items)]
@@ -171,14 +174,14 @@ def flatten(items: Any) -> list[Any]:
 @built_in("zip", is_linear=True)
 def zip_lists(*lists: Any) -> list[list[Any]]:
     """(zip list ...): lists of the first elements, of the second ones ... as far as all lists go."""
-    want("list", "zip", *lists)
-    return [list(items) for items in zip(*lists, strict=False)]
+    given = [as_list("zip", items, position) for position, items in enumerate(lists)]
+    return [list(items) for items in zip(*given, strict=False)]
 
 
 @built_in("unique", is_linear=True)
 def unique(items: Any) -> list[Any]:
     """(unique list): each element once, in order."""
-    want("list", "unique", items)
+    items = as_list("unique", items)
     found: dict[Any, Any] = {}
     for item in items:
         found.setdefault(key_of(item), item)
@@ -188,6 +191,6 @@ def unique(items: Any) -> list[Any]:
 @built_in("sum", is_linear=True)
 def total(items: Any) -> Any:
     """(sum list): the sum of the numbers in the list."""
-    want("list", "sum", items)
+    items = as_list("sum", items)
     want_numbers("sum", items)
     return add(*items)

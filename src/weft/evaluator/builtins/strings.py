@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from weft.evaluator.builtins.table import built_in, check_size, want
+from weft.evaluator.builtins.table import as_list, built_in, check_size, want
 from weft.evaluator.errors import program_error
 from weft.evaluator.values import to_text
 
@@ -78,7 +78,7 @@ def string_split(value: Any, separator: Any = None) -> list[str]:
 @built_in("string-join", is_linear=True)
 def string_join(items: Any, separator: Any = "") -> str:
     """(string-join list sep): the elements as text, the separator between them."""
-    want("list", "string-join", items)
+    items = as_list("string-join", items)
     want("string", "string-join", separator, first=1)
     texts = [to_text(item) for item in items]
     check_size("string-join", sum(map(len, texts)) + len(separator) * len(texts))

@@ -19,7 +19,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "integer": (int,),
     "string": (str,),
-    "list": (list,),
     "dict": (dict,),
 }
 
@@ -52,6 +51,15 @@ def want(kind: str, name: str, *values: Any, first: int = 0) -> None:
     for position, value in enumerate(values, first):
         if value.__class__ not in allowed:
             raise wrong_type(name, f"{kind}s" if len(values) > 1 else f"a {kind}", value, position)
+
+
+def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
+    """Return an argument that is a list, for which nil is an empty one; raises ProgramError for others."""
+    if value.__class__ is list:
+        return value
+    if value is None:
+        return []
+    raise wrong_type(name, "a list", value, position)
 
 
 def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramError:

@@ -80,7 +80,8 @@ def _check_kinds(
             first = kind if node.func_name in ORDERED else None
             continue
         which = f"the {_ORDINALS[position]}" if position < len(_ORDINALS) else f"argument {position + 1}"
-        message = f"{node.func_name} takes {' or '.join(allowed)} here; {which} is {kind}{_hint(kind)}"
+        wanted = " or ".join(allowed[:-1] if allowed[-1] == "nil" else allowed)  # nil as an empty list
+        message = f"{node.func_name} takes {wanted} here; {which} is {kind}{_hint(kind)}"
         findings.note(argument.span, "wrong-type", message)
 
 

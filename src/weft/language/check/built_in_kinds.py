@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 _NUMBER = ("a number",)
 _STRING = ("a string",)
-_LIST = ("a list",)
+_LIST = ("a list", "nil")
 _DICT = ("a dict", "a task result")
 _FUNCTION = ("a function",)
 _ANY: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
     "format": (_STRING, _ANY),
     "car cdr first rest second third last reverse flatten unique sum append zip": (_LIST,),
     "nth take drop": (_LIST, _NUMBER),
-    "cons": (_ANY, ("a list", "nil")),
+    "cons": (_ANY, _LIST),
     "member": (_ANY, _LIST),
-    "length": (("a list", "a dict", "a string"),),
+    "length": (("a list", "a dict", "a string", "nil"),),
     "map for-each filter apply": (_FUNCTION, _LIST),
     "reduce": (_FUNCTION, _ANY, _LIST),
     "sort": (_LIST, ("a function", "nil")),
@@ -37,7 +37,7 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
     "dissoc has-key?": (_DICT, ("a string", "a symbol")),
     "assoc": (("a dict", "a task result", "nil"), _ANY),
     "empty?": (("a list", "a dict", "a string", "a task result", "nil"),),
-    "contains?": (("a list", "a dict", "a string"), _ANY),
+    "contains?": (("a list", "a dict", "a string", "nil"), _ANY),
     "get": (("a dict", "a list", "a task result", "nil"), _ANY),
     "get-in": (_ANY, _LIST),
     "json-string": (_JSON,),
