@@ -276,3 +276,19 @@ def test_a_task_function_that_returns_dataclasses_runs(
 
     assert ran.code == 0, ran.err
     assert json.loads(ran.out) == answer
+
+
+def test_a_blank_program_gives_nil(project: Path) -> None:
+    (project / "blank.sexp").write_text("; nothing yet\n")
+
+    ran = run(project, "blank.sexp")
+
+    assert (ran.code, ran.out) == (0, "null\n"), ran.err
+
+
+def test_a_name_that_is_neither_file_nor_template_is_told_where_there_is_no_store(tmp_path: Path) -> None:
+    ran = weft("run", "nosuch", db=str(tmp_path / "none" / "weft.db"), cwd=tmp_path)
+
+    assert ran.code == 3
+    assert "unknown-template: no template 'nosuch' is registered, nor is there such a file" in ran.err
+    assert "no store at" in ran.err

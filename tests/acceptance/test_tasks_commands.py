@@ -113,7 +113,11 @@ def test_update_sets_fields_and_refuses_the_others(db: str, tmp_path: Path) -> N
     )
     refused = weft("tasks", "update", ids["a"], "parent_id=null", "user_id=x", "prioritty=1", "--json", db=db)
     cyclic = weft("tasks", "update", ids["a"], f'dependencies=[{{"id": "{ids["a"]}"}}]', db=db)
-    formless = weft("tasks", "update", ids["a"], "priority", db=db)
+    formless = weft("tasks", "update", ids["a"], "priority", "name=x", "name=y", db=db)
+    both = weft("tasks", "update", ids["a"], "status=completed", "priority=99", "--json", db=db)
+    assert [one["field"] for one in both.json["error"]["problems"]] == ["status", "priority"]
+    assert "'priority' is not of the form" in formless.err
+    assert "name is given twice" in formless.err
 
     assert (done.json["priority"], done.json["name"], done.json["inputs"]) == (0, "new name", {"n": [1, 2]})
     assert refused.code == 2

@@ -6,6 +6,8 @@ A name that Python keeps for itself ends in `_`: `if_`, `map_`, `list_`. Argumen
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from weft.build.names import definable
 from weft.build.nodes import as_body, as_condition, as_keywords, as_name, as_node, as_nodes, as_text
 from weft.build.places import here, inside
@@ -128,6 +130,11 @@ def define(name: str, value: Any) -> Define:
     if isinstance(node, Lambda) and node.name is None:
         node = Lambda(span=node.span, parameters=node.parameters, body=node.body, name=name)
     return Define(span=here(), name=definable(name, here()), value=node)
+
+
+def bind(name: str, value: Any) -> Define:
+    """`(bind name e)`: as `define`, and its value is that of the name."""
+    return msgspec.structs.replace(define(name, value), gives_value=True)
 
 
 def set_(name: str | Variable, value: Any) -> Assign:

@@ -139,7 +139,7 @@ _CONTEXT = _settings(
         "fresh": _one_of(get_args(FreshContext)),
     }
 )
-_HISTORY = _settings({"use": _BOOLEAN, "turns": _above_zero(int, least=0), "record": _BOOLEAN})
+_HISTORY = _settings({"use": _BOOLEAN, "turns": _above_zero(int, least=1), "record": _BOOLEAN})
 _ASSEMBLY = _settings(dict.fromkeys(("primary", "secondary", "excluded"), _STRING))
 
 

@@ -69,6 +69,8 @@ def context(
     and 1 (to compare within one answer) and the words that matched. --json prints the
     AssociativeMatchResult, with the text of the pieces.
     """
+    if not query.strip():
+        raise click.UsageError("QUERY is blank; say what to look for")
     # Imported here: `weft context --help` must not pay for it.
     from weft.cli.evaluating import run
     from weft.evaluator.effects import ContextQuery

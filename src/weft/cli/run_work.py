@@ -46,7 +46,7 @@ from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
 from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
-from weft.runs.templates import wanted_names, with_templates
+from weft.runs.templates import UnknownTemplate, wanted_names, with_templates
 from weft.secrets.references import KEY
 from weft.settings import load_settings
 from weft.store.errors import StoreNotFound
@@ -193,7 +193,10 @@ def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
             limits=options.limits(),
         )
 
-    return with_app(options.db, options.user, find)
+    try:
+        return with_app(options.db, options.user, find)
+    except StoreNotFound as error:
+        raise UnknownTemplate(name, hint=f", nor is there such a file: {error.message}") from None
 
 
 def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:

@@ -52,10 +52,18 @@ def update(
 def parsed_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """The fields and values of FIELD=VALUE arguments, each field once."""
     fields: dict[str, Any] = {}
-    for field, value in map(parsed_assignment, assignments):
+    wrong: list[str] = []
+    for assignment in assignments:
+        try:
+            field, value = parsed_assignment(assignment)
+        except InvalidAssignment as error:
+            wrong.append(error.message)
+            continue
         if field in fields:
-            raise InvalidAssignment(f"{field} is given twice")
+            wrong.append(f"{field} is given twice")
         fields[field] = value
+    if wrong:
+        raise InvalidAssignment("; ".join(wrong))
     return fields
 
 

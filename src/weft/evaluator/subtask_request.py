@@ -90,7 +90,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "history_config": _settings(
         "What the subtask sees of the conversation.",
         use_session_history={"type": "boolean"},
-        history_turns_to_include={"type": ["integer", "null"], "minimum": 0},
+        history_turns_to_include={"type": ["integer", "null"], "minimum": 1},
         record_in_session_history={"type": "boolean"},
     ),
 }

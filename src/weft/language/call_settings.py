@@ -63,8 +63,9 @@ def _text(value: Any) -> str:
 
 def _history(value: Any) -> HistorySettings:
     history: HistorySettings = _settings(value, HistorySettings, _HISTORY_WORDS, "history")
-    if history.history_turns_to_include is not None and history.history_turns_to_include < 0:
-        raise BadSetting("bad-value", ":history: turns is a whole number, at least 0")
+    if history.history_turns_to_include is not None and history.history_turns_to_include < 1:
+        message = ":history: turns is a whole number, at least 1; (:use false) shows the task nothing"
+        raise BadSetting("bad-value", message)
     return history
 
 

@@ -43,12 +43,19 @@ MAX_PIECES = 1_000
 """How many pieces of files `get-context` can ask for."""
 
 
+NO_QUESTION = "get-context needs something to look for: a :query, :inputs, :inherited or :previous"
+"""What is said of a query that asks nothing."""
+
+
 def question_problem(name: str, value: object) -> str | None:
     """What is wrong with the value of a keyword of `get-context`; None: nothing, or it takes any."""
     if name == "limit" and value is not None and not (type(value) is int and 1 <= value <= MAX_PIECES):
         return f":limit is a whole number from 1 to {MAX_PIECES}"
     if name == "strategy" and value not in STRATEGIES:
-        return f":strategy is {' or '.join(STRATEGIES)}"
+        known = " or ".join(f'"{one}"' for one in STRATEGIES)
+        return f":strategy is {known}" + (f", not '{value}'" if isinstance(value, str) else "")
+    if name == "query" and isinstance(value, str) and not value.strip():
+        return ":query is blank; say what to look for"
     return None
 
 

@@ -123,10 +123,12 @@ class Let(Node, frozen=True):
 
 
 class Define(Node, frozen=True):
-    """`(define name e)`: binds a name in the innermost environment. `bind` is another word for it."""
+    """`(define name e)`: binds a name in the innermost environment."""
 
     name: str
     value: Node
+    gives_value: bool = False
+    """Whether its value is that of the name: `(bind name e)`; else it is nil."""
 
 
 class Assign(Node, frozen=True):

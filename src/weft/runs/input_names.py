@@ -41,21 +41,20 @@ class UnusedInputs(RequestError):
 
 
 class NothingToRun(RequestError):
-    """A program only defines templates and functions, or is empty: nothing would be done."""
+    """A program only defines templates and functions: nothing would be done."""
 
     code = "nothing-to-run"
 
     def __init__(self, name: str, templates: Iterable[str]) -> None:
         named = ", ".join(f"'{one}'" for one in templates)
-        what = f"only defines {named}" if named else "says nothing that could be run"
-        hint = "; add a call, or register it with `weft library add` and run it by its name" if named else ""
-        super().__init__(f"{name} {what}{hint}")
+        hint = "add a call, or register it with `weft library add` and run it by its name"
+        super().__init__(f"{name} only defines {named}; {hint}")
 
 
 def require_use(program: StoredProgram, inputs: Collection[str]) -> None:
     """Raise NothingToRun, or UnusedInputs when the program and its libraries name an input nowhere."""
     main = program.main.read()
-    if program.entry is None and definitions_of(main) == main:
+    if program.entry is None and main.forms and definitions_of(main) == main:
         names = [form.name for form in main.forms if isinstance(form, Template | Define)]
         raise NothingToRun(program.main.name, names)
     known = frozenset(_names(form for one in program.programs() for form in one.forms))

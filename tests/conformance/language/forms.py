@@ -92,6 +92,20 @@ FORMS: list[tuple[str, Any]] = [
     ("(define x 3) x", 3),
     ("(define x 3)", None),
     ("(bind x 3) (* x x)", 9),
+    ("(bind x 3)", 3),
+    ("(begin (bind y 2) (+ (bind x 3) y))", "error: syntax-error"),
+    ("(let ((y 1)) (bind x (+ y 1)))", 2),
+    ("(loop 0 1)", None),
+    ("(iterative-loop :max-iterations 0 :initial 1 :executor list :controller list)", None),
+    ("(iterative-loop :max-iterations -1 :initial 1 :executor list :controller list)", "error: wrong-type"),
+    ("  ", None),
+    ("(if false 1)", None),
+    ('(get-context :query "")', "error: bad-value"),
+    ('(get-context :query " \\n")', "error: bad-value"),
+    ("(get-context)", "error: missing-field"),
+    ('(task :instructions "x" :history (:turns 0))', "error: bad-value"),
+    ('(deftask f () :instructions "x") (f :history (dict :turns 0))', "error: bad-value"),
+    ('(get-context :query "x" :strategy "foo")', "error: bad-value"),
     ("(define (f) 7) (f)", 7),
     ("(define (f x y) (- x y)) (f 10 3)", 7),
     ("(define (f x) (define y 2) (* x y)) (f 4)", 8),
@@ -183,7 +197,7 @@ FORMS: list[tuple[str, Any]] = [
             "(iterative-loop :max-iterations 0 :initial 7 :executor (lambda (s n) 1)"
             " :controller (lambda (r v n) (list 'stop r)))"
         ),
-        7,
+        None,
     ),
     (
         (

@@ -16,7 +16,7 @@ from weft.evaluator.waits import Waits
 from weft.language.expressions import ConditionError, read_condition
 from weft.language.problems import refuse
 from weft.language.suggestions import nearest
-from weft.language.task_fields import BUDGETS, question_problem
+from weft.language.task_fields import BUDGETS, NO_QUESTION, question_problem
 from weft.language.tree import (
     Condition,
     GetContext,
@@ -59,8 +59,8 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
         validate = None if validator is None else validator(env)
         number, part = 0, "executor"
         try:
-            result = state
-            for number in range(1, _whole(times, ":max-iterations") + 1):
+            result = None
+            for number in range(1, _whole(times, "the :max-iterations of iterative-loop") + 1):
                 meter.count(1)
                 part = "executor"
                 result = compiler.invoke(execute, (state, number), None, node.span)
@@ -199,6 +199,8 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> Code:
+    if not node.keywords:
+        raise refuse(node.span, "missing-field", NO_QUESTION)
     for name, _ in node.keywords:
         if name not in _QUERY_FIELDS:
             raise refuse(
@@ -225,6 +227,8 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
 def _check_question(fields: dict[str, Any]) -> None:
     for name, (field, _) in _QUERY_FIELDS.items():
         if field in fields and (problem := question_problem(name, fields[field])) is not None:
+            if isinstance(fields[field], str):
+                raise program_error("bad-value", problem)
             raise program_error("wrong-type", f"{problem}; this is {_shown(fields[field])}")
 
 

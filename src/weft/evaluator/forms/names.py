@@ -100,7 +100,11 @@ def compile_define(compiler: Compiler, node: Define, is_tail: bool) -> Code:
     def define(env: Env) -> None:
         env[name] = value(env)
 
-    return define
+    def bind(env: Env) -> Any:
+        bound = env[name] = value(env)
+        return bound
+
+    return bind if node.gives_value else define
 
 
 def compile_assign(compiler: Compiler, node: Assign, is_tail: bool) -> Code:

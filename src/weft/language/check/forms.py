@@ -7,7 +7,7 @@ from weft.language.check.constants import kind_of
 from weft.language.check.names import is_built_in
 from weft.language.check.scopes import Frame
 from weft.language.check.walk import Visitor, Walk, visit_apply, visit_call
-from weft.language.task_fields import BUDGETS, QUESTIONS, question_problem
+from weft.language.task_fields import BUDGETS, NO_QUESTION, QUESTIONS, question_problem
 from weft.language.tree import (
     And,
     Apply,
@@ -196,8 +196,11 @@ def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         if kind not in (None, "a dict", "a task result"):
             walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
         if isinstance(value, Literal) and (problem := question_problem(name, value.value)) is not None:
-            walk.findings.note(value.span, "wrong-type", problem)
+            code = "bad-value" if isinstance(value.value, str) else "wrong-type"
+            walk.findings.note(value.span, code, problem)
         walk.visit(value, frame)
+    if not node.keywords:
+        walk.findings.note(node.span, "missing-field", NO_QUESTION)
 
 
 def _is_count(value: object) -> bool:

@@ -172,7 +172,7 @@ def assembly(former: Former, datum: Data) -> ContextAssembly:
 
 _HISTORY: dict[str, Reader] = {
     "use": a_boolean(":use"),
-    "turns": a_count(":turns", least=0),
+    "turns": a_count(":turns"),
     "record": a_boolean(":record"),
 }
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from weft.language.expressions import parse_text, read_condition
 from weft.language.sexp.data import Constant, Data, Keyword, List, Name
 from weft.language.sexp.former import Former, Refused, SpecialForm
@@ -158,7 +160,7 @@ def _refuse_twice(former: Former, data: Sequence[Data], names: Sequence[str]) ->
         seen.add(name)
 
 
-def _define(former: Former, form: List) -> Node:
+def _define(former: Former, form: List) -> Define:
     if len(form.items) < 3:
         former.misshapen(form)
     target, *rest = form.items[1:]
@@ -173,6 +175,10 @@ def _define(former: Former, form: List) -> Node:
     if len(rest) != 1:
         former.misshapen(form)
     return Define(span=form.span, name=former.defined_name(target, form), value=former.expression(rest[0]))
+
+
+def _bind(former: Former, form: List) -> Node:
+    return msgspec.structs.replace(_define(former, form), gives_value=True)
 
 
 def _set(former: Former, form: List) -> Node:
@@ -288,7 +294,7 @@ PLAIN_FORMS = {
     "define": SpecialForm(
         "(define name e) or (define (name parameter...) body...)", _define, is_definition=True
     ),
-    "bind": SpecialForm("(bind name e)", _define, is_definition=True),
+    "bind": SpecialForm("(bind name e)", _bind, is_definition=True),
     "set!": SpecialForm("(set! name e)", _set),
     "lambda": SpecialForm("(lambda (parameter...) body...)", _lambda),
     "begin": SpecialForm("(begin e...)", _begin),

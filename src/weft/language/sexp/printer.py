@@ -105,11 +105,11 @@ def _let(node: Let) -> Layout:
 
 
 def _define(node: Define) -> Layout:
-    value = node.value
+    value, word = node.value, "bind" if node.gives_value else "define"
     if isinstance(value, Lambda) and value.name == node.name:
         target = listing([name_text(node.name), *map(name_text, value.parameters)])
-        return form("define", target, *_body(value.body), on_first_line=2)
-    return form("define", name_text(node.name), _layout(value), on_first_line=2)
+        return form(word, target, *_body(value.body), on_first_line=2)
+    return form(word, name_text(node.name), _layout(value), on_first_line=2)
 
 
 def _lambda(node: Lambda) -> Layout:

@@ -74,9 +74,6 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         task = found.task(self.task_id)
         if task.is_frozen:
             raise FrozenTask(task_id=task.id)
-        refused = [problem for field in self.fields for problem in _refusals(task, field, self.fields[field])]
-        if refused:
-            raise InvalidTasks(refused)
         changed = self._changed(task)
         if "dependencies" in self.fields:
             self._check_flow(found.flow_of(self.task_id), changed)
@@ -87,8 +84,12 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         return Decision(Changes(updated=(changed,), events=(event,)), changed)
 
     def _changed(self, task: Task) -> Task:
+        """Return the task with the new fields; raises InvalidTasks with everything that is wrong with them."""
+        refused = {field: _refusals(task, field, value) for field, value in self.fields.items()}
+        allowed = {field: value for field, value in self.fields.items() if not refused[field]}
         # The next due time is left out of the check: it follows from the others.
-        changed, problems = checked_task({**to_builtins(task), **self.fields, "next_run_at": None})
+        changed, problems = checked_task({**to_builtins(task), **allowed, "next_run_at": None})
+        problems = [*(one for field in refused.values() for one in field), *problems]
         if problems or changed is None:
             raise InvalidTasks(problems)
         changed = evolve(changed, updated_at=self.now)

@@ -176,7 +176,7 @@ REFUSED = [
     ('(with-timeout "soon" 1)', "wrong-type", "with-timeout takes a number of seconds"),
     ('(get-context :query "x" :limit 0)', "wrong-type", ":limit is a whole number from 1 to 1000"),
     ('(get-context :query "x" :limit 1001)', "wrong-type", ":limit is a whole number from 1 to 1000"),
-    ('(get-context :query "x" :strategy "guess")', "wrong-type", ":strategy is content or metadata"),
+    ('(get-context :query "x" :strategy "guess")', "bad-value", ':strategy is "content" or "metadata", not'),
 ]
 
 

@@ -62,7 +62,7 @@ A, B, C, ONE, TWO = name("a"), name("b"), name("c"), number(1), number(2)
         ("(let () 1 2)", Let(bindings=(), body=Begin(items=(ONE, TWO)))),
         ("(let* ((a 1) (a a)) a)", Let(bindings=(("a", ONE), ("a", A)), body=A, is_sequential=True)),
         ("(define a 1)", Define(name="a", value=ONE)),
-        ("(bind a 1)", Define(name="a", value=ONE)),
+        ("(bind a 1)", Define(name="a", value=ONE, gives_value=True)),
         ("(define (a b) b)", Define(name="a", value=Lambda(parameters=("b",), body=B, name="a"))),
         ("(define a (lambda () 1))", Define(name="a", value=Lambda(parameters=(), body=ONE))),
         ("(set! a 1)", Assign(name="a", value=ONE)),
