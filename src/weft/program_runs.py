@@ -21,7 +21,7 @@ from weft.program_files import find_files, library_path, schema_file_text
 from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.input_names import require_use
 from weft.runs.outcome import RunOutcome, outcome_of
-from weft.runs.program import StoredProgram, StoredText, printed, printed_library
+from weft.runs.program import StoredProgram, StoredText, main_of, printed, printed_library
 from weft.runs.program_text import file_text
 from weft.runs.template_tasks import require_given
 from weft.runs.templates import call_program, find_template, with_templates
@@ -195,7 +195,8 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
     forms = [form for text in program.libraries for form in text.definitions().forms]
     definitions = [form for form in forms if isinstance(form, Template | Define)]
     known = project_names(settings, program.schema_text)
-    require_valid(program.main.read(), definitions, known, inputs)
+    main, bound = main_of(program, inputs)
+    require_valid(main, definitions, known, bound)
     require_use(program, inputs)
 
 

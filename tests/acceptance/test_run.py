@@ -292,3 +292,18 @@ def test_a_name_that_is_neither_file_nor_template_is_told_where_there_is_no_stor
     assert ran.code == 3
     assert "unknown-template: no template 'nosuch' is registered, nor is there such a file" in ran.err
     assert "no store at" in ran.err
+
+
+def test_an_error_at_the_top_level_keeps_its_details(project: Path) -> None:
+    (project / "fails.sexp").write_text('(error "too dear" (dict :limit 5))')
+
+    ran, told = run(project, "fails.sexp"), run(project, "fails.sexp", "--json")
+    evaluated = weft("eval", "--file", "fails.sexp", "--json", db="unused", cwd=project)
+
+    assert (ran.code, told.code, evaluated.code) == (1, 1, 1)
+    assert 'error: fails.sexp:1:1: too dear\n  details: {"limit": 5}' in ran.err
+    error = told.json["notes"]["error"]
+    assert (error["type"], error["reason"]) == ("TASK_FAILURE", "execution_halted")
+    assert error["notes"]["details"] == {"limit": 5}
+    assert error["details"]["failing_expression"] == '(error "too dear" (dict :limit 5))'
+    assert evaluated.json["error"]["task_error"] == error

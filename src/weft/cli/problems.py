@@ -1,10 +1,14 @@
 """Problems of programs on a terminal: the place, the message, the line, a caret."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from weft.cli.running import MAX_SHOWN_PROBLEMS
 from weft.cli.saying import echo
-from weft.cli.text import printable
+from weft.cli.text import printable, printable_lines
 from weft.errors import AuthorError
 from weft.evaluator.errors import TaskFailed
 from weft.language.problems import InvalidProgram, LanguageProblem
@@ -29,8 +33,24 @@ def print_error(error: AuthorError) -> None:
         print_problems(error.found, to_stderr=True)
     elif isinstance(error, TaskFailed) and error.span is not NOWHERE:
         print_problems([error.problem], to_stderr=True)
+        _print_details(msgspec.to_builtins(error.error))
     else:
         echo(f"error: {error.code}: {printable(error.message)}", err=True)
+
+
+def print_failure(error: Mapping[str, Any]) -> None:
+    """Print the TaskError of a run on standard error: where it happened, what it says, its details."""
+    message, place = str(error.get("message")), (error.get("details") or {}).get("place")
+    where = f"{place}: " if place and place not in message else ""
+    echo(f"error: {where}{printable_lines(message)}", err=True)
+    _print_details(error)
+
+
+def _print_details(error: Mapping[str, Any]) -> None:
+    """Print what `(error message details)` was given besides the message."""
+    details = (error.get("notes") or {}).get("details")
+    if details is not None:
+        echo(f"  details: {printable(json.dumps(details, ensure_ascii=False))}", err=True)
 
 
 def shown(problem: LanguageProblem) -> str:

@@ -22,13 +22,14 @@ from weft.cli.models_fetch import fetch_model
 from weft.cli.narrating import Narrator
 from weft.cli.options import read_input
 from weft.cli.output import print_json
+from weft.cli.problems import print_failure
 from weft.cli.programs import STDIN
 from weft.cli.run_advice import advice
 from weft.cli.running import with_app
 from weft.cli.saying import echo, read_or_not, say
 from weft.cli.stopping import Stopping, leave_with
 from weft.cli.tasks_tree import print_tree
-from weft.cli.text import plural, printable, printable_lines
+from weft.cli.text import plural, printable
 from weft.cli.values import print_value
 from weft.cli.waiting import asked_json, tell_what_is_asked
 from weft.engine.limits import EngineLimits
@@ -306,8 +307,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
         elif outcome.status is Status.COMPLETED and outcome.result is not None:
             print_value(outcome.result.value)
         elif outcome.result is not None:
-            error = outcome.result.notes.get("error") or {}
-            echo(f"error: {printable_lines(str(error.get('message')))}", err=True)
+            print_failure(outcome.result.notes.get("error") or {})
 
 
 def _words(steps: int, spent: Spent) -> str:

@@ -152,6 +152,8 @@ def _report(
 
 def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
     """Print what is wrong with a program at its place."""
+    from weft.cli.problems import print_error
+
     if is_json:
         _report(
             is_json=True,
@@ -161,7 +163,6 @@ def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
             task_error=_task_error(error),
         )
         return
-    from weft.cli.problems import print_error
 
     with suppress(OSError, ValueError):
         print_error(error)

@@ -15,15 +15,15 @@ from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
 from weft.language.problems import InvalidProgram
-from weft.language.tree import FunctionCall, Program, Variable
 from weft.model_settings import ModelsSettings
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.forks import Fork
 from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
-from weft.runs.program import StoredProgram, as_params, program_of
+from weft.runs.program import StoredProgram, as_params, main_of, program_of
 from weft.runs.questions import AsksPeople, Questions
+from weft.runs.records import FAILURE, failure_json
 from weft.runs.settling import in_its_folder, with_model
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
@@ -84,13 +84,13 @@ class TemplateExecutor:
     async def execute(self, work: Work) -> Any:
         """The program's value as a task result."""
         try:
-            program = await self._program(work)
+            stored = await self._program(work)
         except InvalidProgram as error:
             raise _refused(error) from error
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
-        program = in_its_folder(program, has_begun=bool(journal.past))
+        program = in_its_folder(stored, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
         inner = self._new_effects(program)
@@ -109,10 +109,12 @@ class TemplateExecutor:
         try:
             for library in program.libraries:
                 await evaluator.evaluate(library.definitions())
-            value = await evaluator.evaluate(*_main(program, work.inputs))
+            value = await evaluator.evaluate(*main_of(program, work.inputs))
             await journal.end()
         except TaskFailed as error:
             await journal.end(error)
+            if error.step_key is None:
+                await self._keep_failure(work, stored, error)
             raise ExecutionFailed(
                 str(error),
                 is_permanent=isinstance(error, ProgramError),
@@ -135,6 +137,13 @@ class TemplateExecutor:
             if isinstance(inner, Closable):
                 await inner.close()
         return result_json(as_result(value))
+
+    async def _keep_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
+        """Store the failure of a run that no step has ended: the record itself has room for its text only."""
+        task = work.task
+        run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
+        params = {**(task.params or {}), **as_params(program), FAILURE: failure_json(error)}
+        await self._store.keep_params(run, params, now=self._clock.now())
 
     async def _program(self, work: Work) -> StoredProgram:
         """The program of the task; of one that names a template, the one that its first attempt kept."""
@@ -174,16 +183,6 @@ class RegisteredExecutor:
         self.id = name
         self.summary = f"Evaluates the registered template '{name}'."
         self.execute = programs.execute
-
-
-def _main(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:
-    """What is evaluated, and the names that are bound for it."""
-    if program.entry is None:
-        return program.main.read(), inputs
-    # Names that nobody can write: an input must not hide a template or a built-in from the templates.
-    keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
-    call = FunctionCall(func_name=program.entry, keywords=keywords)
-    return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
 
 
 def _refused(error: InvalidProgram) -> ExecutionFailed:

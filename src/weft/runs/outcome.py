@@ -12,7 +12,7 @@ from weft.language.problems import InvalidProgram
 from weft.runs.errors import NoRun, differs
 from weft.runs.past import is_halted
 from weft.runs.program import NoProgram, program_of
-from weft.runs.records import failure_of, halted_failure
+from weft.runs.records import FAILURE, failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import KEY, is_step, mark_of
@@ -70,7 +70,16 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
     for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
         if (step.error or "") in (task.error or ""):
             return halted_failure(step), True
-    return _unreadable(task) or TaskFailed(TaskFailure("unexpected_error", task.error or "it failed")), False
+    return _own_failure(task), False
+
+
+def _own_failure(task: Task) -> TaskFailed:
+    """Return how a run failed that no step has ended; of an earlier attempt the failure is another one."""
+    if FAILURE in (task.params or {}):
+        kept = failure_of((task.params or {})[FAILURE], task.error)
+        if kept.error.message in (task.error or ""):
+            return kept
+    return _unreadable(task) or TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
 
 
 def _unreadable(task: Task) -> TaskFailed | None:

@@ -15,7 +15,7 @@ from weft.language.problems import refuse
 from weft.language.reading import Surface, read_text
 from weft.language.sexp.printer import print_program
 from weft.language.task_fields import OutputFormat
-from weft.language.tree import Node, Program, TaskNode, Template
+from weft.language.tree import FunctionCall, Node, Program, TaskNode, Template, Variable
 from weft.tasks.pinned import PROGRAM
 from weft.tasks.record import JsonObject, Task
 
@@ -96,6 +96,16 @@ def printed(program: Program, name: str = "<python>") -> StoredText:
 def printed_library(library: TaskLibrary) -> StoredText:
     """The templates of a library."""
     return printed(Program(tuple(definition.template for definition in library)), "<library>")
+
+
+def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:
+    """Return what is evaluated, and the names that are bound for it."""
+    if program.entry is None:
+        return program.main.read(), inputs
+    # Names that nobody can write: an input must not hide a template or a built-in from the templates.
+    keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
+    call = FunctionCall(func_name=program.entry, keywords=keywords)
+    return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
 
 
 def as_params(program: StoredProgram) -> JsonObject:

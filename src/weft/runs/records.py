@@ -95,6 +95,10 @@ def asked_of(step: Step) -> JsonObject:
     }
 
 
+FAILURE = "failure"
+"""The entry of a run's `params` with how it failed, where no step did."""
+
+
 def failure_json(error: TaskFailed) -> JsonObject:
     """A failure in a form that can be raised again."""
     return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}

@@ -84,7 +84,7 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         return Decision(Changes(updated=(changed,), events=(event,)), changed)
 
     def _changed(self, task: Task) -> Task:
-        """Return the task with the new fields; raises InvalidTasks with everything that is wrong with them."""
+        """Return the task with the new fields; raises InvalidTasks with all that is wrong with them."""
         refused = {field: _refusals(task, field, value) for field, value in self.fields.items()}
         allowed = {field: value for field, value in self.fields.items() if not refused[field]}
         # The next due time is left out of the check: it follows from the others.
