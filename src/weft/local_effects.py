@@ -25,7 +25,6 @@ from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
 from weft.executor_settings import CommandSettings
 from weft.language.task_fields import AIDER_SUBTYPES
-from weft.limits import MAX_PROGRAM_CHARACTERS
 from weft.llm.errors import ModelError, model_failure
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler

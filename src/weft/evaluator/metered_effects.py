@@ -11,7 +11,7 @@ from weft.evaluator.known import Known, give_up, then
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.evaluator.scope_purse import ScopePurse
-from weft.evaluator.taking_in import context_answer, json_answer
+from weft.evaluator.taking_in import context_answer, tool_answer
 from weft.evaluator.usage import pay
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class MeteredEffects:
     def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
         scope = current_branch().scope
         answer = _counted(scope, self._effects.call_tool(step, call, ScopePurse(scope, call.tool)))
-        return then(answer, lambda value: json_answer(f"tool '{call.tool}'", value))
+        return then(answer, lambda value: tool_answer(call.tool, value))
 
     def get_context(
         self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED

@@ -60,6 +60,21 @@ def _not_parsed(why: str, answer: str | None) -> TaskFailed:
     return TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
 
 
+def tool_answer(tool: str, value: Any) -> Any:
+    """Return the answer of a tool as the language has it; raises TaskFailed where it asks for a subtask."""
+    found = json_answer(f"tool '{tool}'", value)
+    status = found.status if isinstance(found, TaskResult) else _status_of(found)
+    if status == "CONTINUATION":
+        message = f"tool '{tool}' answered with status CONTINUATION; only a task can ask for a subtask"
+        raise TaskFailed(TaskFailure("tool_execution_error", message))
+    return found
+
+
+def _status_of(answer: Any) -> Any:
+    """Return the status of a TaskResult that is written as JSON; None: it is no such result."""
+    return answer.get("status") if isinstance(answer, dict) and {"content", "notes"} & answer.keys() else None
+
+
 def _taken_in(value: Any, levels: int) -> Any:
     if value.__class__ in _AS_THEY_ARE:
         return value

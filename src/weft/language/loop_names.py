@@ -20,3 +20,6 @@ JUDGED_NAMES = ("director_result", "last_output", "output")
 """What an evaluator can take that the criteria of a cond choose: the output before the cond.
 
 The first is what evaluators of loops take, so that one template serves both."""
+
+LOOP_TEXTS = frozenset({"evaluation_feedback", "director_result", "script_output", "script_errors"})
+"""Those that are texts: an empty one as long as there is nothing, so that a prompt can show them at once."""

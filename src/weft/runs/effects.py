@@ -22,7 +22,7 @@ from weft.evaluator.known import Known, then
 from weft.evaluator.plain import result_json
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult, ValueResult
-from weft.evaluator.taking_in import context_answer, json_answer
+from weft.evaluator.taking_in import context_answer, tool_answer
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.evaluator.waiting import scope_around
 from weft.language.task_fields import AIDER_SUBTYPES
@@ -140,7 +140,7 @@ class DurableEffects:
             # A person may take days, and must hold nobody up.
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
                 value = await self._inner.call_tool(step, call, purse)
-            return {"value": json_answer(f"tool '{call.tool}'", value)}, {"reuse_hash": reuse_hash}
+            return {"value": tool_answer(call.tool, value)}, {"reuse_hash": reuse_hash}
 
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 

@@ -30,6 +30,45 @@ FAILED_RUN = ScriptOutcome("out", "boom\nlast words", 3)
 
 ATOMIC = [
     Row(
+        "a tool that answers CONTINUATION fails",
+        "(t:x)",
+        [],
+        {
+            "error.reason": "tool_execution_error",
+            "error.message": "tool 't:x' answered with status CONTINUATION; only a task can ask for a subtask",
+        },
+        tools={"t:x": lambda: {"content": "", "status": "CONTINUATION", "notes": {"subtask_request": {}}}},
+    ),
+    Row(
+        "a status of something else is the tool's own",
+        '(get (t:x) "status")',
+        [],
+        {"value": "CONTINUATION"},
+        tools={"t:x": lambda: {"status": "CONTINUATION"}},
+    ),
+    Row(
+        "titles show values, not placeholders",
+        '(define who "Ada") (sequential (task :instructions "Greet {{who}} {{tone}}" :inputs ((tone "warmly")))'
+        ' (task :instructions "After {{last_output}}: {{string(1)}}"))',
+        ["hi", "bye"],
+        {
+            "notes.steps": [
+                {"step": 0, "title": "Greet Ada warmly", "status": "COMPLETE"},
+                {"step": 1, "title": "After hi: ...", "status": "COMPLETE"},
+            ]
+        },
+    ),
+    Row(
+        "the texts of a loop are empty, not null, in the first round",
+        '(director-evaluator-loop :max-iterations 2 :director (task :instructions "Write.[{{evaluation_feedback}}{{director_result}}{{script_output}}]")'
+        ' :evaluator (task :instructions "Judge" :output "json"))',
+        ["draft", {"success": False}, "better", {"success": True}],
+        {
+            "prompts": ["Write.[]", "Judge", "Write.[draft]", "Judge"],
+            "notes.evaluation": {"success": True, "feedback": ""},
+        },
+    ),
+    Row(
         "a list or an object is a default that gives way to what is passed",
         '(deftask t () :instructions "{{x}} {{y}} {{z}}" :inputs ((x (list 1 2)) (y (json-parse "{}")) (z \'(a))))'
         ' (t) (t :x (list 3) :y (dict :k 1) :z (list "b"))',
@@ -465,7 +504,7 @@ SEQUENTIALS = [
             "error.reason": "subtask_failure",
             "error.details.failedStep": 1,
             "error.details.totalSteps": 3,
-            "error.details.partialResults": [{"content": "1", "status": "COMPLETE"}],
+            "error.details.partialResults": [{"step": 0, "content": "1", "status": "COMPLETE"}],
             "error.details.subtaskError.message": "no",
             "error.details.nestingDepth": 1,
         },
@@ -551,7 +590,7 @@ REDUCES = [
         {"r1": "ok", "r2": TaskResult("no", "FAILED")},
         {
             "error.details.failedStep": 1,
-            "error.details.partialResults": [{"content": "ok", "status": "COMPLETE"}],
+            "error.details.partialResults": [{"step": 0, "content": "ok", "status": "COMPLETE"}],
         },
     ),
 ]
@@ -566,7 +605,7 @@ LOOPS = [
             "notes.iterations": 2,
             "notes.terminated_by": "success",
             "notes.evaluation": GOOD,
-            "prompts": ["q 1 null", "judge d1", "q 2 shorter", "judge d2"],
+            "prompts": ["q 1 ", "judge d1", "q 2 shorter", "judge d2"],
         },
     ),
     Row(

@@ -17,7 +17,7 @@ from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.operators.texts import FilledText, fill_all
 from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskResult
-from weft.language.loop_names import LOOP_NAMES
+from weft.language.loop_names import LOOP_NAMES, LOOP_TEXTS
 from weft.language.problems import refuse
 from weft.language.tree import DirectorEvaluatorLoop, Node
 
@@ -34,7 +34,8 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
-        entered.inner.update({name: entered.inputs.get(name) for name in LOOP_NAMES})
+        blank = {name: "" if name in LOOP_TEXTS else None for name in LOOP_NAMES}
+        entered.inner.update({name: entered.inputs.get(name, blank[name]) for name in LOOP_NAMES})
         if node.script is not None and node.script.output_slot is not None:
             entered.inner[node.script.output_slot] = None
         entered.inner["user_query"] = task.query(entered)
@@ -123,7 +124,7 @@ class LoopTask(TaskCode):
         except TaskFailed as error:
             raise _with_iteration(error, iteration) from None
         env["evaluation"] = evaluation
-        env["evaluation_feedback"] = evaluation.get("feedback")
+        env["evaluation_feedback"] = evaluation["feedback"]
         if evaluation["success"]:
             return "success"
         return "condition" if self._condition is not None and self._condition(env) else None

@@ -19,7 +19,7 @@ def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
     """An evaluator's judgement: its parsed content, else its notes; TaskFailed when none has `success`."""
     for found in (result.value, result.notes, _read(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):
-            return {"feedback": None, **found}
+            return {**found, "feedback": "" if found.get("feedback") is None else found["feedback"]}
     message = 'an evaluation must be an object with a boolean "success"'
     notes = {"parseError": {"type": "schema_mismatch", "message": message, "location": "/success"}}
     failure = TaskFailure("output_format_failure", message, content=result.content, notes=notes)

@@ -1,6 +1,7 @@
 """What the steps of a composite task gave so far."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -57,7 +58,12 @@ class SequentialHistory:
 
     def partial_results(self) -> list[dict[str, Any]]:
         """The results so far as JSON, for the details of a failure."""
-        return [result_json(output.result) for output in self.outputs]
+        return partial_results({step: output.result for step, output in enumerate(self.outputs)})
+
+
+def partial_results(results: Mapping[int, TaskResult]) -> list[dict[str, Any]]:
+    """Return results as JSON, each with the number of its step: of concurrent steps some may be missing."""
+    return [{"step": step, **result_json(results[step])} for step in sorted(results)]
 
 
 def _whole(number: int, output: StepOutput) -> str:

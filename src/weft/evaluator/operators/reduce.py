@@ -9,11 +9,10 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.operators.history import SequentialHistory, partial_results
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
-from weft.evaluator.plain import result_json
 from weft.evaluator.results import TaskResult
 from weft.language.problems import refuse
 from weft.language.task_fields import IMPLICIT_INPUT
@@ -92,8 +91,8 @@ class ReduceTask(TaskCode):
             try:
                 done[index] = self._inner(entered.inner.child(**{name: value, IMPLICIT_INPUT: value}))
             except TaskFailed as error:
-                finished = [as_task_result(done[number], self.node.span) for number in sorted(done)]
-                partial = [result_json(result) for result in finished]
+                finished = {step: as_task_result(value, self.node.span) for step, value in done.items()}
+                partial = partial_results(finished)
                 raise self._failed(error, "inner task", index, entered, partial) from error
 
         return run

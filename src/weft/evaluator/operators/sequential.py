@@ -7,10 +7,10 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.env import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.history import SequentialHistory
+from weft.evaluator.operators.history import SequentialHistory, partial_results
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import TaskCode, as_task_result, title_of
-from weft.evaluator.plain import as_text, result_json
+from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskResult
 from weft.language.problems import refuse
 from weft.language.tree import Sequential
@@ -39,14 +39,15 @@ class SequentialTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: Sequential) -> None:
         super().__init__(compiler, node, "sequential")
-        self._steps = [(step, compiler.compile(step), title_of(step)) for step in node.steps]
+        self._steps = [(step, compiler.compile(step)) for step in node.steps]
 
     def in_order(self, env: Env, history: SequentialHistory) -> TaskResult:
         """The result of the last step; each sees what those before it gave."""
-        for index, (step, code, title) in enumerate(self._steps):
+        for index, (step, code) in enumerate(self._steps):
             env["steps"] = history.results()
             if history.outputs:
                 env["last_output"] = history.outputs[-1].result.content
+            title = title_of(step, env)
             try:
                 result = as_task_result(code(env), step.span)
             except TaskFailed as error:
@@ -59,8 +60,8 @@ class SequentialTask(TaskCode):
         done: dict[int, TaskResult] = {}
         self.compiler.machine.all([self._alone(index, env, done) for index in range(len(self._steps))])
         history = SequentialHistory(self.settings)
-        for index, (_, _, title) in enumerate(self._steps):
-            history.add(title, done[index])
+        for index, (step, _) in enumerate(self._steps):
+            history.add(title_of(step, env), done[index])
         results = history.results()
         return TaskResult(
             content=as_text([result.content for result in results]),
@@ -70,14 +71,13 @@ class SequentialTask(TaskCode):
         )
 
     def _alone(self, index: int, env: Env, done: dict[int, TaskResult]) -> Callable[[], None]:
-        step, code, _ = self._steps[index]
+        step, code = self._steps[index]
 
         def run() -> None:
             try:
                 done[index] = as_task_result(code(Env(outer=env)), step.span)
             except TaskFailed as error:
-                partial = [done[number] for number in sorted(done)]
-                raise self._failed(error, index, [result_json(result) for result in partial]) from error
+                raise self._failed(error, index, partial_results(done)) from error
 
         return run
 

@@ -21,14 +21,16 @@ from weft.evaluator.operators.inputs import Inputs
 from weft.evaluator.operators.steps import at, mistake, run_composite
 from weft.evaluator.operators.surroundings import Surroundings, surroundings
 from weft.evaluator.outputs import BadOutput, format_failure, parse_output
-from weft.evaluator.plain import as_data, as_result
+from weft.evaluator.plain import as_data, as_result, as_text
 from weft.evaluator.results import ResourceExhaustion, TaskResult
+from weft.evaluator.values import follow
 from weft.language.context import ContextKind, merged_context
 from weft.language.output_schemas import BadSchema, Shape, shape_of
 from weft.language.problems import refuse
 from weft.language.request_fields import misplaced_fields
 from weft.language.spans import Span
-from weft.language.tree import FunctionCall, Node, Reference, TaskNode
+from weft.language.tree import FunctionCall, Literal, Node, Reference, TaskNode, Text, Variable
+from weft.secrets.registry import redact
 
 TITLE_CHARACTERS = 60
 """How much of a description stands for a step in the notes."""
@@ -111,7 +113,9 @@ class TaskCode:
         """Run a composite task: `changes` are those of the surroundings inside it."""
         node = self.node
         request = Composite(
-            kind=self.kind, name=entered.template or title_of(node), inputs=self.data(entered.inputs)
+            kind=self.kind,
+            name=entered.template or title_of(node, entered.inner),
+            inputs=self.data(entered.inputs),
         )
         result = run_composite(
             self.compiler,
@@ -165,15 +169,35 @@ def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
         raise refuse(node.span, "bad-value", error.message) from None
 
 
-def title_of(node: Node) -> str:
-    """A few words for a step in notes and records."""
+def title_of(node: Node, env: Env) -> str:
+    """A few words for a step in notes and records; names of the environment are filled in."""
     if isinstance(node, FunctionCall):
         return node.func_name
     if isinstance(node, TaskNode):
-        prompt = node.description or node.instructions
-        words = " ".join(prompt.raw.split()) if prompt is not None else ""
         named = node.output_slot or (node.ref if isinstance(node, Reference) else None)
-        found = named or (words[: TITLE_CHARACTERS - 3] + "..." if len(words) > TITLE_CHARACTERS else words)
+        prompt = node.description or node.instructions
+        found = named or ("" if prompt is None else _words(prompt, node, env))
         if found:
             return found
     return type(node).__name__.lower()
+
+
+def _words(prompt: Text, node: TaskNode, env: Env) -> str:
+    own = {one.name: one.value for one in node.inputs if one.value is not None}
+    parts = [part if isinstance(part, str) else _shown_part(part, own, env) for part in prompt.parts]
+    words = redact(" ".join("".join(parts).split()))  # titles are told to models and kept in notes
+    return words[: TITLE_CHARACTERS - 3] + "..." if len(words) > TITLE_CHARACTERS else words
+
+
+def _shown_part(part: Node, own: Mapping[str, Node], env: Env) -> str:
+    """Return the text of a placeholder; what is not known before the task runs is left out."""
+    part = own.get(part.name, part) if isinstance(part, Variable) and not part.path else part
+    if isinstance(part, Literal):
+        return as_text(part.value)
+    if isinstance(part, Text) and all(isinstance(one, str) for one in part.parts):
+        return part.raw
+    try:
+        found = follow(env[part.name], part.path, part.name) if isinstance(part, Variable) else None
+        return "..." if found is None else as_text(found)
+    except (NameError, ProgramError):
+        return "..."

@@ -326,7 +326,7 @@ async def test_a_call_replaces_context_files_history_and_model() -> None:
         (':context (dict "inherit" "some")', ":context has a bad value"),
         (':context (dict "inherit" "full" "fresh" "enabled")', "excludes inherit_context"),
         (':context "none"', ":context takes a dict of settings"),
-        (":history (dict :turns -1)", ":history: turns is a whole number, at least 0"),
+        (":history (dict :turns -1)", ":history: turns is a whole number, at least 1"),
         (":files 3", ":files takes a list of paths"),
         (":model 3", ":model takes a string"),
     ],
