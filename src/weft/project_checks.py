@@ -18,6 +18,9 @@ from weft.project_tools import ToolNames
 
 Definition = Template | Define
 
+HARMLESS = frozenset({"unused-parameter"})
+"""Problems that `weft check` and the library tell, and that keep no program from running."""
+
 
 class KnownNames(Struct, frozen=True):
     """What a program may name and does not define: None where it cannot be known before it runs."""
@@ -105,10 +108,7 @@ def require_valid(
         for name, span in verdict.inputs.items()
         if name not in given
     ]
-    around = {id(form.span) for form in reached.values()}  # all spans are equal
-    problems = missing + [
-        one for one in verdict.problems if one.code != "unused-parameter" or id(one.span) not in around
-    ]
+    problems = missing + [one for one in verdict.problems if one.code not in HARMLESS]
     if problems:
         raise InvalidProgram(in_order(problems))
 

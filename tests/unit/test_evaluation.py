@@ -228,7 +228,7 @@ def test_a_value_that_the_prompt_shows_is_sent_once() -> None:
     [
         '(let ((pw tok)) (task :instructions "Say hi"))',
         '(let ((headers (dict :auth (string-append "Bearer " tok)))) (task :instructions "Say hi"))',
-        '(template f (pw) (begin (not pw) (task :instructions "Say hi"))) (f tok)',
+        '(deftask f (pw) :instructions "Say hi") (f tok)',
         """(sequential :context (:accumulate true :format "full_output")
              (script :argv ("printenv" "PW") :inputs ((PW tok))) (task :instructions "Say hi"))""",
     ],
