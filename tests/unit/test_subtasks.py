@@ -12,7 +12,10 @@ from weft.errors import InternalError
 from weft.evaluation import evaluate_async
 from weft.evaluator.effects import Step
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
+from weft.language.problems import InvalidProgram
+from weft.language.reading import read_text
 from weft.llm.payload import UserMessage
 
 CATS = {"topic": "cats"}
@@ -184,7 +187,11 @@ async def test_a_template_that_is_wrong_itself_is_a_failure_of_the_subtask(tmp_p
     program = PROGRAM.replace('"Explain {{topic}}."', '"Explain {{topic}}." :schema "no-such-shape"')
     world = World(tmp_path, {"boss": [spawn(inputs=CATS), "sorry"]})
 
-    assert (await world.run(f'{program} (boss "a")')).content == "sorry"
+    with pytest.raises(InvalidProgram, match="no-such-shape"):
+        await world.run(f'{program} (boss "a")')
+    assert world.model.payloads == []
+    evaluator = Evaluator(world)  # what nobody has checked before
+    assert (await evaluator.evaluate(read_text(f'{program} (boss "a")', "<text>"))).content == "sorry"
     assert "no-such-shape" in error_in(world.model.payloads[-1])["details"]["subtaskError"]["message"]
 
 
