@@ -417,8 +417,8 @@ async def test_the_default_effects_index_the_working_folder(shop: Path) -> None:
             for one in ("0", '"many"', "1.5", "1001")
         ),
         (":limit", "(- 1)", ":limit is a whole number from 1 to 1000; this is -1"),
-        (":strategy", '"bogus"', ":strategy is content or metadata"),
-        (":strategy", '(string-append "bo" "gus")', ":strategy is content or metadata; this is"),
+        (":strategy", '"bogus"', ':strategy is "content" or "metadata", not'),
+        (":strategy", '(string-append "bo" "gus")', ':strategy is "content" or "metadata", not'),
     ],
 )
 async def test_a_limit_or_a_strategy_that_there_is_not_is_the_authors_mistake(
