@@ -229,7 +229,7 @@ class GetContext(Node, frozen=True):
 class Input(Struct, frozen=True):
     """An input of a task: a text, a name or path of the environment (`from`), or the result of a task.
 
-    A text, or a constant, is the value unless whoever runs the task passes the input: then that is the value.
+    A text, or a constant, is the value unless the caller passes the input.
     """
 
     name: str
