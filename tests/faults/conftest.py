@@ -1,0 +1,39 @@
+"""Fixtures of the tests in which the network, the server, the clock or a process fails."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import pytest
+
+from tests.faults.killable_postgresql import KillablePostgresql
+from tests.faults.killable_postgresql import killable_postgresql as running_server
+from tests.faults.proxy import Proxy, proxy_to
+from tests.postgresql_server import fresh_schema
+
+
+@pytest.fixture
+def direct_url(postgresql: str) -> str:
+    """An empty schema of a real server, reached without a proxy."""
+    return fresh_schema(postgresql)
+
+
+@pytest.fixture
+def proxy(direct_url: str) -> Iterator[Proxy]:
+    """A proxy to that schema."""
+    with proxy_to(direct_url) as running:
+        yield running
+
+
+@pytest.fixture
+async def admin(direct_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection that no fault touches."""
+    connection = await asyncpg.connect(direct_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture(scope="session")
+def killable_server() -> Iterator[KillablePostgresql]:
+    """A server that tests may kill, and start again."""
+    with running_server() as server:
+        yield server
