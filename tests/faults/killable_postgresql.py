@@ -48,7 +48,7 @@ class KillablePostgresql:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
         wait_for(lambda: all(map(_is_gone, processes)))
-        # The process id in its lock files may be in use again, or be that of a process which nobody has reaped.
+        # The process id in its lock files may be in use again, or be that of a process nobody has reaped.
         for lock in (self._data / "postmaster.pid", self._folder / ".s.PGSQL.5432.lock"):
             lock.unlink(missing_ok=True)
 

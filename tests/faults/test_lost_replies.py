@@ -1,0 +1,179 @@
+"""COMMITs that PostgreSQL performs and whose replies are lost: nothing fails, nothing is done twice."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import weft
+from tests.engine_bench import Bench, statuses, task
+from tests.faults.proxy import Proxy
+from tests.model_server import ModelServer, says, write_settings
+from tests.runs_bench import RunsBench
+from weft.app import App
+from weft.executors.protocol import Work
+from weft.settings import Settings
+from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
+from weft.store_opening import open_store
+from weft.tasks.record import Status
+
+PROGRAM = """
+(deftask ask (x) :instructions "{{x}}")
+(template both (a b) (list (ask a) (ask b)))
+(define first (ask "one"))
+(define many (map ask (list "m1" "m2" "m3")))
+(define listed (script :argv ("echo" "listed")))
+(cond ((= first "answer to one") (both "x" "y")) (else (ask "never")))
+"""
+PROMPTS = ["m1", "m2", "m3", "one", "x", "y"]
+
+
+@pytest.fixture
+async def store(proxy: Proxy) -> AsyncIterator[TaskStore]:
+    """An empty store behind the proxy."""
+    opened = await open_store(Settings(db=proxy.url))
+    yield opened
+    await opened.close()
+
+
+async def assert_run_completes_once(runs: RunsBench, where: object) -> None:
+    runs.asked.clear()
+    outcome = await runs.run(PROGRAM, reuse=False)
+
+    assert outcome.status is Status.COMPLETED, (where, outcome)
+    assert sorted(runs.asked.elements()) == PROMPTS, where
+    assert {status for _, _, status in await runs.tree(outcome.root_id)} == {"completed"}, where
+
+
+@pytest.mark.parametrize(
+    "written",
+    [b"answer to one", b'"prompt":"m2"', b'"argv"', b"answer to y"],
+    ids=["a step's response", "a new step", "a script's row", "the last response"],
+)
+async def test_a_run_completes_and_asks_nothing_again_when_the_reply_to_a_commit_is_lost(
+    proxy: Proxy, store: TaskStore, written: bytes
+) -> None:
+    proxy.lose_commits(containing=written)
+
+    await assert_run_completes_once(RunsBench(store), written)
+
+    assert proxy.lost_commits == 1
+
+
+async def test_a_run_completes_whichever_commit_loses_its_reply(proxy: Proxy, store: TaskStore) -> None:
+    runs = RunsBench(store)
+    number = 0
+    while True:
+        lost = proxy.lost_commits
+        proxy.lose_commits(after=number)
+        await assert_run_completes_once(runs, number)
+        proxy.heal()
+        if proxy.lost_commits == lost:
+            break
+        number += 1
+    assert number > 8, "the series ended before the run did"
+
+
+async def test_a_run_completes_when_several_replies_in_a_row_are_lost(proxy: Proxy, store: TaskStore) -> None:
+    proxy.lose_commits(after=3, count=3)
+
+    await assert_run_completes_once(RunsBench(store), "three in a row")
+
+    assert proxy.lost_commits == 3
+
+
+async def test_a_flow_performs_every_task_once_whichever_commit_loses_its_reply(
+    proxy: Proxy, store: TaskStore
+) -> None:
+    number = 0
+    while True:
+        lost = proxy.lost_commits
+        bench = Bench(store)
+        performed: list[str] = []
+
+        async def note(work: Work, performed: list[str] = performed) -> str:
+            performed.append(work.task.name)
+            return "noted"
+
+        bench.executor("note", note)
+        proxy.lose_commits(after=number)
+        try:
+            flow = await bench.run(
+                task("root", "note"),
+                task("a", "note", "root"),
+                task("b", "note", "root"),
+                task("c", "note", "a"),
+            )
+        finally:
+            await bench.close()
+        proxy.heal()
+
+        assert set(statuses(flow).values()) == {"completed"}, number
+        assert sorted(performed) == ["a", "b", "c", "root"], number
+        ended = [
+            event
+            for event in await store.events(EventFilter(tree=flow.root.id), owner=EVERYONE)
+            if event.type.value == "task.completed"
+        ]
+        assert len(ended) == 4, number
+        if proxy.lost_commits == lost:
+            break
+        number += 1
+    assert number > 5, "the series ended before the flow did"
+
+
+def test_a_submission_whose_reply_is_lost_is_stored_once(proxy: Proxy, direct_url: str) -> None:
+    weft("flow", "submit", "-", db=direct_url, stdin='[{"name": "before"}]')
+    proxy.lose_commits(containing=b"submitted once")
+    document = [{"name": "submitted once", "id": "6f1c2a9e-6d0c-4c5e-9d77-0b9f0a2f7c11"}, {"name": "child"}]
+    ran = weft("flow", "submit", "-", "--json", db=proxy.url, stdin=json.dumps(document))
+
+    assert proxy.lost_commits == 1
+    assert ran.code == 0, ran.err
+    stored = weft("tasks", "list", "--json", db=direct_url).json["tasks"]
+    assert [one["name"] for one in stored].count("submitted once") == 1
+    assert ran.json["root_id"] in {one["id"] for one in stored}
+
+
+def test_a_command_of_a_flow_is_run_once_when_the_reply_to_its_ending_is_lost(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    noted = tmp_path / "noted"
+    script = f"open({str(noted)!r}, 'a').write('x'); print('the ' + 'output')"
+    document = [
+        {"name": "root", "schemas": {"method": "command"}, "inputs": {"argv": [sys.executable, "-c", script]}}
+    ]
+    proxy.lose_commits(containing=b"the output")
+    ran = weft("flow", "run", "-", "--json", db=proxy.url, stdin=json.dumps(document))
+
+    assert proxy.lost_commits == 1
+    assert (ran.code, ran.json["counts"]) == (0, {"completed": 1}), ran.err
+    assert noted.read_text() == "x"
+    assert "late result" not in ran.err, ran.err
+
+
+def test_weft_run_pays_each_model_call_once_when_the_reply_to_its_commit_is_lost(
+    proxy: Proxy, model_server: ModelServer, tmp_path: Path
+) -> None:
+    write_settings(tmp_path, model_server)
+    program = '(deftask ask (x) :instructions "{{x}}") (list (ask "1") (ask "2") (ask "3"))'
+    (tmp_path / "program.sexp").write_text(program)
+    model_server.script(says("r1"), says("the second response"), says("r3"))
+    proxy.lose_commits(containing=b"the second response")
+    ran = weft("run", "program.sexp", "--json", db=proxy.url, cwd=tmp_path, SERVED_KEY="sk-test-0123456789")
+
+    assert proxy.lost_commits == 1
+    assert ran.code == 0, ran.err
+    assert len(model_server.requests) == 3
+
+
+async def test_a_copy_whose_reply_is_lost_is_made_once(proxy: Proxy, store: TaskStore) -> None:
+    app = App(store, settings=Settings(db=proxy.url))
+    source = await app.submit([{"name": "copied"}])
+    proxy.lose_commits()
+    copy = await app.copy(source.root.id)
+
+    assert proxy.lost_commits == 1
+    assert {one.id for one in (await app.list(TaskFilter())).tasks} == {source.root.id, copy.root.id}
