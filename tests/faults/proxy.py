@@ -66,6 +66,21 @@ class CommitLoss(Struct):
         return True
 
 
+class QueryCut(Struct):
+    """A fault: queries do not reach the server, and their connection is reset."""
+
+    skipped: int
+    remaining: int
+
+    def strikes(self) -> bool:
+        """Whether this query is cut; counts it."""
+        if self.skipped:
+            self.skipped -= 1
+            return False
+        self.remaining -= 1
+        return self.remaining >= 0
+
+
 class Proxy:
     """A listening port, the faults that apply now, and the connections through it."""
 
@@ -75,6 +90,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._open: dict[Connection, asyncio.Task[None]] = {}
         self._losses: list[CommitLoss] = []
+        self._cut = QueryCut(0, 0)
         self._gates = {direction: asyncio.Event() for direction in DIRECTIONS}
         self._delays = dict.fromkeys(DIRECTIONS, 0.0)
         self._is_refusing = False
@@ -83,6 +99,10 @@ class Proxy:
         """How many commits the server has confirmed."""
         self.lost_commits = 0
         """How many of them the client was not told of."""
+        self.queries = 0
+        """How many times a client has asked the server something."""
+        self.cut_queries = 0
+        """How many of these did not reach the server."""
         self.connections = 0
         """How many connections there have been."""
 
@@ -158,10 +178,19 @@ class Proxy:
         loss = CommitLoss(after, count, containing, then)
         self._do(lambda: self._losses.append(loss))
 
+    def cut_next_queries(self, *, after: int = 0, count: int = 1) -> None:
+        """Reset connections in the moment when they would pass on a query, after that many queries of all."""
+
+        def cut() -> None:
+            self._cut = QueryCut(after, count)
+
+        self._do(cut)
+
     def heal(self) -> None:
         """End every fault."""
 
         def heal() -> None:
+            self._cut = QueryCut(0, 0)
             self._is_refusing = False
             self._losses.clear()
             self._delays = dict.fromkeys(DIRECTIONS, 0.0)
@@ -178,6 +207,13 @@ class Proxy:
         loss = next((loss for loss in self._losses if loss.strikes(sent)), None)
         self.lost_commits += loss is not None
         return loss
+
+    def cuts_query(self) -> bool:
+        """Count a query; whether it is to be cut."""
+        self.queries += 1
+        is_cut = self._cut.strikes()
+        self.cut_queries += is_cut
+        return is_cut
 
     @property
     def watches_content(self) -> bool:
@@ -304,8 +340,10 @@ class Connection:
         for message in messages.feed(data):
             if message.asks_for_encryption:
                 self._client.write(_REFUSES_ENCRYPTION)
-            else:
-                passed += message.raw
+                continue
+            if message.is_query and self._proxy.cuts_query():
+                raise ConnectionResetError
+            passed += message.raw
         if self._proxy.watches_content:
             self._sent += passed
         return bytes(passed)

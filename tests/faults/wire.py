@@ -26,6 +26,11 @@ class Message(Struct, frozen=True):
         return not self.kind and int.from_bytes(self.body[:4]) in (_SSL_REQUEST, _GSS_REQUEST)
 
     @property
+    def is_query(self) -> bool:
+        """Whether a client waits for the server's answer now: a Query or a Sync."""
+        return self.kind in (b"Q", b"S")
+
+    @property
     def is_committed(self) -> bool:
         """Whether the server says that a transaction is committed."""
         return self.kind == b"C" and self.body == b"COMMIT\0"
