@@ -71,11 +71,12 @@ def started(
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
     cwd: Path | None = None,
+    module: str = "weft",
     **environment: str,
 ) -> Iterator[Process]:
     """`weft` on a store, running; it is gone when the block is left. `stdin` is as short as a pipe is."""
     variables = environment_of(db, **environment)
-    with _process(arguments, variables, stdout=stdout, stderr=stderr, cwd=cwd) as process:
+    with _process(arguments, variables, stdout=stdout, stderr=stderr, cwd=cwd, module=module) as process:
         assert process.stdin is not None
         process.stdin.write(stdin.encode())
         process.stdin.close()
@@ -91,9 +92,10 @@ def _process(
     stdout: int | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[bytes] = subprocess.PIPE,
     cwd: Path | str | None = None,
+    module: str = "weft",
 ) -> Iterator[Process]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "weft", *map(str, arguments)],
+        [sys.executable, "-m", module, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,

@@ -1,0 +1,175 @@
+"""Processes that are frozen or cut off from their store: others can write, and they end when told to."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.builders import a_flow
+from tests.command_line import Process, wait_for, weft
+from tests.contract.test_postgresql import waiting_for
+from tests.contract.test_store import submit
+from tests.faults.processes import a_traced_task, freeze, traces, weft_process
+from tests.faults.proxy import Proxy, proxy_to
+from tests.model_server import ModelServer, hangs, write_settings
+from weft.errors import TransientError
+from weft.settings import Settings
+from weft.store.protocol import TaskStore
+from weft.store_opening import open_store
+
+OTHERS_WRITE_SECONDS = 6.0
+EXIT_SECONDS = 12.0
+
+
+async def hold_up_writes(admin: asyncpg.Connection) -> None:
+    """Let every write wait at its end, inside its transaction; `ROLLBACK` ends that."""
+    await admin.execute("BEGIN")
+    await admin.execute("LOCK TABLE events IN SHARE MODE")
+
+
+async def until_it_waits_for(admin: asyncpg.Connection, url: str) -> None:
+    """Wait until somebody waits for this connection."""
+    watcher = await asyncpg.connect(url)
+    async with asyncio.timeout(30):
+        while not await waiting_for(admin, watcher):
+            pass
+    await watcher.close()
+
+
+@pytest.fixture
+async def other(direct_url: str) -> AsyncIterator[TaskStore]:
+    """The same store as another process sees it."""
+    opened = await open_store(Settings(db=direct_url))
+    yield opened
+    await asyncio.wait_for(opened.close(), 60)
+
+
+async def write_seconds(other: TaskStore) -> float:
+    """How long a write takes that is held up, up to three times what it may take."""
+    began = time.monotonic()
+    writing = asyncio.ensure_future(submit(other, a_flow("another", prefix="b")))
+    await asyncio.wait([writing], timeout=3 * OTHERS_WRITE_SECONDS)
+    writing.cancel()
+    return time.monotonic() - began
+
+
+async def test_others_write_within_six_seconds_of_a_process_frozen_in_its_transaction(
+    direct_url: str, other: TaskStore, admin: asyncpg.Connection, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    document = json.dumps([a_traced_task("root", trace)])
+    submitted = await asyncio.to_thread(weft, "flow", "submit", "-", "--json", db=direct_url, stdin=document)
+    await hold_up_writes(admin)
+    with weft_process("flow", "run", submitted.json["root_id"], db=direct_url) as process:
+        await until_it_waits_for(admin, direct_url)
+        freeze(process)
+        await admin.execute("ROLLBACK")
+        took = await write_seconds(other)
+        process.send_signal(signal.SIGCONT)
+        _, err = await asyncio.to_thread(process.communicate, timeout=60)
+
+    assert took < OTHERS_WRITE_SECONDS
+    assert process.returncode == 0, err
+    assert [name for name, _ in traces(trace)] == ["root"]
+
+
+async def test_others_write_within_six_seconds_of_a_writer_cut_off_in_its_transaction(
+    direct_url: str, other: TaskStore, proxy: Proxy, admin: asyncpg.Connection
+) -> None:
+    cut_off = await open_store(Settings(db=proxy.url))
+    await hold_up_writes(admin)
+    writing = asyncio.ensure_future(submit(cut_off, a_flow("cut off")))
+    await until_it_waits_for(admin, direct_url)
+    proxy.blackhole()
+    await admin.execute("ROLLBACK")
+    took = await write_seconds(other)
+    proxy.heal()
+    with suppress(TransientError):
+        await asyncio.wait_for(writing, 30)
+    await cut_off.close()
+
+    assert took < OTHERS_WRITE_SECONDS
+    assert await admin.fetchval("SELECT count(*) FROM tasks WHERE name = 'cut off'") <= 1
+
+
+# SIGTERM while the store cannot be reached
+
+
+@pytest.fixture
+def proxies(direct_url: str) -> Iterator[tuple[Proxy, Proxy, Proxy]]:
+    with proxy_to(direct_url) as first, proxy_to(direct_url) as second, proxy_to(direct_url) as third:
+        yield first, second, third
+
+
+def test_processes_cut_off_from_their_store_exit_within_twelve_seconds_of_sigterm(
+    proxies: tuple[Proxy, Proxy, Proxy], direct_url: str, model_server: ModelServer, tmp_path: Path
+) -> None:
+    idle, busy, asking = proxies
+    trace = tmp_path / "trace"
+    write_settings(tmp_path, model_server)
+    model_server.always(hangs())
+    program = tmp_path / "program.sexp"
+    program.write_text('(deftask ask (x) :instructions "{{x}}") (ask "one")')
+    document = json.dumps([a_traced_task("root", trace, seconds=600)])
+    root_id = weft("flow", "submit", "-", "--json", db=direct_url, stdin=document).json["root_id"]
+    key = {"SERVED_KEY": "sk-test-0123456789"}
+    with ExitStack() as stack:
+
+        def start(*arguments: str | Path, by: Proxy) -> Process:
+            return stack.enter_context(weft_process(*arguments, db=by.url, cwd=tmp_path, environment=key))
+
+        processes = {
+            "a flow": start("flow", "run", root_id, by=busy),
+            "a program": start("run", program, by=asking),
+        }
+        wait_for(lambda: bool(traces(trace) and model_server.requests))
+        processes["nothing"] = start("serve", "--no-http", by=idle)
+        wait_for(lambda: idle.commits >= 3)
+        for proxy in proxies:
+            proxy.blackhole()
+        took = dict.fromkeys(processes, 0.0)
+        began = time.monotonic()
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in processes.items():
+            with suppress(TimeoutError):
+                _wait(process, began + EXIT_SECONDS + 3)
+            took[name] = time.monotonic() - began
+
+    assert {name: seconds for name, seconds in took.items() if seconds >= EXIT_SECONDS} == {}
+
+
+def _wait(process: Process, deadline: float) -> None:
+    # The pipes are read meanwhile: who cannot write to standard error does not end.
+    try:
+        process.communicate(timeout=max(deadline - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+
+
+# Leases that cannot be renewed
+
+
+def test_a_worker_that_cannot_renew_its_lease_stops_its_attempts_before_another_takes_over(
+    proxy: Proxy, direct_url: str, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    document = json.dumps([a_traced_task("root", trace, seconds=600)])
+    root_id = weft("flow", "submit", "-", "--json", db=direct_url, stdin=document).json["root_id"]
+    lease = {"WEFT_LEASE_SECONDS": "3"}
+    with weft_process("flow", "run", root_id, db=proxy.url, environment=lease) as first:
+        wait_for(lambda: bool(traces(trace)))
+        proxy.blackhole()
+        with weft_process("flow", "run", root_id, db=direct_url, environment=lease) as second:
+            wait_for(lambda: sum(pid == second.pid for _, pid in traces(trace)) > 20)
+
+    pids = [pid for _, pid in traces(trace)]
+    overlap = [pid for pid in pids[pids.index(second.pid) :] if pid == first.pid]
+    assert overlap == [], f"{len(overlap)} lines of the first process after the second had begun"
