@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.faults.processes import a_traced_task, traces, weft_process
 from weft.app import App
 from weft.engine.engine import Engine
 from weft.executors.built_in import built_in_registry
-from weft.executors.protocol import Work
+from weft.executors.protocol import ExecutionFailed, Work
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -84,29 +85,37 @@ def test_no_task_runs_twice_when_the_clocks_of_two_processes_differ(
     assert EventType.TASK_GIVEN_BACK not in counts
 
 
+MakeEngine = Callable[[ExecutorRegistry, timedelta], Awaitable[Engine]]
+
+
+@pytest.fixture
+async def engine(direct_url: str) -> AsyncIterator[MakeEngine]:
+    """A way to start engines on stores of their own, with clocks that are wrong by some time."""
+    async with AsyncExitStack() as stack:
+
+        async def start(executors: ExecutorRegistry, offset: timedelta) -> Engine:
+            store = await open_store(Settings(db=direct_url))
+            stack.push_async_callback(store.close)
+            made = Engine(store, executors, limits=QUICK, clock=SkewedClock(offset))
+            return await stack.enter_async_context(made)
+
+        yield start
+
+
 async def test_a_process_whose_clock_is_ahead_leaves_to_others_what_only_they_can_perform(
-    direct_url: str,
+    direct_url: str, engine: MakeEngine
 ) -> None:
     performed: Counter[str] = Counter()
 
     async def note(inputs: JsonObject, work: Work) -> None:
         performed[work.task.name] += 1
-        await asyncio.sleep(0.2)  # several heartbeats of the other
+        await asyncio.sleep(0.2)  # it takes several heartbeats
 
-    async with AsyncExitStack() as stack:
-
-        async def engine(executors: ExecutorRegistry, offset: timedelta) -> Engine:
-            store = await open_store(Settings(db=direct_url))
-            stack.push_async_callback(store.close)
-            return await stack.enter_async_context(
-                Engine(store, executors, limits=QUICK, clock=SkewedClock(offset))
-            )
-
-        knowing = built_in_registry()
-        knowing.executor("rare")(note)
-        first = await engine(knowing, timedelta(0))
-        ahead = await engine(built_in_registry(), timedelta(hours=1))
-        app = await stack.enter_async_context(await App.open(direct_url))
+    knowing = built_in_registry()
+    knowing.executor("rare")(note)
+    first = await engine(knowing, timedelta(0))
+    ahead = await engine(built_in_registry(), timedelta(hours=1))
+    async with await App.open(direct_url) as app:
         rare = [task(f"t{number}", "rare", "root") for number in range(5)]
         root_id = await app.begin([task("root", "noop"), *rare])
         async with asyncio.timeout(30):
@@ -115,3 +124,28 @@ async def test_a_process_whose_clock_is_ahead_leaves_to_others_what_only_they_ca
 
     assert {one.status.value for one in flow} == {"completed"}, [one.error for one in flow]
     assert set(performed.values()) == {1}, performed
+
+
+async def test_a_retry_is_due_after_its_delay_when_the_clock_of_who_failed_was_ahead(
+    direct_url: str, engine: MakeEngine
+) -> None:
+    has_failed = asyncio.Event()
+
+    async def fail_once(inputs: JsonObject, work: Work) -> None:
+        if work.attempt == 1:
+            has_failed.set()
+            raise ExecutionFailed("it broke")
+
+    executors = built_in_registry()
+    executors.executor("fragile")(fail_once)
+    ahead = await engine(executors, timedelta(hours=1))
+    async with await App.open(direct_url) as app:
+        root_id = await app.begin([task("root", "fragile", params={"retry": {"attempts": 2, "delay": 0.5}})])
+        await ahead.join(root_id)
+        await has_failed.wait()
+        await ahead.stop()
+        right = await engine(executors, timedelta(0))
+        async with asyncio.timeout(10):
+            await right.follow(root_id)
+
+        assert (await app.get(root_id)).status.value == "completed"
