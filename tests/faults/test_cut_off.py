@@ -14,8 +14,8 @@ import pytest
 
 from tests.builders import a_flow
 from tests.command_line import Process, wait_for, weft
-from tests.contract.test_postgresql import waiting_for
 from tests.contract.test_store import submit
+from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import a_traced_task, freeze, traces, weft_process
 from tests.faults.proxy import Proxy, proxy_to
 from tests.model_server import ModelServer, hangs, write_settings
@@ -26,21 +26,6 @@ from weft.store_opening import open_store
 
 OTHERS_WRITE_SECONDS = 6.0
 EXIT_SECONDS = 12.0
-
-
-async def hold_up_writes(admin: asyncpg.Connection) -> None:
-    """Let every write wait at its end, inside its transaction; `ROLLBACK` ends that."""
-    await admin.execute("BEGIN")
-    await admin.execute("LOCK TABLE events IN SHARE MODE")
-
-
-async def until_it_waits_for(admin: asyncpg.Connection, url: str) -> None:
-    """Wait until somebody waits for this connection."""
-    watcher = await asyncpg.connect(url)
-    async with asyncio.timeout(30):
-        while not await waiting_for(admin, watcher):
-            pass
-    await watcher.close()
 
 
 @pytest.fixture

@@ -3,18 +3,28 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import msgspec
 import pytest
 
 from tests.command_line import Process
+from tests.engine_bench import QUICK, actions, task
+from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import weft_process
 from weft.app import App
+from weft.engine.engine import Engine
+from weft.executors.built_in import built_in_registry
+from weft.executors.protocol import Work
 from weft.ids import TaskId
+from weft.settings import Settings
 from weft.store.protocol import EventFilter
+from weft.store_opening import open_store
 from weft.tasks.events import Event
+from weft.tasks.record import JsonObject
 
 LEASE_SECONDS = 5
 WORKERS = 3
@@ -40,7 +50,7 @@ def count(events: list[Event], kind: str) -> int:
 
 
 async def until_started(app: App, root_id: TaskId, wanted: int) -> None:
-    while count(await events_of(app, root_id), "task.started") < wanted:
+    while count(await events_of(app, root_id), "task.started") < wanted:  # noqa: ASYNC110 - in other processes
         await asyncio.sleep(0.2)
 
 
@@ -89,4 +99,44 @@ async def assert_no_attempt_is_lost(app: App, direct_url: str, folder: Path, siz
 async def test_three_workers_lose_no_attempt_while_a_million_tasks_are_submitted(
     app: App, direct_url: str, tmp_path: Path
 ) -> None:
-    await assert_no_attempt_is_lost(app, direct_url, tmp_path, 100_000)
+    await assert_no_attempt_is_lost(app, direct_url, tmp_path, 1_000_000)
+
+
+async def test_engines_keep_their_leases_while_somebody_writes_for_longer_than_a_lease(
+    app: App, direct_url: str, admin: asyncpg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts: Counter[str] = Counter()
+    may_end = asyncio.Event()
+
+    async def hold(inputs: JsonObject, work: Work) -> None:
+        attempts[work.task.name] += 1
+        await may_end.wait()
+
+    executors = built_in_registry()
+    executors.executor("hold")(hold)
+    root_id = await app.begin([task("root", "noop"), *(task(f"t{n}", "hold", "root") for n in range(6))])
+    limits = msgspec.structs.replace(QUICK, concurrency=2, lease_seconds=1.0)
+    async with AsyncExitStack() as stack:
+
+        async def follow() -> None:
+            store = await open_store(Settings(db=direct_url))
+            stack.push_async_callback(store.close)
+            engine = await stack.enter_async_context(Engine(store, executors, limits=limits))
+            await engine.follow(root_id)
+
+        following = [asyncio.create_task(follow()) for _ in range(WORKERS)]
+        while attempts.total() < 2 * WORKERS:  # noqa: ASYNC110 - or until the engines fail
+            await asyncio.sleep(0.01)
+        await hold_up_writes(admin)
+        writing = asyncio.create_task(app.submit([{"name": "large"}]))
+        await until_it_waits_for(admin, direct_url)
+        await admin.execute("SELECT pg_sleep(2.5)")  # so long the submission holds the writer lock
+        await admin.execute("ROLLBACK")
+        await writing
+        may_end.set()
+        async with asyncio.timeout(30):
+            await asyncio.gather(*following)
+
+    assert set(attempts.values()) == {1}, attempts
+    assert "worker_lost" not in actions(caplog.records)
+    assert (await app.summary(root_id)).counts == {"completed": 7}
