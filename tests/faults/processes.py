@@ -50,9 +50,11 @@ def weft_process(
     cwd: Path | None = None,
     stderr: int | IO[bytes] = subprocess.PIPE,
     environment: Mapping[str, str] = {},
+    packages: Path | None = None,
 ) -> Iterator[Process]:
-    """`weft` on a store, running, with a clock that may be wrong."""
-    paths = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_ROOT)])
+    """`weft` on a store, running, with a clock that may be wrong, and packages that only it knows."""
+    folders = (os.environ.get("PYTHONPATH"), str(_ROOT), str(packages or ""))
+    paths = os.pathsep.join(filter(None, folders))
     added: Any = {"PYTHONPATH": paths, OFFSET: str(clock_offset_seconds), **environment}
     module = "tests.faults.skewed_weft"
     with started(*arguments, db=db, cwd=cwd, stderr=stderr, module=module, **added) as process:

@@ -2,39 +2,21 @@
 
 import asyncio
 import json
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command_line import Process, weft
-from tests.engine_bench import QUICK, task
+from tests.command_line import Process, wait_for, weft
+from tests.engine_bench import task
 from tests.faults.processes import a_traced_task, traces, weft_process
 from weft.app import App
-from weft.engine.engine import Engine
-from weft.executors.built_in import built_in_registry
-from weft.executors.protocol import ExecutionFailed, Work
-from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
-from weft.settings import Settings
 from weft.store.protocol import EventFilter
-from weft.store_opening import open_store
 from weft.tasks.events import EventType
-from weft.tasks.record import JsonObject
-
-
-class SkewedClock:
-    """The machine's clock, wrong by some time."""
-
-    def __init__(self, offset: timedelta) -> None:
-        self._offset = offset
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + self._offset
 
 
 def run_with_clocks(db: str, root_id: str, *offsets: float) -> list[tuple[int, str]]:
@@ -85,67 +67,64 @@ def test_no_task_runs_twice_when_the_clocks_of_two_processes_differ(
     assert EventType.TASK_GIVEN_BACK not in counts
 
 
-MakeEngine = Callable[[ExecutorRegistry, timedelta], Awaitable[Engine]]
+PLUGIN = """
+import pathlib, time
+def rare(inputs):
+    with pathlib.Path(inputs["trace"]).open("a") as trace:
+        trace.write(inputs["name"] + " 0\\n")
+    time.sleep(1.2)
+"""
 
 
-@pytest.fixture
-async def engine(direct_url: str) -> AsyncIterator[MakeEngine]:
-    """A way to start engines on stores of their own, with clocks that are wrong by some time."""
-    async with AsyncExitStack() as stack:
-
-        async def start(executors: ExecutorRegistry, offset: timedelta) -> Engine:
-            store = await open_store(Settings(db=direct_url))
-            stack.push_async_callback(store.close)
-            made = Engine(store, executors, limits=QUICK, clock=SkewedClock(offset))
-            return await stack.enter_async_context(made)
-
-        yield start
+FAIL_ONCE = """
+import pathlib, sys
+marker = pathlib.Path(sys.argv[1])
+has_failed = marker.exists()
+marker.touch()
+sys.exit(0 if has_failed else 1)
+"""
 
 
-async def test_a_process_whose_clock_is_ahead_leaves_to_others_what_only_they_can_perform(
-    direct_url: str, engine: MakeEngine
+def install_plugin(folder: Path) -> None:
+    """Make a package with an executor of its own, for the processes that look for packages in this folder."""
+    info = folder / "rare_plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rare-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[weft.executors]\nrare = rare_plugin:rare\n")
+    (folder / "rare_plugin.py").write_text(PLUGIN)
+
+
+def test_a_process_whose_clock_is_ahead_leaves_to_others_what_only_they_can_perform(
+    direct_url: str, tmp_path: Path
 ) -> None:
-    performed: Counter[str] = Counter()
+    install_plugin(tmp_path / "packages")
+    trace = tmp_path / "trace"
+    rare = [
+        task(f"t{number}", "rare", "root", inputs={"name": f"t{number}", "trace": str(trace)})
+        for number in range(6)
+    ]
+    root_id = submitted(direct_url, [{"name": "root"}, *rare])
+    arguments = ("flow", "run", root_id, "--concurrency", "2")
+    with (
+        weft_process(*arguments, db=direct_url, packages=tmp_path / "packages") as knowing,
+        weft_process(*arguments, db=direct_url, clock_offset_seconds=3600) as ahead,
+    ):
+        errors = [process.communicate(timeout=120)[1].decode() for process in (knowing, ahead)]
 
-    async def note(inputs: JsonObject, work: Work) -> None:
-        performed[work.task.name] += 1
-        await asyncio.sleep(0.2)  # it takes several heartbeats
-
-    knowing = built_in_registry()
-    knowing.executor("rare")(note)
-    first = await engine(knowing, timedelta(0))
-    ahead = await engine(built_in_registry(), timedelta(hours=1))
-    async with await App.open(direct_url) as app:
-        rare = [task(f"t{number}", "rare", "root") for number in range(5)]
-        root_id = await app.begin([task("root", "noop"), *rare])
-        async with asyncio.timeout(30):
-            await asyncio.gather(ahead.follow(root_id), first.follow(root_id))
-        flow = await app.flow_of(root_id)
-
-    assert {one.status.value for one in flow} == {"completed"}, [one.error for one in flow]
-    assert set(performed.values()) == {1}, performed
+    assert (knowing.returncode, ahead.returncode) == (0, 0), errors
+    assert sorted(name for name, _ in traces(trace)) == [one["name"] for one in rare]
 
 
-async def test_a_retry_is_due_after_its_delay_when_the_clock_of_who_failed_was_ahead(
-    direct_url: str, engine: MakeEngine
+def test_a_retry_is_due_after_its_delay_when_the_clock_of_who_failed_was_ahead(
+    direct_url: str, tmp_path: Path
 ) -> None:
-    has_failed = asyncio.Event()
+    marker = tmp_path / "tried"
+    inputs = {"argv": [sys.executable, "-c", FAIL_ONCE, str(marker)]}
+    retry = {"retry": {"attempts": 2, "delay": 3.0}}
+    root_id = submitted(direct_url, [task("root", "command", inputs=inputs, params=retry)])
+    with weft_process("flow", "run", root_id, db=direct_url, clock_offset_seconds=3600):
+        wait_for(lambda: asyncio.run(events_of(direct_url, root_id))[EventType.TASK_RETRIED] == 1)
+    with weft_process("flow", "run", root_id, db=direct_url) as right:
+        _, err = right.communicate(timeout=30)
 
-    async def fail_once(inputs: JsonObject, work: Work) -> None:
-        if work.attempt == 1:
-            has_failed.set()
-            raise ExecutionFailed("it broke")
-
-    executors = built_in_registry()
-    executors.executor("fragile")(fail_once)
-    ahead = await engine(executors, timedelta(hours=1))
-    async with await App.open(direct_url) as app:
-        root_id = await app.begin([task("root", "fragile", params={"retry": {"attempts": 2, "delay": 0.5}})])
-        await ahead.join(root_id)
-        await has_failed.wait()
-        await ahead.stop()
-        right = await engine(executors, timedelta(0))
-        async with asyncio.timeout(10):
-            await right.follow(root_id)
-
-        assert (await app.get(root_id)).status.value == "completed"
+    assert right.returncode == 0, err
