@@ -9,6 +9,9 @@ from tests.faults.killable_postgresql import KillablePostgresql
 from tests.faults.killable_postgresql import killable_postgresql as running_server
 from tests.faults.proxy import Proxy, proxy_to
 from tests.postgresql_server import fresh_schema
+from weft.store.postgresql.connection import Timeouts
+from weft.store.postgresql.store import PostgresqlStore
+from weft.store.protocol import TaskStore
 
 
 @pytest.fixture
@@ -22,6 +25,17 @@ def proxy(direct_url: str) -> Iterator[Proxy]:
     """A proxy to that schema."""
     with proxy_to(direct_url) as running:
         yield running
+
+
+IMPATIENT = Timeouts(connect_seconds=1.0, lock_seconds=1.0, idle_seconds=0.3, command_seconds=0.5)
+
+
+@pytest.fixture
+async def impatient(proxy: Proxy) -> AsyncIterator[TaskStore]:
+    """An empty store behind the proxy whose timeouts are short, for servers that say nothing."""
+    opened = await PostgresqlStore.open(proxy.url, timeouts=IMPATIENT)
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

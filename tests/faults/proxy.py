@@ -28,6 +28,9 @@ from tests.faults.wire import Messages
 Direction = Literal["to_server", "to_client"]
 DIRECTIONS: tuple[Direction, ...] = ("to_server", "to_client")
 
+End = Literal["reset", "silence"]
+"""What becomes of a connection that a fault has struck."""
+
 _CHUNK_BYTES = 1 << 16
 _REFUSES_ENCRYPTION = b"N"
 
@@ -53,7 +56,7 @@ class CommitLoss(Struct):
     remaining: int
     containing: bytes
     """What the client must have sent since the last transaction ended; every commit matches if empty."""
-    then: Literal["reset", "silence"]
+    then: End
 
     def strikes(self, sent: bytes) -> bool:
         """Whether this commit loses its reply; counts it."""
@@ -67,10 +70,11 @@ class CommitLoss(Struct):
 
 
 class QueryCut(Struct):
-    """A fault: queries do not reach the server, and their connection is reset."""
+    """A fault: queries do not reach the server, and their connection is reset or says nothing more."""
 
     skipped: int
     remaining: int
+    then: End = "reset"
 
     def strikes(self) -> bool:
         """Whether this query is cut; counts it."""
@@ -168,7 +172,7 @@ class Proxy:
         after: int = 0,
         count: int = 1,
         containing: bytes = b"",
-        then: Literal["reset", "silence"] = "reset",
+        then: End = "reset",
     ) -> None:
         """Let COMMITs reach the server and swallow its reply, then reset the connection or say nothing more.
 
@@ -178,11 +182,11 @@ class Proxy:
         loss = CommitLoss(after, count, containing, then)
         self._do(lambda: self._losses.append(loss))
 
-    def cut_next_queries(self, *, after: int = 0, count: int = 1) -> None:
-        """Reset connections in the moment when they would pass on a query, after that many queries of all."""
+    def cut_next_queries(self, *, after: int = 0, count: int = 1, then: End = "reset") -> None:
+        """Cut connections in the moment when they would pass on a query, after that many queries of all."""
 
         def cut() -> None:
-            self._cut = QueryCut(after, count)
+            self._cut = QueryCut(after, count, then)
 
         self._do(cut)
 
@@ -208,12 +212,13 @@ class Proxy:
         self.lost_commits += loss is not None
         return loss
 
-    def cuts_query(self) -> bool:
-        """Count a query; whether it is to be cut."""
+    def cuts_query(self) -> QueryCut | None:
+        """Count a query; the fault that cuts it, if there is one."""
         self.queries += 1
-        is_cut = self._cut.strikes()
-        self.cut_queries += is_cut
-        return is_cut
+        if not self._cut.strikes():
+            return None
+        self.cut_queries += 1
+        return self._cut
 
     @property
     def watches_content(self) -> bool:
@@ -341,8 +346,8 @@ class Connection:
             if message.asks_for_encryption:
                 self._client.write(_REFUSES_ENCRYPTION)
                 continue
-            if message.is_query and self._proxy.cuts_query():
-                raise ConnectionResetError
+            if message.is_query and (cut := self._proxy.cuts_query()):
+                await _come_to(cut.then)
             passed += message.raw
         if self._proxy.watches_content:
             self._sent += passed
@@ -353,9 +358,7 @@ class Connection:
         passed = bytearray()
         for message in messages.feed(data):
             if message.is_committed and (loss := self._proxy.loses_reply(bytes(self._sent))):
-                if loss.then == "reset":
-                    raise ConnectionResetError
-                await asyncio.get_running_loop().create_future()  # until somebody ends the connection
+                await _come_to(loss.then)
             if message.is_idle:
                 self._sent.clear()
             passed += message.raw
@@ -370,6 +373,13 @@ class Connection:
         for writer in (self._client, self._server):
             if writer is not None:
                 _abort(writer)
+
+
+async def _come_to(end: End) -> None:
+    """Raise what resets the connection, or wait until somebody else ends it."""
+    if end == "silence":
+        await asyncio.get_running_loop().create_future()
+    raise ConnectionResetError
 
 
 def _end(writer: asyncio.StreamWriter) -> None:

@@ -82,6 +82,19 @@ async def test_a_run_completes_when_several_replies_in_a_row_are_lost(proxy: Pro
     assert proxy.lost_commits == 3
 
 
+@pytest.mark.parametrize(
+    "written", [b"answer to one", b"answer to y"], ids=["a step's response", "the last response"]
+)
+async def test_a_run_completes_when_the_server_commits_and_says_nothing_more(
+    proxy: Proxy, impatient: TaskStore, written: bytes
+) -> None:
+    proxy.lose_commits(containing=written, then="silence")
+
+    await assert_run_completes_once(RunsBench(impatient), written)
+
+    assert proxy.lost_commits == 1
+
+
 async def test_a_flow_performs_every_task_once_whichever_commit_loses_its_reply(
     proxy: Proxy, store: TaskStore
 ) -> None:
