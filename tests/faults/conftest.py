@@ -27,7 +27,9 @@ def proxy(direct_url: str) -> Iterator[Proxy]:
         yield running
 
 
-IMPATIENT = Timeouts(connect_seconds=1.0, lock_seconds=1.0, idle_seconds=0.3, command_seconds=0.5)
+IMPATIENT = Timeouts(
+    connect_seconds=2.0, lock_seconds=1.0, idle_seconds=0.3, command_seconds=1.0, large_seconds=1.0
+)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 from tests.command_line import wait_for
 
-_SETTINGS = ("fsync=off", "full_page_writes=off", "listen_addresses=")
-"""The data need not outlive the machine's next crash, only the server's."""
+_SETTINGS = ("fsync=off", "full_page_writes=off", "listen_addresses=", "wal_writer_delay=10s")
+"""The data need not outlive the machine's next crash, only the server's, and only what is committed."""
 
 
 class KillablePostgresql:

@@ -74,10 +74,13 @@ class QueryCut(Struct):
 
     skipped: int
     remaining: int
+    containing: bytes = b""
     then: End = "reset"
 
-    def strikes(self) -> bool:
+    def strikes(self, query: bytes) -> bool:
         """Whether this query is cut; counts it."""
+        if self.containing not in query:
+            return False
         if self.skipped:
             self.skipped -= 1
             return False
@@ -182,11 +185,16 @@ class Proxy:
         loss = CommitLoss(after, count, containing, then)
         self._do(lambda: self._losses.append(loss))
 
-    def cut_next_queries(self, *, after: int = 0, count: int = 1, then: End = "reset") -> None:
-        """Cut connections in the moment when they would pass on a query, after that many queries of all."""
+    def cut_next_queries(
+        self, *, after: int = 0, count: int = 1, containing: bytes = b"", then: End = "reset"
+    ) -> None:
+        """Cut connections in the moment when they would pass on a query, after that many that match.
+
+        Of a prepared statement no text is sent with the query, so `containing` finds simple ones: `COMMIT`.
+        """
 
         def cut() -> None:
-            self._cut = QueryCut(after, count, then)
+            self._cut = QueryCut(after, count, containing, then)
 
         self._do(cut)
 
@@ -212,10 +220,10 @@ class Proxy:
         self.lost_commits += loss is not None
         return loss
 
-    def cuts_query(self) -> QueryCut | None:
+    def cuts_query(self, query: bytes) -> QueryCut | None:
         """Count a query; the fault that cuts it, if there is one."""
         self.queries += 1
-        if not self._cut.strikes():
+        if not self._cut.strikes(query):
             return None
         self.cut_queries += 1
         return self._cut
@@ -346,7 +354,7 @@ class Connection:
             if message.asks_for_encryption:
                 self._client.write(_REFUSES_ENCRYPTION)
                 continue
-            if message.is_query and (cut := self._proxy.cuts_query()):
+            if message.is_query and (cut := self._proxy.cuts_query(message.body)):
                 await _come_to(cut.then)
             passed += message.raw
         if self._proxy.watches_content:

@@ -8,9 +8,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from tests.command_line import wait_for
 from tests.engine_bench import QUICK, Bench, task
 from tests.faults.killable_postgresql import KillablePostgresql
-from tests.faults.proxy import End, Proxy
+from tests.faults.proxy import End, Proxy, proxy_to
 from tests.postgresql_server import fresh_schema
 from tests.runs_bench import RunsBench
 from weft.app import App
@@ -117,7 +118,8 @@ async def test_a_run_completes_whichever_query_is_cut(impatient: TaskStore, prox
         runs.asked.clear()
         root_id = await runs.begin(PROGRAM, reuse=False, name=f"cut {number}")
         proxy.cut_next_queries(after=number, then=then)
-        outcome = await runs.go_on(root_id)
+        async with asyncio.timeout(60):
+            outcome = await runs.go_on(root_id)
         proxy.heal()
 
         assert outcome.status is Status.COMPLETED, (number, outcome)
@@ -191,6 +193,32 @@ async def test_runs_complete_when_the_server_is_killed_and_started_again(
         await asyncio.to_thread(killable_server.start)
 
     await assert_runs_complete(killed_store, kill_and_start, at=12, count=6)
+
+
+async def test_a_commit_that_a_crash_undid_is_not_taken_for_that_of_another_transaction(
+    killable_server: KillablePostgresql,
+) -> None:
+    url = await asyncio.to_thread(fresh_schema, killable_server.url)
+    with proxy_to(url) as proxy:
+        store = await open_store(Settings(db=proxy.url))
+        app = App(store, settings=Settings(db=proxy.url))
+        proxy.cut_next_queries(containing=b"COMMIT", then="silence")
+        submitting = asyncio.create_task(app.submit([{"name": "submitted"}]))
+        await asyncio.to_thread(wait_for, lambda: proxy.cut_queries == 1)
+        proxy.refuse()
+        await asyncio.to_thread(killable_server.kill)
+        await asyncio.to_thread(killable_server.start)
+        # The server has forgotten the transaction, and gives its number to another one.
+        admin = await asyncpg.connect(url)
+        for _ in range(100):
+            await admin.execute("SELECT pg_current_xact_id()")
+        await admin.close()
+        proxy.heal()
+        async with asyncio.timeout(60):
+            flow = await submitting
+
+            assert (await app.get(flow.root.id)).name == "submitted"
+            await store.close()
 
 
 async def test_a_flow_completes_when_the_server_is_killed_and_started_again(
