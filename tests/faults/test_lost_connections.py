@@ -195,22 +195,23 @@ async def test_runs_complete_when_the_server_is_killed_and_started_again(
     await assert_runs_complete(killed_store, kill_and_start, at=12, count=6)
 
 
-async def test_a_commit_that_a_crash_undid_is_not_taken_for_that_of_another_transaction(
-    killable_server: KillablePostgresql,
+@pytest.mark.parametrize("later", [0, 100], ids=["its number is free", "its number is another's"])
+async def test_a_write_is_repeated_when_a_crash_has_undone_its_commit(
+    killable_server: KillablePostgresql, later: int
 ) -> None:
     url = await asyncio.to_thread(fresh_schema, killable_server.url)
     with proxy_to(url) as proxy:
         store = await open_store(Settings(db=proxy.url))
         app = App(store, settings=Settings(db=proxy.url))
-        proxy.cut_next_queries(containing=b"COMMIT", then="silence")
+        proxy.cut_next_queries(containing=b"COMMIT\0", then="silence")
         submitting = asyncio.create_task(app.submit([{"name": "submitted"}]))
         await asyncio.to_thread(wait_for, lambda: proxy.cut_queries == 1)
         proxy.refuse()
         await asyncio.to_thread(killable_server.kill)
         await asyncio.to_thread(killable_server.start)
-        # The server has forgotten the transaction, and gives its number to another one.
+        # The server has forgotten the transaction, and gives its number to the next one.
         admin = await asyncpg.connect(url)
-        for _ in range(100):
+        for _ in range(later):
             await admin.execute("SELECT pg_current_xact_id()")
         await admin.close()
         proxy.heal()
