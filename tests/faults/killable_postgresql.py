@@ -64,7 +64,7 @@ class KillablePostgresql:
         return [first, *first.children(recursive=True)]
 
     def _run(self, name: str, *arguments: str | Path) -> None:
-        # Not captured by pipes: the server inherits them, and whoever reads waits for its end.
+        # Not captured by pipes: the server inherits them, and a reader would wait for its end.
         output = self._folder / "output"
         with output.open("wb") as file:
             done = subprocess.run(
