@@ -95,7 +95,8 @@ def _unescaped(text: str) -> str:
 
 def _members(text: str) -> list[str]:
     if text.startswith("^"):
-        return list("aZ0 {}[]:,<>&'ü漢😀\u2028")
+        refused = {chr(int(code, 16)) for code in re.findall(r"\\x(..)", text)} | set(text)
+        return [one for one in "bXZ9 {}[]:,<>&'ü漢😀\u2028" if one not in refused]
     text = text.replace("\\\\", "\\")
     found: list[str] = []
     position = 0

@@ -74,7 +74,11 @@ def test_what_a_provider_would_hold_otherwise_is_not_told(schema: dict[str, Any]
 
 
 def test_a_closed_object_is_told_to_every_kind() -> None:
-    schema = {"type": "object", "properties": {"default": {"enum": [{"type": "object"}]}}}
+    schema = {
+        "type": "object",
+        "properties": {"default": {"enum": [{"type": "object"}]}},
+        "additionalProperties": False,
+    }
 
     assert held_output(schema, "anthropic") is not None
 

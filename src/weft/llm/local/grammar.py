@@ -6,7 +6,7 @@ reaches the native code is then bounded in size, depth and number of alternative
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import comb
 from typing import Any
 
@@ -30,6 +30,9 @@ MAX_REPETITION = 1_900
 """The runtime refuses to count much further."""
 
 _FREE_DEPTH = 3
+
+_ESCAPED = r'"\\\x00-\x1F\x7F'
+"""The characters of a set that cannot stand in a JSON text as they are."""
 
 _FORMATS = {
     "date": '[12] [0-9]{3} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
@@ -206,7 +209,7 @@ class _Builder:
 
     def _character(self) -> str:
         # No control characters and no \u: whatever can be written can be stored and shown.
-        return self._rule(r'[^"\\\x00-\x1F\x7F] | "\\" ["\\/bfnrt]', 1, "character")
+        return self._rule(rf'[^{_ESCAPED}] | "\\" ["\\/bfnrt]', 1, "character")
 
     def _array(self, schema: dict[str, Any], depth: int) -> str:
         first = schema.get("prefixItems")
@@ -275,7 +278,28 @@ class _Builder:
                 continue
             key = literal(json.dumps(name, ensure_ascii=False) + ":")
             parts.append((f'{key} " "? {self._inner(member, depth)}', name in required))
+        if "additionalProperties" in schema and additional is not False:
+            parts.append((self._further(additional, members, depth), False))
         return self._rule(f'"{{" {self._chain(parts)} "}}"', 1)
+
+    def _further(self, value: Any, taken: Iterable[str], depth: int) -> str:
+        """Return members of other names. Only where a schema asks for them: small models find no end."""
+        member = self._rule(f'"\\"" {self._other(["", *taken])} "\\":" " "? {self._inner(value, depth)}', 1)
+        more = self._rule(f'"," " "? {member}', 1)
+        return self._rule(f"{member} {more}{_times(0, MAX_ITEMS - 1)}", 1)
+
+    def _other(self, taken: Sequence[str]) -> str:
+        """Return how a text continues that is none of those taken, with no character that JSON escapes."""
+        continued: dict[str, list[str]] = {}
+        for text in taken:
+            if text[:1].isprintable() and text[:1] not in ('"', "\\", ""):
+                continued.setdefault(text[0], []).append(text[1:])
+        first = "".join(f"\\x{ord(one):02X}" if one.isascii() else one for one in continued)
+        ways = [f"[^{_ESCAPED}{first}] [^{_ESCAPED}]{{0,59}}"]
+        ways += [f"{literal(one)} {self._other(rest)}" for one, rest in continued.items()]
+        if "" not in taken:
+            ways.append('""')
+        return self._rule(" | ".join(ways), len(ways))
 
     def _map(self, schema: dict[str, Any], value: Any, depth: int) -> str:
         low, high = _counts(schema, "minProperties", "maxProperties", MAX_ITEMS)

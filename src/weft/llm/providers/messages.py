@@ -87,18 +87,23 @@ def _said(message: AssistantMessage) -> Sequence[ModelResponsePart]:
 def parameters_of(
     payload: HandlerPayload, *, held: HeldOutput | None, is_json_mode: bool, says_schema: bool
 ) -> ModelRequestParameters:
-    """Tools, system prompt, and how the output is held to its schema."""
+    """Return tools, system prompt, and how the output is held to its schema."""
     instructions = [payload.system_prompt] if payload.system_prompt else []
     if says_schema and payload.output_schema is not None:
-        instructions.append(json_words(payload.output_schema))
+        instructions.append(json_words(payload.output_schema if held is None else held.schema))
     schema = held.schema if held is not None else payload.output_schema if is_json_mode else None
     return ModelRequestParameters(
         function_tools=[_function_tool(tool) for tool in payload.tools],
         output_mode="text" if schema is None else "native" if held is not None else "prompted",
-        output_object=None if schema is None else OutputObjectDefinition(json_schema=schema, name="answer"),
+        output_object=None if schema is None else _output_object(schema, held),
         prompted_output_template=False,
         instruction_parts=[InstructionPart(content=text) for text in instructions],
     )
+
+
+def _output_object(schema: dict[str, Any], held: HeldOutput | None) -> OutputObjectDefinition:
+    is_strict = None if held is None else held.is_strict
+    return OutputObjectDefinition(json_schema=schema, name="answer", strict=is_strict)
 
 
 def _function_tool(tool: ToolDefinition) -> FunctionTool:

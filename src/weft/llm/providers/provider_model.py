@@ -136,7 +136,7 @@ class ProviderModel:
             payload,
             held=held,
             is_json_mode=self._is_json_mode(payload),
-            says_schema=is_held_model and held is None,
+            says_schema=is_held_model and (held is None or not held.is_enforced),
         )
         is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
         failed: ModelError

@@ -29,6 +29,11 @@ NAMED: dict[str, dict[str, Any]] = {
     },
     "awkward names": {"properties": {'a"\\\n\x00 ü]': {"type": "null"}}, "required": ['a"\\\n\x00 ü]']},
     "required without properties": {"type": "object", "required": ["x"]},
+    "named and others": {
+        "type": "object",
+        "properties": {"b": {"type": "null"}, "bX": {"type": "null"}, "ü": {"type": "null"}},
+        "additionalProperties": {"type": ["integer", "null"]},
+    },
     "map": {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 4},
     "empty map": {"type": "object", "additionalProperties": False},
     "array": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 3},
