@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from weft.memory.protocol import IndexProgress
 from weft.memory_settings import MemorySettings
 from weft.model_settings import HandlerSettings, ModelsSettings
 from weft.project_checks import KnownNames, project_names
-from weft.project_file import ProjectSettings, base_folder, find_project_file, read_project
+from weft.project_file import ProjectSettings, base_folder, find_project_file, project_folder, read_project
 from weft.settings import working_folder
 from weft.task_files import ReadsFiles
 from weft.threads import run_blocking
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from weft.llm.local.models import Fetch
     from weft.memory.memory import Memory
     from weft.project_embedder import LocalEmbedder
-    from weft.tools.roots import Roots
+    from weft.tools.roots import FileText, Roots
 
 OnIndexing = Callable[[IndexProgress], None]
 """Told how far an index is. Called in a thread."""
@@ -63,8 +64,13 @@ class Equipment:
         memory_db: str | None = None,
         on_indexing: OnIndexing | None = None,
         folder: Path | str | None = None,
+        is_from_here: bool = False,
     ) -> None:
-        """`folder` is that of the project; without it the one that this process is in."""
+        """`folder` is that of the project; without it the one that this process is in.
+
+        `is_from_here`: relative paths of files are looked up in the current folder first.
+        """
+        self._is_from_here = is_from_here
         self._folder = None if folder is None else Path(folder)
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory
@@ -131,7 +137,9 @@ class Equipment:
             # Imported here: programs that name no files need not pay for it.
             from weft.tools.roots import Roots
 
-            self._files = RootFiles(Roots(self.project.tools.roots))
+            here = [Path.cwd()] if self._is_from_here else []
+            folders = (*here, project_folder(self._here_or_there()), self.base())
+            self._files = RootFiles(Roots(self.project.tools.roots), folders)
         return self._files
 
     def found_files(self, memory: "Memory") -> ReadsFiles:
@@ -252,15 +260,24 @@ class _Opened:
 class RootFiles:
     """Reads files inside roots."""
 
-    def __init__(self, roots: "Roots") -> None:
+    def __init__(self, roots: "Roots", folders: Sequence[Path] = ()) -> None:
+        """`folders` are where a relative path is looked up, in this order; without them in the first root."""
         self._roots = roots
+        self._folders = tuple(dict.fromkeys(folders))
 
     async def read(self, path: str) -> str:
-        """The text of a file; of one that is very long the beginning, which says so."""
+        """Return the text of a file; of one that is very long the beginning, which says so."""
         try:
-            found = await run_blocking(lambda: self._roots.read(path), name="weft-read")
+            found = await run_blocking(lambda: self._first(path), name="weft-read")
         except RequestError as error:
             raise ToolFailed(error.message) from error
         if found.is_binary:
             raise ToolFailed("it is no text")
         return f"{found.text}\n[cut here: {found.size} bytes in all]" if found.is_cut else found.text
+
+    def _first(self, path: str) -> "FileText":
+        """Read the first file of that path which is there; raise what is wrong with the last one."""
+        for folder in self._folders[:-1]:
+            with suppress(RequestError):
+                return self._roots.read(str(folder / path))
+        return self._roots.read(path)

@@ -83,6 +83,7 @@ class LocalEffects:
         memory_db: str | None = None,
         on_indexing: "OnIndexing | None" = None,
         folder: Path | str | None = None,
+        is_from_here: bool = False,
     ) -> None:
         """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
 
@@ -92,6 +93,7 @@ class LocalEffects:
         `memory_db`; `on_indexing` is told how far the index is, in a thread.
 
         `folder` is where scripts run and whose project it is, instead of the folder of this process.
+        `is_from_here`: relative paths of files are looked up in the current folder first.
         """
         self._equipment = Equipment(
             models=models,
@@ -108,6 +110,7 @@ class LocalEffects:
             memory_db=memory_db,
             on_indexing=on_indexing,
             folder=folder,
+            is_from_here=is_from_here,
         )
         equipment = self._equipment
         self._folder = None if folder is None else str(folder)

@@ -79,6 +79,12 @@ def read_project(folder: Path) -> ProjectSettings:
     )
 
 
+def project_folder(start: Path) -> Path:
+    """Return the folder of the `weft.toml` that applies; without one, the folder itself."""
+    file = find_project_file(start)
+    return (start if file is None else file.parent).absolute()
+
+
 def base_folder(project: ProjectSettings) -> Path:
     """The folder that relative paths of tools, tasks and answers begin at: the first root of `[tools]`."""
     return Path(next(iter(project.tools.roots), ".")).absolute()

@@ -1,4 +1,4 @@
-"""The files that a task asks for with `file_paths`: read inside the roots; what is missing is a warning."""
+"""The files that a task asks for with `file_paths`, read inside the roots."""
 
 import shlex
 from collections.abc import Awaitable, Callable
@@ -51,9 +51,11 @@ NOTHING = TaskFiles()
 async def files_of(
     files: Files | None, step: Step, run: RunScript, reader: Callable[[], ReadsFiles]
 ) -> TaskFiles:
-    """The files of a request, in the order in which they are named.
+    """Return the files of a request, in the order in which they are named.
 
-    The run goes on without a file that cannot be read. A command that may not run fails the task.
+    Raise TaskFailed for a file that the task names and that cannot be read, unless it is optional, and for
+    a command that may not run. Of the files that a command lists, those that cannot be read are left out: it
+    may list files that were deleted.
     """
     if files is None:
         return NOTHING
@@ -63,13 +65,31 @@ async def files_of(
     warnings: list[str] = []
     if files.source == "command":
         paths, warnings = await listed_paths(files.text or "", step, run)
+    required = required_paths(files)
     items = []
     for path in dict.fromkeys(paths):
         try:
             items.append(file_item(path, await reader().read(path)))
         except ToolFailed as error:
-            warnings.append(f"file '{cut(path, MAX_SHOWN_CHARACTERS)}' is left out: {error}")
+            shown = cut(path, MAX_SHOWN_CHARACTERS)
+            if path in required:
+                raise missing_file(shown, str(error)) from error
+            warnings.append(f"file '{shown}' is left out: {error}")
     return TaskFiles(tuple(items), tuple(warnings))
+
+
+def required_paths(files: Files) -> frozenset[str]:
+    """Return the paths that the task itself names and that must be there."""
+    return frozenset(path for n, path in enumerate(files.paths) if n not in files.optional)
+
+
+def missing_file(path: str, why: str) -> TaskFailed:
+    """Return the failure of a task that names a file which cannot be read."""
+    message = (
+        f"the file '{path}' of the task cannot be read: {why}; paths are relative to the project folder. "
+        "Give the path of a file, or mark it as optional"
+    )
+    return TaskFailed(TaskFailure("context_retrieval_failure", message))
 
 
 async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:

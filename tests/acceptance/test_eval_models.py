@@ -163,7 +163,9 @@ def test_tools_of_the_project_are_called_for_the_model(project: Path, model_serv
 def test_files_of_a_task_reach_the_model_as_data(project: Path, model_server: ModelServer) -> None:
     (project / "notes.txt").write_text("buy milk")
 
-    ran = evaluate(project, '(task :instructions "sum up" :files ("notes.txt" "none.txt"))', "--json")
+    ran = evaluate(
+        project, '(task :instructions "sum up" :files ("notes.txt" ("none.txt" :optional true)))', "--json"
+    )
 
     assert "buy milk" in json.dumps(model_server.requests[0].body["messages"])
     assert "none.txt" in ran.json["value"]["notes"]["warnings"][0]
@@ -214,3 +216,19 @@ def test_a_session_uses_models_across_its_lines(project: Path, model_server: Mod
 
     assert (ran.code, ran.out) == (0, "one\n2\ntwo\n")
     assert [line[:13] for line in ran.err.splitlines()] == ["1 model call,"] * 2
+
+
+def test_a_path_in_an_expression_is_looked_up_in_the_current_folder_first(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("ok"))
+    (project / "lib").mkdir()
+    (project / "lib" / "a.py").write_text("inner")
+    (project / "a.py").write_text("outer")
+
+    ran = evaluate(
+        project / "lib", '(task :instructions "Review." :files ("a.py" ("gone.py" :optional true)))'
+    )
+
+    assert ran.code == 0, ran.err
+    assert "inner" in json.dumps(model_server.requests[0].body)

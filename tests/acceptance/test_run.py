@@ -307,3 +307,39 @@ def test_an_error_at_the_top_level_keeps_its_details(project: Path) -> None:
     assert error["notes"]["details"] == {"limit": 5}
     assert error["details"]["failing_expression"] == '(error "too dear" (dict :limit 5))'
     assert evaluated.json["error"]["task_error"] == error
+
+
+def test_a_review_of_a_file_that_is_not_there_fails_and_asks_nothing(
+    project: Path, model_server: ModelServer
+) -> None:
+    (project / "review.sexp").write_text('(task :instructions "Review." :files ("gone.py"))')
+
+    ran = run(project, "review.sexp")
+
+    assert ran.code == 1
+    assert "'gone.py'" in ran.err
+    assert model_server.requests == []
+
+
+def test_a_path_given_in_a_subfolder_is_looked_up_there_first(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("ok"))
+    (project / "review.sexp").write_text(
+        '(deftask review (path) :instructions "Review." :files ("{{path}}")) (review file)'
+    )
+    (project / "lib").mkdir()
+    (project / "lib" / "a.py").write_text("inner")
+    (project / "a.py").write_text("outer")
+    (project / "b.py").write_text("beside")
+
+    for path in ("a.py", "b.py", "../a.py"):
+        ran = weft(
+            "run", project / "review.sexp", f"file={path}", cwd=project / "lib", db=str(project / "weft.db"),
+            SERVED_KEY=KEY,
+        )  # fmt: skip
+        assert ran.code == 0, ran.err
+
+    sent = [json.dumps(request.body) for request in model_server.requests]
+    assert [word in body for word, body in zip(["inner", "beside", "outer"], sent, strict=True)] == [True] * 3
+    assert "lib/a.py" in sent[0], "the path is stored relative to the project"

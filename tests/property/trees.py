@@ -239,7 +239,12 @@ contexts = st.builds(
     accumulation_format=st.sampled_from([None, "full_output", "notes_only"]),
     fresh_context=st.sampled_from([None, "enabled", "disabled"]),
 ).filter(lambda one: one.fresh_context != "enabled" or one.inherit_context in {None, "none"})
-file_paths = tuples(filled_texts).map(lambda paths: FilePaths(paths=paths)) | filled_texts.flatmap(
+file_paths = st.lists(st.tuples(filled_texts, st.booleans()), max_size=3).map(
+    lambda found: FilePaths(
+        paths=tuple(path for path, _ in found),
+        optional=tuple(n for n, (_, is_optional) in enumerate(found) if is_optional),
+    )
+) | filled_texts.flatmap(
     lambda text: st.sampled_from(
         [
             FilePaths("command", text=text),

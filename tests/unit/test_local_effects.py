@@ -136,7 +136,42 @@ async def test_a_tool_whose_module_cannot_be_imported_is_a_dependency_error(tmp_
         assert caught.value.result().notes["error"]["reason"] == "dependency_error"
 
 
-async def test_files_are_read_and_those_that_cannot_be_are_warnings(
+@pytest.mark.parametrize("path", ["gone.txt", "/etc/passwd", "b.bin"])
+async def test_a_named_file_that_cannot_be_read_fails_the_task_before_the_model_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("text of a")
+    (tmp_path / "b.bin").write_bytes(b"\x00\x01")
+    effects, model = with_model()
+
+    with pytest.raises(TaskFailed) as caught:
+        await ask(effects, files=Files("literal", ("a.txt", path)))
+
+    assert isinstance(caught.value.error, TaskFailure)
+    assert caught.value.error.reason == "context_retrieval_failure"
+    assert f"'{path}'" in caught.value.error.message
+    assert model.payloads == []
+
+
+async def test_a_relative_path_begins_at_the_project_folder_or_at_the_first_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weft.toml").write_text('[tools]\nroots = ["src"]\n')
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    (tmp_path / "src" / "a.txt").write_text("text of a")
+    monkeypatch.chdir(tmp_path / "src" / "deep")
+    effects, model = with_model("one", "two")
+
+    await ask(effects, files=Files("literal", ("src/a.txt",)))
+    await ask(effects, files=Files("literal", ("a.txt",)))
+
+    assert ["text of a" in (payload.context or "") for payload in model.payloads] == [True, True]
+    with pytest.raises(TaskFailed):
+        await ask(effects, files=Files("literal", ("../a.txt",)))
+
+
+async def test_optional_files_that_cannot_be_read_are_warnings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -145,7 +180,8 @@ async def test_files_are_read_and_those_that_cannot_be_are_warnings(
     effects, model = with_model()
 
     result = await ask(
-        effects, files=Files("literal", ("a.txt", "none.txt", "/etc/passwd", "b.bin", "a.txt"))
+        effects,
+        files=Files("literal", ("a.txt", "none.txt", "/etc/passwd", "b.bin", "a.txt"), optional=(1, 2, 3)),
     )
 
     context = model.payloads[0].context

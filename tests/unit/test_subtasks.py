@@ -167,7 +167,7 @@ async def test_files_of_a_request_come_first_and_memory_only_fills_what_they_lea
     (tmp_path / "cats.txt").write_text("Cats purr when they are content.")
     (tmp_path / "dogs.txt").write_text("Dogs bark.")
     settings = {"fresh_context": fresh, "inherit_context": "none"}
-    paths = ["dogs.txt", "../{{goal}}.txt"]
+    paths = ["dogs.txt"]
     request = spawn(inputs=CATS, file_paths=paths, context_management=settings)
     world = World(tmp_path, {"boss": [request, "ok"], "explain": "x"})
 
@@ -178,9 +178,17 @@ async def test_files_of_a_request_come_first_and_memory_only_fills_what_they_lea
     assert "Dogs bark." in child.context
     after = child.context.partition("Dogs bark.")[2]
     assert ("Cats purr" in after, "Cats purr" in child.context) == ((fresh == "enabled"),) * 2
-    told = json.loads(heard(world.model.payloads[-1])[-1].content)
-    (warning,) = told["notes"]["warnings"]
-    assert "../{{goal}}.txt" in warning
+
+
+async def test_a_file_of_a_request_that_cannot_be_read_fails_the_subtask(tmp_path: Path) -> None:
+    request = spawn(inputs=CATS, file_paths=["../{{goal}}.txt"])
+    world = World(tmp_path, {"boss": [request, "sorry"], "explain": "x"})
+
+    await world.run(f'{PROGRAM} (boss "a")')
+
+    error = error_in(world.model.payloads[-1])["details"]["subtaskError"]
+    assert "'../{{goal}}.txt'" in error["message"]
+    assert error["reason"] == "context_retrieval_failure"
 
 
 async def test_a_template_that_is_wrong_itself_is_a_failure_of_the_subtask(tmp_path: Path) -> None:

@@ -132,7 +132,10 @@ async def test_memory_never_makes_a_task_outgrow_its_window(shop: Path, window: 
 
 @pytest.mark.parametrize(
     "files",
-    [Files(source="literal", paths=("NOTES.md", "gone.md")), Files(source="command", text="ls NOTES.md")],
+    [
+        Files(source="literal", paths=("NOTES.md", "gone.md"), optional=(1,)),
+        Files(source="command", text="ls NOTES.md"),
+    ],
 )
 async def test_the_notes_name_the_files_of_a_task_that_does_not_ask_memory(shop: Path, files: Files) -> None:
     effects, _ = with_model(shop)
@@ -152,7 +155,9 @@ async def test_a_description_finds_whole_files_and_named_files_come_first(shop: 
     assert "return round(amount, 2)" in (model.payloads[0].context or "")
     assert given_paths(result)[0] == "lib/prices.py"
 
-    both = await ask(effects, context=fresh(), files=Files("literal", ("lib/mail.py", "none.txt")))
+    both = await ask(
+        effects, context=fresh(), files=Files("literal", ("lib/mail.py", "none.txt"), optional=(1,))
+    )
     assert given_paths(both)[0] == "lib/mail.py"
     assert both.notes["context"]["given"][0]["source"] == "file_paths"
     assert "lib/prices.py" in given_paths(both)

@@ -45,7 +45,7 @@ class TaskOptions(TypedDict, total=False):
     relevance: Mapping[str, bool]
     assembly: Mapping[str, str]
     """`primary`, `secondary`, `excluded`."""
-    files: Sequence[str] | Mapping[str, str]
+    files: Sequence[str | Mapping[str, str | bool]] | Mapping[str, str]
     """Paths; or one of `command`, `description`, `context_description`."""
     history: Mapping[str, Any]
     """`use`, `turns`, `record`."""
@@ -172,13 +172,24 @@ def _assembly(value: Any, span: Span, name: str) -> ContextAssembly:
 
 def _files(value: Any, span: Span, name: str) -> FilePaths:
     if not isinstance(value, Mapping):
-        return FilePaths("literal", tuple(as_text(path, span, name) for path in _items(value, span, name)))
+        items = [_file(one, span, name) for one in _items(value, span, name)]
+        optional = tuple(n for n, (_, is_optional) in enumerate(items) if is_optional)
+        return FilePaths("literal", tuple(path for path, _ in items), optional=optional)
     found = _FILES(value, span, name)
     if len(found) != 1:
         message = f"{name} is a list of paths, or has one of command, description and context_description"
         raise refuse(span, "bad-value", message)
     [(source, one)] = found.items()
     return FilePaths(source, (), one)  # type: ignore[arg-type]  # one of the three
+
+
+def _file(value: Any, span: Span, name: str) -> tuple[Text, bool]:
+    """Return a path, and whether it may be missing: `"a.py"` or `{"path": "a.py", "optional": True}`."""
+    if not isinstance(value, Mapping):
+        return as_text(value, span, name), False
+    if "path" not in value or value.keys() - {"path", "optional"}:
+        raise refuse(span, "bad-value", f'a file of {name} is a path or {{"path": ..., "optional": True}}')
+    return as_text(value["path"], span, name), value.get("optional") is True
 
 
 def _inputs(value: Any, span: Span, name: str) -> tuple[Input, ...]:

@@ -60,6 +60,7 @@ class Evaluation:
             ask_person=person_to_ask(),
             fetch=fetch_model,
             on_indexing=self._indexing.tell,
+            is_from_here=True,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
         self._functions: list[Define] = []

@@ -1,5 +1,6 @@
 """What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
 
+import os
 import signal
 import sys
 import tempfile
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct, structs
@@ -38,10 +40,12 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.plain import result_json
 from weft.ids import TaskId, is_task_id
 from weft.language.reading import Surface
+from weft.language.used_names import path_names
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_files import SUFFIXES
 from weft.program_runs import check_program, named_program, run_name, stored_program
+from weft.project_file import project_folder
 from weft.python_programs import is_python, python_text
 from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
@@ -49,7 +53,7 @@ from weft.runs.program import StoredProgram, StoredText
 from weft.runs.program_text import file_text
 from weft.runs.templates import UnknownTemplate, wanted_names, with_templates
 from weft.secrets.references import KEY
-from weft.settings import load_settings
+from weft.settings import load_settings, working_folder
 from weft.store.errors import StoreNotFound
 from weft.tasks.record import JsonObject, Status, Task
 
@@ -169,7 +173,25 @@ def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[S
     find = _named if _is_name(file, options) else _of_file
     program = find(file, inputs, options)
     check_program(program, inputs, load_settings())
-    return program, inputs
+    return program, _with_paths(program, inputs)
+
+
+def _with_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
+    """Return the inputs; paths of files that lie in the current folder become relative to the project."""
+    names = path_names([form for one in program.programs() for form in one.forms])
+    folder = project_folder(working_folder())
+    return inputs | {name: _from_here(inputs[name], folder) for name in names & inputs.keys()}
+
+
+def _from_here(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [_from_here(one, folder) for one in value]
+    if not isinstance(value, str) or not value or "\0" in value:
+        return value
+    here = Path.cwd() / value
+    if Path.cwd() == folder or not here.is_file():
+        return value
+    return os.path.relpath(here, folder) if here.is_relative_to(folder) else str(here)
 
 
 def _is_name(file: str, options: RunOptions) -> bool:

@@ -43,6 +43,8 @@ class Files(Struct, frozen=True):
     source: str
     paths: tuple[str, ...] = ()
     text: str | None = None
+    optional: tuple[int, ...] = ()
+    """Which of the paths may be missing, by their position."""
 
 
 class Turn(Struct, frozen=True):

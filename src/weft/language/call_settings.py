@@ -50,9 +50,24 @@ def read_setting(name: str, value: Any, span: Span) -> tuple[str, Any]:
 
 
 def _files(value: Any, span: Span) -> FilePaths:
-    if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
+    if not isinstance(value, list | tuple):
         raise BadSetting("wrong-type", ":files takes a list of paths")
-    return FilePaths(paths=tuple(Text(span=span, raw=path, parts=(str(path),)) for path in value))
+    found = [_file(one) for one in value]
+    return FilePaths(
+        paths=tuple(Text(span=span, raw=path, parts=(path,)) for path, _ in found),
+        optional=tuple(n for n, (_, is_optional) in enumerate(found) if is_optional),
+    )
+
+
+def _file(value: Any) -> tuple[str, bool]:
+    """Return a path, and whether it may be missing: `"a.py"` or `(dict :path "a.py" :optional true)`."""
+    if isinstance(value, str):
+        return str(value), False
+    if isinstance(value, dict) and value.keys() <= {"path", "optional"}:
+        path, is_optional = value.get("path"), value.get("optional", False)
+        if isinstance(path, str) and isinstance(is_optional, bool):
+            return str(path), is_optional
+    raise BadSetting("wrong-type", ":files takes a list of paths, or of (dict :path PATH :optional true)")
 
 
 def _text(value: Any) -> str:

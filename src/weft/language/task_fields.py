@@ -92,6 +92,8 @@ class FilePaths(Struct, frozen=True):
     paths: tuple["Text", ...] = ()
     text: "Text | None" = None
     """The command, or the description to match."""
+    optional: tuple[int, ...] = ()
+    """Which of the paths may be missing, by their position. A task fails when another one is not there."""
 
 
 class ContextAssembly(Struct, frozen=True):

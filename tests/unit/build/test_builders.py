@@ -175,3 +175,9 @@ def test_a_mistake_in_a_prompt_is_shown_in_the_prompt() -> None:
 
 def test_a_quoted_list_stays_what_it_is() -> None:
     assert b.if_(Literal(value=1), []) == b.if_(1, b.list_())
+
+
+def test_a_file_may_be_optional() -> None:
+    built = b.task("Review.", files=["a.py", {"path": "b.py", "optional": True}])
+
+    assert '("a.py" ("b.py" :optional true))' in print_node(built)

@@ -96,7 +96,9 @@ class AtomicTask(TaskCode):
             output_format=node.output_format,
             output_schema=self.shape.schema if self.shape is not None else None,
             context=context,
-            files=None if files is None else Files(files.source, tuple(path or "" for path in paths), query),
+            files=None
+            if files is None
+            else Files(files.source, tuple(path or "" for path in paths), query, files.optional),
             tools=node.tools,
             history=node.history,
             conversation=seen(node.history),

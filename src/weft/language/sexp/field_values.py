@@ -183,22 +183,41 @@ def history(former: Former, datum: Data) -> HistorySettings:
     return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
 
 
-_paths = a_list_of(a_text("a path in :files"), ":files")
+_path = a_text("a path in :files")
+_is_optional = a_boolean(":optional of a path in :files")
+
+
+def _file(former: Former, datum: Data) -> tuple[Text, bool]:
+    """`"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
+    if not isinstance(datum, List):
+        return _path(former, datum), False
+    positional, named = former.arguments(datum.items)
+    found = known_keywords(former, named, ("optional",), "a path in :files")
+    if len(positional) != 1:
+        raise Refused(
+            datum.span, "bad-value", 'a path in :files is written "a.py" or ("a.py" :optional true)'
+        )
+    return _path(former, positional[0]), "optional" in found and _is_optional(former, found["optional"])
+
+
+_files = a_list_of(_file, ":files")
 
 
 def files(former: Former, datum: Data) -> FilePaths:
-    """`("a.py" "{{path}}")`, `(:command "...")`, `(:description "...")` or `(:context-description "...")`."""
+    """`("a.py" ("{{b}}" :optional true))`, or one of `:command`, `:description`, `:context-description`."""
     if not isinstance(datum, List) or not any(isinstance(one, Keyword) for one in datum.items):
-        return FilePaths("literal", _paths(former, datum))
+        found = [one for one in _files(former, datum) if one is not None]
+        optional = tuple(n for n, (_, is_optional) in enumerate(found) if is_optional)
+        return FilePaths("literal", tuple(path for path, _ in found), optional=optional)
     readers = {name: a_text(f":{name} of :files") for name in _FILE_SOURCES}
-    found: dict[str, Text] = _settings(former, datum, readers, ":files")
-    if len(found) != 1:
+    named: dict[str, Text] = _settings(former, datum, readers, ":files")
+    if len(named) != 1:
         raise Refused(
             datum.span,
             "bad-value",
             ":files is a list of paths, or has one of :command, :description and :context-description",
         )
-    [(source, value)] = found.items()
+    [(source, value)] = named.items()
     return FilePaths(_FILE_SOURCES[source], (), value)  # type: ignore[arg-type]
 
 

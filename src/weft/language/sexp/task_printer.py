@@ -142,7 +142,10 @@ def _files(files: FilePaths | None) -> Layout | None:
     if files is None:
         return None
     if files.text is None:
-        return listing([string_text(path.raw) for path in files.paths])
+        texts = [string_text(path.raw) for path in files.paths]
+        return listing(
+            [f"({text} :optional true)" if n in files.optional else text for n, text in enumerate(texts)]
+        )
     return listing(_pairs((files.source.replace("_", "-"), string_text(files.text.raw))))
 
 

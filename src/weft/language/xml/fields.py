@@ -82,7 +82,8 @@ def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
         return None
     texts = tuple(reading.text(child) for child in holder.children)
     if source == "literal":
-        return FilePaths(source, paths=texts)
+        optional = [n for n, child in enumerate(holder.children) if reading.boolean(child, "optional")]
+        return FilePaths(source, paths=texts, optional=tuple(optional))
     if source == "command":
         refuse_placeholders(holder.children[0], texts[0], reading)
     return FilePaths(source, text=texts[0])

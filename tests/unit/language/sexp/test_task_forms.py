@@ -68,6 +68,10 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
     (":relevance ((code true) (style false))", {"context_relevance": (("code", True), ("style", False))}),
     (':assembly (:primary "p" :excluded "e")', {"context_assembly": ContextAssembly("p", None, "e")}),
     (':files ("a" "{{b}}")', {"file_paths": FilePaths("literal", (text("a"), text("{{b}}")))}),
+    (
+        ':files ("a" ("b" :optional true) ("c" :optional false))',
+        {"file_paths": FilePaths("literal", (text("a"), text("b"), text("c")), optional=(1,))},
+    ),
     (":files ()", {"file_paths": FilePaths("literal")}),
     (':files (:command "ls")', {"file_paths": FilePaths("command", (), text("ls"))}),
     (':files (:description "d")', {"file_paths": FilePaths("description", (), text("d"))}),
@@ -197,6 +201,14 @@ REFUSED = {
     '(task :instructions "x" :files (:command "a" :description "b"))': (
         "bad-value",
         ":files is a list of paths, or",
+    ),
+    '(task :instructions "x" :files (("a" :optional 1)))': (
+        "bad-value",
+        ":optional of a path in :files is true",
+    ),
+    '(task :instructions "x" :files (("a" "b")))': (
+        "bad-value",
+        'is written "a.py" or ("a.py" :optional true)',
     ),
     '(task :instructions "x" :files (a))': ("bad-value", "a path in :files is a string"),
     '(task :instructions "x" :tools (1))': ("bad-value", "a tool is a string"),
