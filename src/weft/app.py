@@ -332,16 +332,19 @@ class App:
         linked: Sequence[TaskId] = (),
         with_dependencies: bool = False,
         newest: bool = False,
+        reuse: bool = False,
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results.
 
-        Tasks that have begun keep their version of a template, or take the `newest`.
+        Tasks that have begun keep their version of a template, or take the `newest`. Models are asked again,
+        unless `reuse`: then what they answered before is linked.
         """
         copy = CopyTasks(
             task_id=task_id,
             linked=frozenset(linked),
             with_dependencies=with_dependencies,
             is_newest=newest,
+            is_reusing=reuse,
             new_id=self._new_id,
             now=self.now(),
         )

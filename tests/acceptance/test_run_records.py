@@ -126,4 +126,4 @@ def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(
     message = refused.json["notes"]["error"]["message"]
     assert message.startswith("replay-differs: step ")
     assert " at greet.sexp:2:39: " in message
-    assert f"weft tasks copy {root_id}" in refused.err
+    assert f"weft tasks copy --reuse {root_id}" in refused.err

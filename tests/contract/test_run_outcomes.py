@@ -77,7 +77,7 @@ async def test_what_was_cancelled_is_told_so_and_is_not_said_to_go_on(
     assert (error["reason"], error["message"]) == ("execution_halted", "enough")
     told = await advised(runs, outcome)
     assert "cancelled" in told
-    assert f"weft tasks copy {root_id}" in told
+    assert f"weft tasks copy --reuse {root_id}" in told
     assert "--resume" not in told
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
-from weft.ids import TaskId
+from weft.clock import SystemClock
+from weft.ids import TaskId, new_task_id
 from weft.language.problems import InvalidProgram
 from weft.language.reading import read_text
 from weft.language.tree import Template
@@ -23,6 +25,7 @@ from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, Owner, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
+from weft.tasks.operations.fire import FireSchedule
 from weft.tasks.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task
 from weft.workflows import Workflow
@@ -428,3 +431,39 @@ async def test_what_may_choose_a_template_gets_all_of_them(store: TaskStore) -> 
     await app.stop(grace_seconds=0)
 
     assert program_of(root).templates == {"ask": 1, "judge": 1}
+
+
+@pytest.mark.parametrize("reuse", [None, True], ids=["as usual", "reuse"])
+async def test_every_firing_of_a_schedule_asks_the_model_unless_it_may_reuse(
+    store: TaskStore, reuse: bool | None
+) -> None:
+    bench = RunsBench(store)
+    bench.with_handler(lambda payload: "ok")
+    app = bench.app()
+    await register(app, ASK)
+    params = None if reuse is None else {"reuse": reuse}
+    schedule = {"schedule_type": "interval", "schedule_expression": "3600", "schedule_enabled": True}
+    definition = await app.submit([task("daily", "ask", inputs={"x": "one"}, params=params, **schedule)])
+    due = definition.root.next_run_at
+    assert due is not None
+
+    for day in range(3):
+        fire = FireSchedule(task_id=definition.root.id, new_id=new_task_id, now=due + timedelta(hours=day))
+        firing = await store.operate(fire, owner=EVERYONE)
+        assert firing.run is not None
+        assert (await ended(bench, app, firing.run)).root.status is Status.COMPLETED
+
+    assert bench.asked.total() == (3 if reuse is None else 1)
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+async def test_a_copy_asks_the_model_unless_it_may_reuse(store: TaskStore, reuse: bool) -> None:
+    bench = RunsBench(store)
+    bench.with_handler(lambda payload: "ok")
+    run = await bench.run(f'{ASK} (ask "one")')
+    copy = await bench.app().copy(run.root_id, reuse=reuse)
+
+    await bench.go_on(copy.root.id)
+    await bench.run(f'{ASK} (ask "one")')
+
+    assert bench.asked.total() == (1 if reuse else 2)

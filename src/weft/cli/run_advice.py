@@ -24,7 +24,7 @@ _MAY_PASS = frozenset({"task-failed", "execution-timeout", ""})
 
 def advice(root: Task, outcome: RunOutcome) -> str:
     """What somebody who looks at the run can do now."""
-    anew = f"make a new run that reuses what models answered: weft tasks copy {root.id}"
+    anew = f"make a new run that reuses what models answered: weft tasks copy --reuse {root.id}"
     if outcome.status is Status.CANCELLED:
         return f"cancelled, for good; {anew}"
     if differs(root.error):

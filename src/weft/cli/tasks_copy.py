@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="Take registered templates as they are now, not in the versions that the tasks ran with.",
 )
 @click.option(
+    "--reuse",
+    "is_reusing",
+    is_flag=True,
+    help="Link what models answered before. Without it a copy asks them again.",
+)
+@click.option(
     "--from",
     "step",
     type=TEXT,
@@ -55,6 +61,7 @@ def copy(
     linked: tuple[TaskId, ...],
     with_dependencies: bool,
     is_newest: bool,
+    is_reusing: bool,
     step: str | None,
     settings: tuple[str, ...],
     is_fresh: bool,
@@ -64,9 +71,9 @@ def copy(
 ) -> None:
     """Copy a task and all below it as a new pending flow: how completed work is run again.
 
-    The copy of a run of a program has no steps: it makes its own when it is evaluated, and links what models
-    have answered before. With --from the copy is a fork of the run: steps before STEP that ask for the same
-    are linked from it, scripts and tools too; STEP and what comes after it is performed. Start it with
+    The copy of a run of a program has no steps: it makes its own when it is evaluated, and asks models again
+    unless --reuse is given. With --from the copy is a fork of the run: steps before STEP that ask for the
+    same are linked from it, scripts and tools too; STEP and what comes after it is performed. Start it with
     `weft run --resume ID`.
 
     \b
@@ -76,14 +83,19 @@ def copy(
     """
     if step is None and (settings or is_fresh):
         raise click.UsageError("--set and --no-reuse are for forks of runs; say --from STEP too")
-    if step is not None and (linked or with_dependencies or is_newest):
-        raise click.UsageError("--from cannot be combined with --link, --with-dependencies and --newest")
+    if step is not None and (linked or with_dependencies or is_newest or is_reusing):
+        message = "--from cannot be combined with --link, --with-dependencies, --newest and --reuse"
+        raise click.UsageError(message)
     inputs = read_bindings(settings, ())
 
     async def make(app: "App") -> "Flow":
         if step is None:
             return await app.copy(
-                task_id, linked=linked, with_dependencies=with_dependencies, newest=is_newest
+                task_id,
+                linked=linked,
+                with_dependencies=with_dependencies,
+                newest=is_newest,
+                reuse=is_reusing,
             )
         return await app.fork(task_id, step, inputs, reuse=not is_fresh)
 

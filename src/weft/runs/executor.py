@@ -18,7 +18,7 @@ from weft.language.problems import InvalidProgram
 from weft.model_settings import ModelsSettings
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
-from weft.runs.forks import Fork
+from weft.runs.forks import Fork, may_reuse
 from weft.runs.history import RunHistory
 from weft.runs.journal import Journal
 from weft.runs.program import StoredProgram, as_params, main_of, program_of
@@ -101,7 +101,7 @@ class TemplateExecutor:
             journal,
             self._store,
             slots=self._slots,
-            is_reusing=program.is_reusing and (fork is None or fork.is_reusing),
+            is_reusing=program.is_reusing and may_reuse(work.task) and (fork is None or fork.is_reusing),
             schema_text=program.schema_text,
             fork=fork,
         )
@@ -159,7 +159,6 @@ class TemplateExecutor:
         program = structs.replace(
             program,
             model=(task.schemas or {}).get("model"),
-            is_reusing=(task.params or {}).get("reuse") is not False,
         )
         program = with_model(program, self._models)
         # Before the first step: whoever goes on with it must evaluate the same, whatever is registered then.

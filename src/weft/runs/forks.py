@@ -7,8 +7,22 @@ from weft.ids import TaskId, is_task_id
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
 from weft.tasks.operations.fork import FORK
-from weft.tasks.record import Status, Task
+from weft.tasks.record import Origin, Status, Task
 from weft.tasks.steps import mark_of, place_of_key
+
+
+def may_reuse(task: Task) -> bool:
+    """Return whether a run may link what models answered to other runs.
+
+    A copy and a firing of a schedule are new occasions: they ask, unless `params.reuse` is true. A fork is a
+    copy, too, but continues a run.
+    """
+    params = task.params or {}
+    said, fork = params.get("reuse"), params.get(FORK)
+    if isinstance(said, bool):
+        return said
+    is_fork = isinstance(fork, dict) and fork.get("of") == task.original_task_id
+    return task.origin_type is not Origin.COPY or is_fork
 
 
 class Fork:

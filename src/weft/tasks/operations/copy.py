@@ -13,7 +13,7 @@ from weft.tasks.flow import Flow
 from weft.tasks.operations.derive import IsStep, NewIds, as_copy, as_link, derive, require_completed
 from weft.tasks.pinned import unpinned
 from weft.tasks.problems import shown
-from weft.tasks.record import Task
+from weft.tasks.record import Task, evolve
 from weft.tasks.steps import makers
 
 
@@ -49,6 +49,8 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     with_dependencies: bool = False
     is_newest: bool = False
     """Whether templates are taken as they are registered by then; else as the tasks had pinned them."""
+    is_reusing: bool = False
+    """Whether the copies of runs may link what models answered before; else they ask."""
     new_id: NewTaskId
     now: datetime
 
@@ -67,7 +69,8 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     def _make(self, task: Task, new_ids: NewIds) -> Task:
         if task.id in self.linked:
             return as_link(task, new_ids)
-        return as_copy(unpinned(task) if self.is_newest else task, new_ids)
+        copy = as_copy(unpinned(task) if self.is_newest else task, new_ids)
+        return evolve(copy, params={**(copy.params or {}), "reuse": True}) if self.is_reusing else copy
 
 
 def select(
