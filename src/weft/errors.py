@@ -38,7 +38,8 @@ class WeftError(Exception):
     """The base of every error weft raises on purpose."""
 
     code: ClassVar[str] = "error"
-    exit_code: ClassVar[int] = EXIT_FAILED
+    exit_code: int = EXIT_FAILED
+    """Of the class; of an error that knows more about itself, its own."""
 
     def __init__(self, message: str) -> None:
         for change in _SHOWN:
@@ -79,6 +80,7 @@ class TransientError(WeftError):
     """Trying again may help."""
 
     code = "transient-error"
+    exit_code = EXIT_UNAVAILABLE
 
 
 class OutOfMemory(TransientError):

@@ -20,6 +20,9 @@ class CommandSettings(Struct, frozen=True, kw_only=True):
     """The programs that may run, by name or absolute path; None: any."""
     allow_shell: bool | None = None
     """Whether `shell: true` works; None: only while every program may run, as a shell can run any."""
+    environment: tuple[str, ...] = ()
+    """Further variables of weft's environment that commands and scripts get; `NAME_*` is every name that
+    begins so."""
     grace_seconds: Annotated[float, Meta(ge=0)] = DEFAULT_GRACE_SECONDS
     """How long a command that is called off may take to end by itself."""
 

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from weft.app import App
-from weft.errors import EXIT_WAITING, WeftError
+from weft.errors import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_WAITING, WeftError
 from weft.evaluation import AnyProgram, read
-from weft.evaluator.results import TaskResult
+from weft.evaluator.results import TaskResult, is_unavailable
 from weft.ids import TaskId
 from weft.language.library import TaskLibrary
 from weft.language.tree import Define, Program, Template
@@ -34,7 +34,6 @@ class RunFailed(WeftError):
     """A run did not complete; its steps are kept, and `resume` goes on with it."""
 
     code = "run-failed"
-    exit_code = 1
 
     def __init__(self, outcome: RunOutcome) -> None:
         notes = outcome.result.notes if outcome.result is not None else {}
@@ -43,6 +42,7 @@ class RunFailed(WeftError):
             f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it is not over')}"
         )
         self.outcome = outcome
+        self.exit_code = EXIT_UNAVAILABLE if is_unavailable(error) else EXIT_FAILED
 
 
 class RunWaits(WeftError):

@@ -120,6 +120,10 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
             raise InvalidSetting(
                 f"{path}: [executors.command] allow: {entry!r} must be a program's name or an absolute path"
             )
+    for entry in settings.environment:
+        if not entry.removesuffix("*").isidentifier():
+            message = f"{entry!r} is not the name of a variable, such as CI or NODE_*"
+            raise InvalidSetting(f"{path}: [executors.command] environment: {message}")
     return settings
 
 

@@ -343,3 +343,25 @@ def test_a_path_given_in_a_subfolder_is_looked_up_there_first(
     sent = [json.dumps(request.body) for request in model_server.requests]
     assert [word in body for word, body in zip(["inner", "beside", "outer"], sent, strict=True)] == [True] * 3
     assert "lib/a.py" in sent[0], "the path is stored relative to the project"
+
+
+@pytest.mark.parametrize("program", [f'{GREET} (greet "Ada")', '(sequential (task :instructions "Say."))'])
+def test_a_model_that_cannot_be_reached_is_another_exit_code_than_a_failure(
+    project: Path, model_server: ModelServer, program: str
+) -> None:
+    model_server.always(fails(503, "overloaded"))
+    (project / "once.sexp").write_text(program)
+
+    assert run(project, "once.sexp").code == 5
+    assert weft("eval", program, db="unused", cwd=project, SERVED_KEY=KEY).code == 5
+    model_server.always(fails(400, "no"))
+    assert run(project, "once.sexp").code == 1
+    assert weft("eval", program, db="unused", cwd=project, SERVED_KEY=KEY).code == 1
+
+
+def test_a_store_that_cannot_be_reached_is_another_exit_code_than_a_failure(project: Path) -> None:
+    ran = weft(
+        "run", "greet.sexp", "names=[]", db="postgresql://127.0.0.1:1/none", cwd=project, SERVED_KEY=KEY
+    )
+
+    assert ran.code == 5, ran.err

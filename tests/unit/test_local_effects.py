@@ -195,6 +195,21 @@ async def test_optional_files_that_cannot_be_read_are_warnings(
     ]
 
 
+async def test_a_script_gets_what_git_sets_for_a_hook_and_what_the_settings_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GIT_INDEX_FILE", "NODE_OPTIONS", "CI", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, name.lower())
+    effects = LocalEffects(commands=CommandSettings(environment=("CI", "NODE_*")))
+    run = ScriptRun(argv=("env",), description="print it")
+
+    outcome = await effects.run_script(Step("1", run), run)
+
+    lines = outcome.stdout.splitlines()
+    assert {"GIT_INDEX_FILE=git_index_file", "NODE_OPTIONS=node_options", "CI=ci"} <= set(lines)
+    assert "openai_api_key" not in outcome.stdout
+
+
 async def test_a_command_lists_files_one_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a b.txt").write_text("text of a b")

@@ -77,6 +77,7 @@ def test_the_nearest_file_upwards_counts(tmp_path: Path) -> None:
             "[executors.command]\nallow = ['bin/git']",
             "'bin/git' must be a program's name or an absolute path",
         ),
+        ("[executors.command]\nenvironment = ['A=b']", "'A=b' is not the name of a variable"),
         ("[executors.command]\ngrace_seconds = -1", "grace_seconds must be a number, at least 0; this is -1"),
         ("[executors.python]\nmodules = ['a/b']", "'a/b' is not the name of a module"),
         ("executors = 3", "executors must be a table"),

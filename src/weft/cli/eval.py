@@ -43,7 +43,8 @@ def eval_command(
     EXPR is one or several S-expressions, or an XML task; `-` reads standard input. A string is printed as it
     is, a task result as its content, any other value as JSON. Models are asked and tools called as weft.toml
     says; scripts run here, as the `command` executor runs them. Nothing is stored. What models took is said
-    on standard error, with --json in the document. Exit code 1: a task failed, or the program as it ran.
+    on standard error, with --json in the document. Exit code 1: a task failed, or the
+    program as it ran; 5: it could not be tried (no model or network).
     """
     # Imported here: `weft eval --help` must not pay for it.
     from weft.cli.bindings import read_bindings

@@ -41,7 +41,8 @@ from weft.cli.saying import clean_logs, open_closed_streams
 The store is .weft/weft.db in the project folder, unless --db or WEFT_DB says otherwise
 (postgresql://user@host/name for PostgreSQL). Every command but repl takes --json for machines.
 \b
-Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 4 waits for a person, 130 interrupted.
+Exit codes: 0 success, 1 failed, 2 wrong input, 3 not found, 4 waits for a person,
+5 could not be tried (no model, store or network), 130 interrupted.
 \b
 Start here:
   weft eval '(+ 1 2)'

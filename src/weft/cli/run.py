@@ -51,7 +51,7 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
 
     Exit code 0: it completed; 1: it failed, and --resume tries again what failed; 2: the program is wrong,
     and nothing was run; 4: it waits for the answer of a person (weft tasks answer) and holds nothing;
-    130: it was interrupted.
+    5: it could not be tried (no model, store or network), try again later; 130: it was interrupted.
 
     \b
     Examples:

@@ -35,9 +35,10 @@ from weft.cli.text import plural, printable
 from weft.cli.values import print_value
 from weft.cli.waiting import asked_json, tell_what_is_asked
 from weft.engine.limits import EngineLimits
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WAITING
 from weft.evaluator.effects import Effects
 from weft.evaluator.plain import result_json
+from weft.evaluator.results import is_unavailable
 from weft.ids import TaskId, is_task_id
 from weft.language.reading import Surface
 from weft.language.used_names import path_names
@@ -313,7 +314,9 @@ async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
 def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:
     if outcome.result is None:
         return EXIT_WAITING if is_waiting else EXIT_INTERRUPTED
-    return 0 if outcome.status is Status.COMPLETED else EXIT_FAILED
+    if outcome.status is Status.COMPLETED:
+        return 0
+    return EXIT_UNAVAILABLE if is_unavailable(outcome.result.notes.get("error") or {}) else EXIT_FAILED
 
 
 async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], options: RunOptions) -> None:

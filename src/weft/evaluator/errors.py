@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import msgspec
 
-from weft.errors import AuthorError
+from weft.errors import EXIT_UNAVAILABLE, AuthorError
 from weft.evaluator.error_xml import error_xml
 from weft.evaluator.results import (
     ResourceExhaustion,
@@ -13,6 +13,7 @@ from weft.evaluator.results import (
     TaskResult,
     ValidationFailure,
     XmlParseFailure,
+    is_unavailable,
 )
 from weft.language.problems import MAX_SHOWN, InvalidProgram, LanguageProblem
 from weft.language.spans import NOWHERE, Span
@@ -32,6 +33,8 @@ class TaskFailed(AuthorError):
         self.problem = LanguageProblem(span, code, error.message)
         super().__init__(error.message if span is NOWHERE else self.problem.excerpt())
         self.error = error
+        if isinstance(error, TaskFailure) and is_unavailable({"details": error.details}):
+            self.exit_code = EXIT_UNAVAILABLE
         self.span = span
         self.step_key: str | None = None
         """The step that failed, or whose answer would not do; None: none did."""

@@ -1,5 +1,6 @@
 """What a task gives: TaskResult, and the TaskError union of the specification."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -52,6 +53,20 @@ class TaskFailure(Struct, frozen=True, tag="TASK_FAILURE", tag_field="type", omi
     notes: dict[str, Any] | None = None
     details: dict[str, Any] | None = None
     """`TaskFailureDetails`: failing_expression, script_stdout, failedStep, totalSteps, partialResults ..."""
+
+
+def is_unavailable(error: Mapping[str, Any]) -> bool:
+    """Return whether a task, or the subtask that it failed with, failed for want of a model or a network.
+
+    Then the same may succeed later. `error` is a TaskError as JSON.
+    """
+    details = error.get("details")
+    while isinstance(details, Mapping):
+        if details.get("is_transient") is True:
+            return True
+        inner = details.get("subtaskError")
+        details = inner.get("details") if isinstance(inner, Mapping) else None
+    return False
 
 
 class InvalidOutput(Struct, frozen=True, tag="INVALID_OUTPUT", tag_field="type", omit_defaults=True):

@@ -9,8 +9,13 @@ from weft.executors.protocol import ExecutionFailed, Work
 
 SHELL = "/bin/sh"
 
-_PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV"})
-"""What a program gets of weft's own environment, with LC_*. Not the rest: keys and tokens live there."""
+_PASSED_ON = (
+    *("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "VIRTUAL_ENV"),
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"),
+)
+"""What a command gets of weft's own environment. Not the rest: keys and tokens live there. Git sets its own
+for hooks: without them a hook's commands look at another index than the commit that is being made."""
 
 _LOADER_PREFIXES = ("LD_", "DYLD_")
 
@@ -58,8 +63,11 @@ def environment_for(work: Work, added: Mapping[str, str], settings: CommandSetti
                     "it can make one program do another's work",
                     is_permanent=True,
                 )
+    allowed = (*_PASSED_ON, *settings.environment)
+    names = {name for name in allowed if not name.endswith("*")}
+    beginnings = tuple(name[:-1] for name in allowed if name.endswith("*"))
     passed_on = {
-        name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")
+        name: value for name, value in os.environ.items() if name in names or name.startswith(beginnings)
     }
     return {**passed_on, **added, "WEFT_TASK_ID": work.task.id, "WEFT_ATTEMPT": str(work.attempt)}
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import WeftError
+from weft.errors import EXIT_UNAVAILABLE, WeftError
 
 if TYPE_CHECKING:
     # Not at run time: names of models are checked without the evaluator, and it is slow to import.
@@ -36,6 +36,8 @@ class ModelError(WeftError):
         super().__init__(message)
         self.reason = reason
         self.is_transient = is_transient
+        if is_transient:
+            self.exit_code = EXIT_UNAVAILABLE
         """Whether the same request may succeed later."""
         self.retry_after_seconds = retry_after_seconds
         """How long the provider asks to wait."""
