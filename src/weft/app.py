@@ -244,6 +244,11 @@ class App:
             self._executors = project_registry(self.settings)
         return self._executors
 
+    @property
+    def has_project_effects(self) -> bool:
+        """Whether steps of programs are performed as the settings say, and not by effects that were given."""
+        return self._new_effects is None
+
     def _new_engine(self) -> "Engine":
         # Imported here: who only reads tasks must not pay for it.
         from weft.engine.engine import Engine

@@ -1,6 +1,7 @@
 """`weft.evaluate`: the value of a program, for scripts and notebooks."""
 
 import asyncio
+import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +25,8 @@ from weft.llm.given import GivenModels
 from weft.llm.protocol import Model
 from weft.local_effects import LocalEffects
 from weft.program_files import read_file
-from weft.project_checks import Definition, KnownNames, require_valid
+from weft.project_checks import Definition, KnownNames, require_models, require_valid
+from weft.settings import load_settings
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
 """A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
@@ -97,6 +99,8 @@ async def evaluate_async(
         evaluator = Evaluator(effects, library=_copy(library), limits=limits)
         forms = read(program)
         require_sound(forms, evaluator, effects, bindings)
+        if own is not None and (model is None or isinstance(model, str)):
+            _require_models(forms, evaluator.library, model)
         return await evaluator.evaluate(forms, bindings)
     finally:
         if own is not None:
@@ -131,6 +135,10 @@ def _known_names(effects: Effects) -> KnownNames:
     if isinstance(effects, LocalEffects):
         return effects.known_names()
     return KnownNames(effects.tools(), None, effects.schema_text)
+
+
+def _require_models(program: Program, library: TaskLibrary, model: str | None) -> None:
+    require_models(program.forms, library, lambda: load_settings().models, os.environ, model=model)
 
 
 def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffects:

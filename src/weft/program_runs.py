@@ -1,6 +1,7 @@
 """`weft.run`: a program that is run durably, from Python or for the command line."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from weft.evaluator.results import TaskResult, is_unavailable
 from weft.ids import TaskId
 from weft.language.library import TaskLibrary
 from weft.language.tree import Define, Program, Template
+from weft.model_settings import ModelsSettings
 from weft.people import questions_of
 from weft.program_files import find_files, library_path, schema_file_text
 from weft.resuming import RunChanges, begin_again, require_settled
@@ -124,6 +126,8 @@ async def arun(
             stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
             stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=given)
         check_program(stored, given, app.settings)
+        if app.has_project_effects:
+            check_models(stored, app.settings.models)
         root_id = await app.begin_program(stored, given, name=name or run_name(stored))
     await app.wait(root_id)
     outcome = await outcome_of(app.store, await app.get(root_id))
@@ -198,6 +202,15 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
     main, bound = main_of(program, inputs)
     require_valid(main, definitions, known, bound)
     require_use(program, inputs)
+
+
+def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
+    """Raise ModelUnusable when a model that the program may ask cannot be asked."""
+    # Imported here: who resumes a run checks nothing.
+    from weft.project_checks import library_of, require_models
+
+    library = library_of(form for text in program.libraries for form in text.definitions().forms)
+    require_models(program.main.read().forms, library, lambda: settings, os.environ, model=program.model)
 
 
 def run_name(program: StoredProgram) -> str:

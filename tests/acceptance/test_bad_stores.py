@@ -82,7 +82,7 @@ def test_a_path_below_a_file_cannot_be_a_store(tmp_path: Path) -> None:
 
     ran = weft("tasks", "list", db=str(tmp_path / "file" / "weft.db"))
 
-    assert ran.code == 1
+    assert ran.code == 5
     assert ran.err.startswith("error: store-unreachable: ")
 
 
@@ -185,7 +185,7 @@ def test_commits_in_a_log_on_a_read_only_disk_are_not_passed_over(tmp_path: Path
 def test_an_unreachable_server_is_one_line_without_the_password() -> None:
     ran = weft("tasks", "list", db="postgresql://ann:secret@127.0.0.1:1/weft")
 
-    assert ran.code == 1
+    assert ran.code == 5
     assert ran.err.startswith("error: store-unreachable: ")
     assert "secret" not in ran.err
     assert ran.err.count("\n") == 1

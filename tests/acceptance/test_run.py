@@ -365,3 +365,34 @@ def test_a_store_that_cannot_be_reached_is_another_exit_code_than_a_failure(proj
     )
 
     assert ran.code == 5, ran.err
+
+
+SCRIPT_THEN_ASK = """(deftask ask () :instructions "Say.")
+(list (script :argv ("touch" "began")) (ask)
+      (try (task :model "openai:gpt-4o" :instructions "x") (catch e "no")))"""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "servd:good"], "unknown provider 'servd'"),
+        (["--model", "typo"], "unknown model 'typo'"),
+        (["--model", "anthropic:claude-sonnet-4-5"], "no key for 'anthropic'"),
+        (["--model", "local:smolm2"], "smolm2"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_a_model_that_cannot_be_asked_is_told_before_the_first_effect(
+    project: Path, model_server: ModelServer, command: str, options: list[str], message: str
+) -> None:
+    (project / "late.sexp").write_text(SCRIPT_THEN_ASK)
+    file = ["late.sexp"] if command == "run" else ["--file", "late.sexp"]
+
+    ran = weft(command, *file, *options, db=str(project / "weft.db"), cwd=project, SERVED_KEY=KEY)
+
+    assert ran.code == 2, ran.err
+    assert message in ran.err
+    assert not (project / "began").exists()
+    model_server.always(says("ok"))
+    ran = weft(command, *file, db=str(project / "weft.db"), cwd=project, SERVED_KEY=KEY)
+    assert ran.code == 0, ran.err

@@ -62,6 +62,7 @@ def eval_command(
         try:
             await evaluation.load()
             evaluation.require_sound(program, bindings)
+            evaluation.require_models(program)
             return await evaluation.evaluator.evaluate(program, bindings)
         finally:
             await evaluation.close()

@@ -1,6 +1,7 @@
 """Evaluations on the command line: what they may use, and how they are interrupted."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Collection, Coroutine
 from types import FrameType
@@ -22,6 +23,8 @@ from weft.evaluator.evaluator import Evaluator
 from weft.language.tree import Define, Program
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_definitions
+from weft.project_checks import require_models
+from weft.settings import load_settings
 
 T = TypeVar("T")
 
@@ -64,6 +67,16 @@ class Evaluation:
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
         self._functions: list[Define] = []
+
+    def require_models(self, program: Program) -> None:
+        """Raise ModelUnusable when a model that the program may ask cannot be asked."""
+        require_models(
+            program.forms,
+            self.evaluator.library,
+            lambda: load_settings().models,
+            os.environ,
+            model=self._options.model,
+        )
 
     async def load(self) -> None:
         """Load the libraries."""

@@ -45,7 +45,7 @@ from weft.language.used_names import path_names
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_files import SUFFIXES
-from weft.program_runs import check_program, named_program, run_name, stored_program
+from weft.program_runs import check_models, check_program, named_program, run_name, stored_program
 from weft.project_file import project_folder
 from weft.python_programs import is_python, python_text
 from weft.resuming import RunChanges, begin_again, require_settled
@@ -171,9 +171,11 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
 def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
     """The program and its inputs; raises InvalidProgram with everything that is wrong."""
     inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
+    settings = load_settings()
     find = _named if _is_name(file, options) else _of_file
     program = find(file, inputs, options)
-    check_program(program, inputs, load_settings())
+    check_program(program, inputs, settings)
+    check_models(program, settings.models)
     return program, _with_paths(program, inputs)
 
 
