@@ -170,3 +170,13 @@ def test_a_recorded_scientific_workflow_is_stored_with_its_graph(db: str, graph:
     assert {
         task["name"]: {names[d["id"]] for d in task["dependencies"]} for task in tasks if task["parent_id"]
     } == {task["id"]: set(task["parents"]) for task in recorded}
+
+
+def test_an_executor_that_is_not_known_is_warned_of_with_the_nearest_name(tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text('[{"name": "a", "schemas": {"method": "comand"}}]')
+
+    ran = weft("flow", "submit", tmp_path / "flow.json", db=str(tmp_path / "weft.db"))
+
+    assert ran.code == 0
+    assert "no executor is called 'comand'" in ran.err
+    assert "did you mean 'command'" in ran.err

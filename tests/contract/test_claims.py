@@ -265,6 +265,24 @@ async def test_a_task_of_an_unknown_method_is_left_to_another_worker_that_lives(
 
 
 @pytest.mark.parametrize("is_given_back", [False, True])
+async def test_a_task_whose_method_no_worker_knows_is_left_to_nobody(
+    store: TaskStore, is_given_back: bool
+) -> None:
+    flow = await submit(store, {"name": "y", "schemas": {"method": "y"}})
+    if is_given_back:
+        (first,) = (await claim(store, flow)).claimed
+        await store.give_back(first.claim, now=NOON)
+    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND, methods={"y", "z"})
+
+    beside_one_that_knows = await claim(store, flow, methods={"x"})
+    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND, methods={"z"})
+    beside_one_that_does_not = await claim(store, flow, methods={"x"})
+
+    assert (names(beside_one_that_knows), beside_one_that_knows.left_to_others) == ([], frozenset("y"))
+    assert (names(beside_one_that_does_not), beside_one_that_does_not.left_to_others) == (["y"], frozenset())
+
+
+@pytest.mark.parametrize("is_given_back", [False, True])
 async def test_a_task_of_an_unknown_method_is_claimed_by_who_is_alone(
     store: TaskStore, is_given_back: bool
 ) -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.builders import NOON, named
 from tests.engine_bench import Bench, actions, fail, statuses, task
+from weft.clock import SystemClock
 from weft.engine.limits import EngineLimits
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.store.protocol import EVERYONE, EventFilter
@@ -358,14 +360,27 @@ async def test_a_task_that_only_another_process_can_do_is_left_to_it(
     assert actions(caplog.records) == ["left_to_others"], "once"
 
 
+async def test_a_typo_in_an_executors_name_fails_at_once_while_other_processes_run(bench: Bench) -> None:
+    flow = await bench.submit(task("a", "sleeep"))
+    serving = asyncio.create_task((await bench.engine()).serve())
+    async with asyncio.timeout(20):
+        await (await bench.engine()).run(flow.root.id)
+    serving.cancel()
+
+    error = (await bench.read(flow)).root.error or ""
+    assert "no executor is called 'sleeep'" in error
+    assert "did you mean 'sleep'" in error
+
+
 async def test_a_task_that_nobody_can_do_fails_when_the_last_other_process_has_gone(bench: Bench) -> None:
     flow = await bench.submit(task("a", "greet"))
-    other = await bench.engine()
+    now = SystemClock().now()
+    await bench.store.add_worker("of-an-older-version", lease_until=now + timedelta(hours=1))
     async with asyncio.timeout(20):
         running = asyncio.create_task((await bench.engine()).run(flow.root.id))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(running), timeout=0.1)
-        await other.stop()
+        await bench.store.remove_worker("of-an-older-version", now=now)
         await running
 
     assert "no executor is called 'greet'" in ((await bench.read(flow)).root.error or "")

@@ -12,7 +12,6 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app import App
-from weft.clock import SystemClock
 from weft.ids import TaskId, new_task_id
 from weft.language.problems import InvalidProgram
 from weft.language.reading import read_text

@@ -1,10 +1,17 @@
 """`weft flow submit`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from weft.cli.options import read_input, store_options
 from weft.cli.output import print_flow
 from weft.cli.running import with_app
+from weft.cli.saying import say
+
+if TYPE_CHECKING:
+    from weft.app import App
+    from weft.tasks.flow import Flow
 
 
 @click.command()
@@ -30,5 +37,26 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
         user_id = load_settings(db=db, user_id=user).user_id
         print_flow(read_document(document, user_id=user_id), is_json=is_json, did="valid:")
         return
-    flow = with_app(db, user, lambda app: app.submit(document), must_exist=False)
+
+    async def store(app: "App") -> "Flow":
+        stored = await app.submit(document)
+        await _warn_of_unknown_executors(app, stored)
+        return stored
+
+    flow = with_app(db, user, store, must_exist=False)
     print_flow(flow, is_json=is_json, did="stored")
+
+
+async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
+    """Tell of executors that are not known here. Another process may know them, so the flow is stored."""
+    from weft.executors.registry import UnknownExecutor
+    from weft.submission import named_templates
+    from weft.tasks.record import method_of
+
+    methods = {method_of(task) for task in flow} - {""}
+    unknown = {method for method in methods if app.executors.find(method) is None}
+    for method in sorted(unknown - (await named_templates(app.store, app.owner, unknown)).keys()):
+        try:
+            app.executors.get(method)
+        except UnknownExecutor as error:
+            say(f"warning: {error.message}; its tasks fail unless another process knows it")

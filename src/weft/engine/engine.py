@@ -75,6 +75,7 @@ class Engine:
             store,
             self._limits,
             running=self._running,
+            methods=lambda: self._executors.methods | NO_METHOD,
             is_known=self._is_known,
             on_lost=self._call_off,
             on_end=self._end,
@@ -300,7 +301,7 @@ class Engine:
         self._told_to_leave.update(methods)
         for method in sorted(methods):
             log.warning(
-                "no executor is called '%s' here; its tasks are left to the other processes that run flows",
+                "no executor is called '%s' here; its tasks are left to another process that may know it",
                 method,
                 extra={"action": "left_to_others", "method": method},
             )

@@ -36,6 +36,7 @@ class Worker:
         limits: EngineLimits,
         *,
         running: Collection[Claim],
+        methods: Callable[[], frozenset[str]],
         is_known: Callable[[Claim], bool],
         on_lost: Callable[[Collection[Claim]], None],
         on_end: Callable[[Exception], None],
@@ -49,6 +50,8 @@ class Worker:
             LOCKED_LEASE_FACTOR if store.renews_with_lock else 1.0
         )
         self._running = running
+        self._methods = methods
+        self._told_methods: frozenset[str] = frozenset()
         self._is_known = is_known
         self._on_lost = on_lost
         self._on_end = on_end
@@ -122,12 +125,16 @@ class Worker:
         forgotten, self._forgotten = self._forgotten, frozenset()
         for claim in forgotten:
             await self._release(claim)
+        if self._methods() != self._told_methods:
+            await self._register()
         await self._store.check()
         await self._recover(await self._trusted_time())
 
     async def _register(self) -> None:
-        asked_at = asyncio.get_running_loop().time()
-        await self._store.add_worker(self.id, lease_seconds=self._lease_seconds)
+        """Register, with the methods that are known here: what no worker knows is failed by any of them."""
+        methods, asked_at = self._methods(), asyncio.get_running_loop().time()
+        await self._store.add_worker(self.id, lease_seconds=self._lease_seconds, methods=methods)
+        self._told_methods = methods
         self._renewed(asked_at)
 
     def _renewed(self, asked_at: float) -> None:

@@ -95,9 +95,12 @@ class GroupedWrites:
     async def end_flow(self, root_id: TaskId) -> bool:
         return bool(await self._group.write(EndFlow(root_id)))
 
-    async def add_worker(self, worker: str, *, lease_seconds: float) -> None:
+    async def add_worker(
+        self, worker: str, *, lease_seconds: float, methods: Collection[str] | None = None
+    ) -> None:
         require_worker_name(worker)
-        await self._group.write(AddWorker(worker, lease_seconds))
+        known = None if methods is None else tuple(sorted(methods))
+        await self._group.write(AddWorker(worker, lease_seconds, known))
 
     async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
         held: frozenset[Claim] | None = await self._group.write(RenewWorker(worker, lease_seconds))

@@ -90,7 +90,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """Slots left for methods that have a limit of their own; methods not named have none."""
     methods: Collection[str] | None = None
     """The methods that the worker knows; None: all. Tasks of others are left alone as long as another worker
-    lives: it may know them. Somebody who is alone claims them, to fail them."""
+    lives that may know them. When none does, they are claimed to be failed."""
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -282,8 +282,13 @@ class TaskStore(Protocol):
         """The roots of the flows that are to be run, oldest first."""
         ...
 
-    async def add_worker(self, worker: str, *, lease_seconds: float) -> None:
-        """Make a worker known; its claims hold until its lease runs out."""
+    async def add_worker(
+        self, worker: str, *, lease_seconds: float, methods: Collection[str] | None = None
+    ) -> None:
+        """Make a worker known; its claims hold until its lease runs out. Again: with other methods.
+
+        `methods` are those that it knows; None: it may know any.
+        """
         ...
 
     async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:

@@ -56,6 +56,7 @@ class AddWorker(Struct, frozen=True):
 
     worker: str
     lease_seconds: float
+    methods: tuple[str, ...] | None = None
 
 
 class RenewWorker(Struct, frozen=True):

@@ -32,7 +32,7 @@ async def add_worker(connection: asyncpg.Connection, entry: Entry) -> None:
     """Make a worker known."""
     request: AddWorker = entry.request
     lease_until = entry.now + timedelta(seconds=request.lease_seconds)
-    await connection.execute(_SQL["add_worker"], request.worker, lease_until)
+    await connection.execute(_SQL["add_worker"], request.worker, lease_until, request.methods)
 
 
 SHORTEST_SECONDS = 0.5

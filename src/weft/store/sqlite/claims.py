@@ -52,26 +52,26 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
 
 
 class _Others:
-    """The methods that are left to other workers: unknown to this one, as long as another lives."""
+    """The methods that are left to other workers: unknown here, while one lives that may know them."""
 
     def __init__(self, writing: Writing, wanted: Wanted, now: int) -> None:
         self._writing = writing
         self._wanted = wanted
         self._now = now
-        self._are_alive: bool | None = None
+        self._found: dict[str, bool] = {}
         self.left: set[str] = set()
 
     def have(self, method: str) -> bool:
-        """Whether the method is left to them; whether there are any is asked only if it is unknown."""
+        """Return whether the method is left to them; they are asked for once per unknown method."""
         known = self._wanted.methods
         if known is None or method in known:
             return False
-        if self._are_alive is None:
-            row = self._writing.execute(SQL["has_other_workers"], (self._wanted.worker, self._now)).fetchone()
-            self._are_alive = bool(row[0])
-        if self._are_alive:
+        if method not in self._found:
+            values = (self._wanted.worker, self._now, method)
+            self._found[method] = bool(self._writing.execute(SQL["has_other_workers"], values).fetchone()[0])
+        if self._found[method]:
             self.left.add(method)
-        return self._are_alive
+        return self._found[method]
 
 
 def _given_back(writing: Writing, flows: Sequence[TaskId], others: _Others) -> list[Any]:

@@ -1,5 +1,6 @@
 """Workers and their leases. Recovery does one thing: it gives tasks back; the next claim decides."""
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -14,7 +15,8 @@ from weft.tasks.events import EventType
 
 def add_worker(writing: Writing, request: AddWorker) -> None:
     """Make a worker known."""
-    writing.execute(SQL["add_worker"], (request.worker, _lease_until(writing, request)))
+    methods = None if request.methods is None else json.dumps(request.methods)
+    writing.execute(SQL["add_worker"], (request.worker, _lease_until(writing, request), methods))
 
 
 def renew_worker(writing: Writing, request: RenewWorker) -> frozenset[Claim] | None:

@@ -35,7 +35,7 @@ SELECT is_running FROM tasks WHERE id = $1;
 -- each is asked for its next tasks on its own, since each has its limit: nothing is sorted but what these give.
 -- A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose lease
 -- has run out may be taken for dead at any moment.
--- Methods that it does not know are left to another worker that lives; each row, of which there is at least one, ends
+-- Methods that it does not know are left to another worker that lives and may know them; each row, of which there is at least one, ends
 -- with those methods.
 -- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them, $7 methods known or null
 WITH RECURSIVE flows (root) AS (
@@ -57,9 +57,10 @@ methods (root, method) AS (
     ) FROM methods WHERE methods.method IS NOT NULL
 ),
 free (method, slots) AS (SELECT * FROM unnest($5::text[], $6::bigint[])),
-others (are_alive) AS (  -- those before and those after it, which the index finds
-    SELECT EXISTS (SELECT FROM workers WHERE workers.id < $2 AND workers.lease_until >= $3)
-        OR EXISTS (SELECT FROM workers WHERE workers.id > $2 AND workers.lease_until >= $3)
+others (known) AS (  -- the methods that each of the other workers that live knows; NULL: it may know any
+    SELECT workers.methods FROM workers WHERE workers.id < $2 AND workers.lease_until >= $3
+    UNION ALL  -- those before and those after it, which the index finds
+    SELECT workers.methods FROM workers WHERE workers.id > $2 AND workers.lease_until >= $3
 ),
 given_back AS (
     SELECT found.id, found.method
@@ -73,7 +74,8 @@ given_back AS (
     ) AS found
     LEFT JOIN free ON free.method = found.method
     WHERE (free.slots IS NULL OR found.place <= free.slots)
-      AND ($7::text[] IS NULL OR found.method = ANY ($7) OR NOT (SELECT are_alive FROM others))
+      AND ($7::text[] IS NULL OR found.method = ANY ($7)
+           OR NOT EXISTS (SELECT FROM others WHERE known IS NULL OR found.method = ANY (known)))
     ORDER BY found.priority, found.seq LIMIT $4
 ),
 offered AS (
@@ -90,7 +92,8 @@ offered AS (
           AND (task.ready_at IS NULL OR task.ready_at <= $3)
         ORDER BY task.priority, task.seq LIMIT greatest(0, least($4, free.slots - coalesce(taken.slots, 0)))
     ) AS found
-    WHERE $7::text[] IS NULL OR methods.method = ANY ($7) OR NOT (SELECT are_alive FROM others)
+    WHERE $7::text[] IS NULL OR methods.method = ANY ($7)
+       OR NOT EXISTS (SELECT FROM others WHERE known IS NULL OR methods.method = ANY (known))
 ),
 ready AS (
     SELECT id FROM offered
@@ -114,7 +117,8 @@ FROM (
             WHERE task_tree_id = flows.root AND status = 'in_progress' AND step_of IS NULL AND worker IS NULL
         ) AS task
     ) AS could_start
-    WHERE NOT method = ANY ($7::text[]) AND (SELECT are_alive FROM others)
+    WHERE NOT method = ANY ($7::text[])
+      AND EXISTS (SELECT FROM others WHERE known IS NULL OR method = ANY (known))
 ) AS unknown
 LEFT JOIN claimed ON true
 ORDER BY turn, priority, seq;
@@ -132,8 +136,8 @@ WHERE flow.id = ANY ($1::uuid[]) AND flow.is_running AND EXISTS (SELECT FROM wor
 
 -- name: add_worker
 -- Again, too: the answer to the first time may have been lost.
-INSERT INTO workers (id, lease_until) VALUES ($1, $2)
-ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
+INSERT INTO workers (id, lease_until, methods) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, methods = excluded.methods;
 
 -- name: renew_worker
 -- Outside of the write lock. $1 id, $2 seconds, $3 now, or null for the server's time

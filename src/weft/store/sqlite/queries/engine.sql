@@ -67,8 +67,8 @@ UPDATE workers SET lease_until = ?2 WHERE id = ?1;
 
 -- name: add_worker
 -- Again, too: the answer to the first time may have been lost.
-INSERT INTO workers (id, lease_until) VALUES (?1, ?2)
-ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
+INSERT INTO workers (id, lease_until, methods) VALUES (?1, ?2, ?3)
+ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, methods = excluded.methods;
 
 -- name: remove_worker
 DELETE FROM workers WHERE id = ?1;
@@ -77,8 +77,11 @@ DELETE FROM workers WHERE id = ?1;
 SELECT id FROM workers ORDER BY id;
 
 -- name: has_other_workers
--- ?1 worker, ?2 now
-SELECT EXISTS (SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2);
+-- Those that may know a method. ?1 worker, ?2 now, ?3 method
+SELECT EXISTS (
+    SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2
+      AND (methods IS NULL OR EXISTS (SELECT 1 FROM json_each(methods) WHERE value = ?3))
+);
 
 -- name: restart_delays
 -- A delay that began in the future: the clock was put back since. ?1 now
