@@ -12,7 +12,7 @@ from weft.language.problems import InvalidProgram, LanguageProblem, in_order, re
 from weft.language.reading import Surface, read_bytes
 from weft.language.spans import Source, Span
 from weft.language.tree import Program, Template
-from weft.limits import MAX_PROGRAM_CHARACTERS
+from weft.limits import MAX_PROGRAM_CHARACTERS, read_start
 
 SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
 
@@ -38,15 +38,19 @@ class LoadedFile(Struct, frozen=True):
 
 def read_file(path: Path, surface: Surface | None = None) -> Program:
     """The program that a file says; raises InvalidProgram, also when it cannot be read."""
+    content, surface = read_content(path, surface)
+    return read_bytes(content, str(path), surface)
+
+
+def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Surface]:
+    """Return what is in a program file, and its surface; raise InvalidProgram when it cannot be read."""
     surface = surface or SUFFIXES.get(path.suffix.lower())
     if surface is None:
         raise _no_program(path, f"the name does not say what is in it; it ends in {', '.join(SUFFIXES)}")
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_PROGRAM_BYTES + 1)
+        return read_start(path, MAX_PROGRAM_BYTES + 1), surface
     except (OSError, ValueError) as error:
         raise _no_program(path, getattr(error, "strerror", None) or str(error)) from None
-    return read_bytes(content, str(path), surface)
 
 
 def schema_file_text(path: str, source: str) -> str:

@@ -11,6 +11,7 @@ from weft.errors import RequestError
 from weft.evaluation import read
 from weft.language.spans import NOWHERE
 from weft.language.tree import FunctionCall, Program, Template, Variable
+from weft.limits import read_start
 from weft.runs.program import StoredText, printed
 
 SUFFIX = ".py"
@@ -50,6 +51,7 @@ def python_text(name: str, given: Mapping[str, Any]) -> StoredText:
 
 def _made(path: Path) -> dict[str, Any]:
     try:
+        read_start(path, 1)  # a named pipe would be waited for
         return runpy.run_path(str(path), run_name="weft_program")
     except OSError as error:
         raise NoPythonProgram(f"{path}: {error.strerror}") from error

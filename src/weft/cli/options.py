@@ -84,15 +84,14 @@ class UnreadableFile(RequestError):
 def read_input(source: str) -> bytes:
     """The bytes of a file, or of standard input for `-`; one byte too many is enough to be refused."""
     # Imported here: --help must not pay for it.
-    from weft.limits import MAX_JSON_BYTES
+    from weft.limits import MAX_JSON_BYTES, read_start
 
     try:
         if source == "-":
             if sys.stdin is None:
                 raise UnreadableFile("standard input is closed")
             return sys.stdin.buffer.read(MAX_JSON_BYTES + 1)
-        with Path(source).open("rb") as file:
-            return file.read(MAX_JSON_BYTES + 1)
+        return read_start(Path(source), MAX_JSON_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UnreadableFile(f"{source}: {getattr(error, 'strerror', None) or error}") from error
 
