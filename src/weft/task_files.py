@@ -80,7 +80,8 @@ async def files_of(
 
 def required_paths(files: Files) -> frozenset[str]:
     """Return the paths that the task itself names and that must be there."""
-    return frozenset(path for n, path in enumerate(files.paths) if n not in files.optional)
+    optional = files.optional or ()
+    return frozenset(path for n, path in enumerate(files.paths) if n not in optional)
 
 
 def missing_file(path: str, why: str) -> TaskFailed:

@@ -1,6 +1,7 @@
 """The command executor: real processes; what they may do, and that nothing of them is left."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -437,3 +438,13 @@ async def test_a_task_cannot_put_another_program_in_the_place_of_a_listed_one(tm
 async def test_a_task_cannot_load_code_into_a_listed_program() -> None:
     with pytest.raises(ExecutionFailed, match="may not set LD_PRELOAD"):
         await run(LISTED, {"argv": ["echo"], "env": {"LD_PRELOAD": "/opt/evil.so"}})
+
+
+async def test_output_of_nul_takes_no_more_room_in_the_store_than_the_limit() -> None:
+    program = r"import sys; sys.stdout.buffer.write(b'\0' * 1_000_000)"
+
+    result = await run(QUICK, {**python(program), "max_output_bytes": 60_000})
+
+    assert result["stdout"].startswith("\0" * 10_000 + "\n[cut: 990000 of 1000000 bytes")
+    assert len(json.dumps(result["stdout"])) < 61_000
+    assert result["stdout_truncated"]

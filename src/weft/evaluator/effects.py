@@ -7,7 +7,7 @@ whenever the same program is evaluated with the same answers, whatever ran concu
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
@@ -43,8 +43,9 @@ class Files(Struct, frozen=True):
     source: str
     paths: tuple[str, ...] = ()
     text: str | None = None
-    optional: tuple[int, ...] = ()
-    """Which of the paths may be missing, by their position."""
+    optional: tuple[int, ...] | UnsetType = UNSET
+    """Which of the paths may be missing, by their position. Unset where none may: so the digests of steps
+    that were stored before there were optional paths stay what they were."""
 
 
 class Turn(Struct, frozen=True):

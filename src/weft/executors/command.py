@@ -69,7 +69,11 @@ class CommandInputs(Inputs, frozen=True, kw_only=True):
     stdin: Annotated[str, Meta(description="What it reads; default: nothing.")] | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, description="When to call it off.")] | None = None
     max_output_bytes: Annotated[
-        int, Meta(ge=0, description="How much of stdout, and of stderr, is kept; the rest is cut.")
+        int,
+        Meta(
+            ge=0,
+            description="How much of stdout, and of stderr, is kept, in bytes as stored; the rest is cut.",
+        ),
     ] = DEFAULT_OUTPUT_BYTES
     check: Annotated[bool, Meta(description="Whether an exit code other than 0 fails the task.")] = True
 

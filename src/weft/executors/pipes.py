@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+from bisect import bisect_right
 from typing import IO
 
 from weft.secrets.registry import redact
@@ -17,12 +18,22 @@ TAIL_BYTES = 2000
 """How much of the end of an output is kept beside its beginning: where programs say what went wrong."""
 
 
+_ESCAPED = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
+"""What JSON writes with six characters each, as \\u0000."""
+
+
+def stored_size(data: bytes | memoryview) -> int:
+    """Return how many bytes an output takes in a store, where it is kept as JSON."""
+    return len(data) + 5 * (len(data) - len(bytes(data).translate(None, _ESCAPED)))
+
+
 class OutputPipe:
-    """What a program writes: the first `limit` bytes, and the last few."""
+    """What a program writes: the first `limit` bytes as they are stored, and the last few."""
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         self._pipe = pipe
-        self._limit = limit
+        self._left = limit
+        """How much more is kept."""
         self._loop = asyncio.get_running_loop()
         self.kept = bytearray()
         self.tail = bytearray()
@@ -68,11 +79,24 @@ class OutputPipe:
             self._close()
             return False
         # Past the limit it is read and dropped: a program whose pipe is full would stop for ever.
-        self.kept += data[: self._limit - len(self.kept)]
+        self._keep(data)
         self.tail += data[-TAIL_BYTES:]
         del self.tail[:-TAIL_BYTES]
         self.total += len(data)
         return True
+
+    def _keep(self, data: bytes) -> None:
+        """Keep as much of it as there is room for; nothing after the first byte that was dropped."""
+        if self.is_cut:
+            return
+        size = stored_size(data)
+        if size > self._left:
+            view = memoryview(data)
+            lengths = range(1, len(data) + 1)
+            data = data[: bisect_right(lengths, self._left, key=lambda length: stored_size(view[:length]))]
+            size = stored_size(data)
+        self.kept += data
+        self._left -= size
 
     def _close(self) -> None:
         self._loop.remove_reader(self._pipe.fileno())

@@ -1,6 +1,7 @@
 """The atomic task: one request to a model, and one more when its answer does not fit."""
 
 import msgspec
+from msgspec import UNSET
 
 from weft.evaluator.branches import current_branch
 from weft.evaluator.compiler import Compiler
@@ -98,7 +99,7 @@ class AtomicTask(TaskCode):
             context=context,
             files=None
             if files is None
-            else Files(files.source, tuple(path or "" for path in paths), query, files.optional),
+            else Files(files.source, tuple(path or "" for path in paths), query, files.optional or UNSET),
             tools=node.tools,
             history=node.history,
             conversation=seen(node.history),

@@ -77,7 +77,8 @@ class EmbeddedModels:
                 await asyncio.to_thread(self._fetch, missing, stop)
             finally:
                 stop.set()
-        return locate(name, self._folder, makes)
+        # In a thread: a file that was not looked at yet is hashed.
+        return await asyncio.to_thread(locate, name, self._folder, makes)
 
     async def close(self) -> None:
         """Nothing is let go of: a model stays in memory until the program ends, for whoever asks next."""

@@ -19,10 +19,12 @@ from weft.llm.local.bert import make_gguf
 from weft.llm.local.catalogue import Entry, Wheel, megabytes
 from weft.llm.local.errors import CacheUnusable, NoRoom, WrongContents
 from weft.llm.local.store import (
+    checked_file,
     file_of,
     is_present,
     made_file,
     models_folder,
+    note_checked,
     partial_file,
     wheels_folder,
 )
@@ -72,6 +74,7 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
                 held.enter_context(_lock(folder / f"{entry.name}.lock", partial(_refuse, entry), "rb"))
             freed = sum(map(_deleted, (file_of(entry, folder), partial_file(entry, folder))))
             freed += _deleted(made_file(entry, folder))
+            checked_file(entry, folder).unlink(missing_ok=True)
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
     except OSError as error:
         raise _unusable(folder, error) from error
@@ -210,4 +213,5 @@ def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
         )
     reach(PULL_CHECKED)
     whole.replace(file_of(entry, folder))
+    note_checked(entry, folder)
     pieces.unlink(missing_ok=True)

@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from weft.cache_folder import cache_folder
 from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.local.catalogue import Entry, Makes, catalogue, find_entry, megabytes
 from weft.llm.local.errors import NoSuchEmbeddedModel
+from weft.llm.local.wheels import sha256_of
 
 PROVIDER = "local"
 AUTO = "auto"
@@ -46,6 +49,53 @@ def is_present(entry: Entry, folder: Path | None = None) -> bool:
         return False
 
 
+class _Checked(Struct, frozen=True):
+    """What a model's file was like when its contents were found to be right."""
+
+    sha256: str
+    size: int
+    changed_at: int
+    """In nanoseconds, by the file system: nobody can set it back."""
+    inode: int
+
+
+def require_unchanged(entry: Entry, folder: Path | None = None) -> None:
+    """Raise ModelError when the contents of a model's file are not those that were fetched.
+
+    The file is hashed only when it is not the one, in the state, that was hashed before.
+    """
+    file = file_of(entry, folder)
+    if _noted(entry, folder) == _state(entry, file):
+        return
+    if sha256_of(file) != entry.sha256:
+        raise ModelError(
+            "configuration_error",
+            f"the file of {entry.name} ({file}) was changed after it was fetched, and is not used; "
+            f"{how_to_get(entry)} again",
+        )
+    note_checked(entry, folder)
+
+
+def note_checked(entry: Entry, folder: Path | None = None) -> None:
+    """Note that the contents of a model's file are right; where that cannot be written, it is not noted."""
+    with suppress(OSError):
+        content = msgspec.json.encode(_state(entry, file_of(entry, folder)))
+        checked_file(entry, folder or models_folder()).write_bytes(content)
+
+
+def _noted(entry: Entry, folder: Path | None) -> _Checked | None:
+    try:
+        content = checked_file(entry, folder or models_folder()).read_bytes()
+        return msgspec.json.decode(content, type=_Checked)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _state(entry: Entry, file: Path) -> _Checked:
+    found = file.stat()
+    return _Checked(entry.sha256, found.st_size, found.st_ctime_ns, found.st_ino)
+
+
 def best(makes: Makes, folder: Path | None = None) -> Entry:
     """The best model of its kind that is here, else the best one there is."""
     entries = [entry for entry in catalogue() if entry.makes == makes]
@@ -57,6 +107,7 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
     if name == AUTO:
         entry = best(makes, folder)
         if is_present(entry, folder):
+            require_unchanged(entry, folder)
             return LocalFile(entry.name, file_of(entry, folder))
         raise ModelError("configuration_error", f"no embedded model is here yet: {how_to_get(entry)}")
     if is_path(name):
@@ -73,6 +124,7 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
     check_makes(entry.name, entry.makes, makes)
     if not is_present(entry, folder):
         raise ModelError("configuration_error", f"{entry.name} is not here yet: {how_to_get(entry)}")
+    require_unchanged(entry, folder)
     return LocalFile(entry.name, file_of(entry, folder))
 
 
@@ -108,6 +160,11 @@ def how_to_get(entry: Entry) -> str:
 def partial_file(entry: Entry, folder: Path) -> Path:
     """What has been put together so far."""
     return folder / f"{entry.name}.partial"
+
+
+def checked_file(entry: Entry, folder: Path) -> Path:
+    """What the model's file was like when its contents were found to be right."""
+    return folder / f"{entry.name}.checked"
 
 
 def made_file(entry: Entry, folder: Path) -> Path:

