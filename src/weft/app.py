@@ -246,7 +246,7 @@ class App:
 
     @property
     def has_project_effects(self) -> bool:
-        """Whether steps of programs are performed as the settings say, and not by effects that were given."""
+        """Whether steps of programs are performed as the settings say."""
         return self._new_effects is None
 
     def _new_engine(self) -> "Engine":
@@ -341,8 +341,8 @@ class App:
     ) -> Flow:
         """Copy a task and all below it as a new pending flow; the `linked` ones keep their results.
 
-        Tasks that have begun keep their version of a template, or take the `newest`. Models are asked again,
-        unless `reuse`: then what they answered before is linked.
+        Tasks that have begun keep their version of a template, or take the `newest`. Without `reuse` models
+        are asked again.
         """
         copy = CopyTasks(
             task_id=task_id,

@@ -127,3 +127,22 @@ def test_a_run_that_differs_from_what_is_stored_is_refused_with_the_place(
     assert message.startswith("replay-differs: step ")
     assert " at greet.sexp:2:39: " in message
     assert f"weft tasks copy --reuse {root_id}" in refused.err
+
+
+def test_results_of_an_older_version_that_are_not_reused_are_told(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("Hello."))
+    first = resumed(project, "greet.sexp", 'names=["Ada"]').json["root_id"]
+    with sqlite3.connect(project / "weft.db") as connection:
+        connection.execute("UPDATE tasks SET reuse_hash = 'other' WHERE reuse_hash IS NOT NULL")
+        connection.execute(
+            "UPDATE tasks SET params = json_set(params, '$.program.version', '0.0.9') WHERE id = ?", (first,)
+        )
+    connection.close()
+
+    again = resumed(project, "greet.sexp", 'names=["Ada"]')
+    reusing = resumed(project, "greet.sexp", 'names=["Ada"]')
+
+    assert f"nothing was reused of run {first}: weft 0.0.9 made it, this is " in again.err
+    assert "nothing was reused" not in reusing.err

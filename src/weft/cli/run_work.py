@@ -50,12 +50,14 @@ from weft.project_file import project_folder
 from weft.python_programs import is_python, python_text
 from weft.resuming import RunChanges, begin_again, require_settled
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
-from weft.runs.program import StoredProgram, StoredText
+from weft.runs.program import StoredProgram, StoredText, program_of
 from weft.runs.program_text import file_text
 from weft.runs.templates import UnknownTemplate, wanted_names, with_templates
 from weft.secrets.references import KEY
 from weft.settings import load_settings, working_folder
 from weft.store.errors import StoreNotFound
+from weft.store.protocol import TaskFilter
+from weft.tasks.pinned import PROGRAM
 from weft.tasks.record import JsonObject, Status, Task
 
 MAX_TREE_STEPS = 60
@@ -328,6 +330,8 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
         if len(flow) <= MAX_TREE_STEPS:
             print_tree(flow, to_stderr=True)
         echo(_words(len(flow) - 1, spent), err=True)
+        if spent.usage.turns and not spent.reused:
+            await _tell_of_older_results(app, flow.root)
         if options.is_json:
             result = {} if outcome.result is None else result_json(outcome.result)
             print_json({"root_id": outcome.root_id, **result, **asked_json(questions)})
@@ -335,6 +339,23 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
             print_value(outcome.result.value)
         elif outcome.result is not None:
             print_failure(outcome.result.notes.get("error") or {})
+
+
+async def _tell_of_older_results(app: App, root: Task) -> None:
+    """Say so when another version of weft has run the same program, and nothing of that is linked."""
+    program = program_of(root)
+    if not program.is_reusing:
+        return
+    wanted = TaskFilter(name=root.name, status=Status.COMPLETED, only_roots=True, with_steps=False, limit=20)
+    for task in (await app.list(wanted)).tasks:
+        params = (task.params or {}).get(PROGRAM)
+        if task.id == root.id or not isinstance(params, dict) or task.inputs != root.inputs:
+            continue
+        if (params.get("main") or {}).get("text") == program.main.text:
+            before = params.get("version") or "an earlier version"
+            if before != program.version:
+                say(f"nothing was reused of run {task.id}: weft {before} made it, this is {program.version}")
+            return
 
 
 def _words(steps: int, spent: Spent) -> str:

@@ -59,6 +59,8 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     """What the evaluation may use; what is not named is as usual."""
     templates: dict[str, int] = {}
     """The registered templates among the libraries, and their versions."""
+    version: str = ""
+    """The weft that began the run; empty: one that did not say. Another one may ask models in other words."""
     entry: str | None = None
     """The template that is called with the inputs as arguments; `main` then only shows the call."""
 
@@ -109,7 +111,10 @@ def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonOb
 
 
 def as_params(program: StoredProgram) -> JsonObject:
-    """The entry of a record's `params`."""
+    """Return the entry of a record's `params`; it notes the version of weft that began the run."""
+    from weft import __version__  # at import time it is a cycle
+
+    program = msgspec.structs.replace(program, version=program.version or __version__)
     return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
 
