@@ -80,6 +80,7 @@ class App:
         self._limits = limits
         self._executors = executors
         self._new_effects = new_effects
+        self.has_project_effects = new_effects is None
         self._engine: Engine | None = None
         self._is_stopped = False
         self._opening_engine = asyncio.Lock()
@@ -243,11 +244,6 @@ class App:
 
             self._executors = project_registry(self.settings)
         return self._executors
-
-    @property
-    def has_project_effects(self) -> bool:
-        """Whether steps of programs are performed as the settings say."""
-        return self._new_effects is None
 
     def _new_engine(self) -> "Engine":
         # Imported here: who only reads tasks must not pay for it.
