@@ -239,10 +239,9 @@ contexts = st.builds(
     accumulation_format=st.sampled_from([None, "full_output", "notes_only"]),
     fresh_context=st.sampled_from([None, "enabled", "disabled"]),
 ).filter(lambda one: one.fresh_context != "enabled" or one.inherit_context in {None, "none"})
-file_paths = st.lists(st.tuples(filled_texts, st.booleans()), max_size=3).map(
-    lambda found: FilePaths(
-        paths=tuple(path for path, _ in found),
-        optional=tuple(n for n, (_, is_optional) in enumerate(found) if is_optional),
+file_paths = tuples(filled_texts).flatmap(
+    lambda paths: st.sampled_from(
+        [FilePaths(paths=paths), FilePaths(paths=paths, optional=tuple(range(len(paths))[-1:]))]
     )
 ) | filled_texts.flatmap(
     lambda text: st.sampled_from(
