@@ -272,10 +272,10 @@ async def test_a_task_whose_method_no_worker_knows_is_left_to_nobody(
     if is_given_back:
         (first,) = (await claim(store, flow)).claimed
         await store.give_back(first.claim, now=NOON)
-    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND, methods={"y", "z"})
+    await store.add_worker("w-b", lease_seconds=9, methods={"y", "z"})
 
     beside_one_that_knows = await claim(store, flow, methods={"x"})
-    await store.add_worker("w-b", lease_until=NOON + 9 * SECOND, methods={"z"})
+    await store.add_worker("w-b", lease_seconds=9, methods={"z"})
     beside_one_that_does_not = await claim(store, flow, methods={"x"})
 
     assert (names(beside_one_that_knows), beside_one_that_knows.left_to_others) == ([], frozenset("y"))

@@ -4,6 +4,7 @@ import click
 
 from weft.cli.options import json_option
 from weft.cli.output import print_json
+from weft.cli.saying import echo
 
 
 @click.command()
@@ -19,7 +20,7 @@ def schema(what: str, is_json: bool) -> None:
     if what == "task-error":
         from weft.evaluator.error_xml import error_schema
 
-        click.echo(error_schema(), nl=False)
+        echo(error_schema(), nl=False)
         return
     # Imported here: `weft schema --help` must not pay for it.
     from weft.tasks.json_schema import flow_schema, task_schema
