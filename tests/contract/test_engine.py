@@ -377,7 +377,7 @@ async def test_a_task_that_nobody_can_do_fails_when_the_last_other_process_has_g
         running = asyncio.create_task((await bench.engine()).run(flow.root.id))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(running), timeout=0.1)
-        await bench.store.remove_worker("of-an-older-version", now=now)
+        await bench.store.remove_worker("of-an-older-version", now=bench.store.clock.now())
         await running
 
     assert "no executor is called 'greet'" in ((await bench.read(flow)).root.error or "")

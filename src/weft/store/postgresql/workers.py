@@ -33,6 +33,7 @@ async def add_worker(connection: asyncpg.Connection, entry: Entry) -> None:
     request: AddWorker = entry.request
     lease_until = entry.now + timedelta(seconds=request.lease_seconds)
     await connection.execute(_SQL["add_worker"], request.worker, lease_until, request.methods)
+    await connection.execute(_SQL["remove_old_writers"])
 
 
 SHORTEST_SECONDS = 0.5

@@ -1,6 +1,7 @@
 """The one connection that writes, and its transactions: a group of requests each."""
 
 import math
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -71,6 +72,8 @@ class Writer:
         self._tolerance = tolerance
         self._on_time = on_time
         self._clock = clock
+        self._id = uuid.uuid4()
+        self._number = 0
 
     async def commit(self, requests: Sequence[Request]) -> list[Any]:
         """The value or error of each request, all committed together.
@@ -89,7 +92,9 @@ class Writer:
     async def close(self) -> None:
         """Close the connection."""
         # Everything accepted is committed by now: a connection that is lost at this point is no loss.
-        with suppress(*LOST):
+        with suppress(asyncpg.PostgresError, *LOST):
+            if self._number and not self._tolerance.is_leaving:
+                await self._connection.execute(_SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
@@ -103,7 +108,7 @@ class Writer:
             try:
                 async with self._tolerance.limit(seconds):
                     connection = await self._begin()
-                    name, now = await self._facts(connection)
+                    now = await self._mark(connection)
                     entries = [Entry(now, request) for request in requests]
                     reach(STORE_BEGAN)
                     await apply(connection, entries)
@@ -113,14 +118,16 @@ class Writer:
                 if not isinstance(error, WeftError) and _is_refusal(error):
                     raise _OneRefused from error
                 raise
-        await self._end(connection, name, seconds)
+        await self._end(connection, seconds)
         reach(STORE_COMMITTED)
         return [entry.outcome for entry in entries]
 
-    async def _facts(self, connection: asyncpg.Connection) -> tuple[str, datetime]:
-        ((name, now),) = await connection.fetch(_SQL["transaction_facts"])
+    async def _mark(self, connection: asyncpg.Connection) -> datetime:
+        """Number the transaction in a row of this writer, and return the store's time."""
+        self._number += 1
+        now = await connection.fetchval(_SQL["mark_transaction"], self._id, self._number)
         self._on_time(now)
-        return name, now if self._clock is None else self._clock.now()
+        return now if self._clock is None else self._clock.now()
 
     async def _begin(self) -> asyncpg.Connection:
         """The connection, in a transaction that holds the write lock."""
@@ -146,7 +153,7 @@ class Writer:
         except Exception:
             self._connection.terminate()
 
-    async def _end(self, connection: asyncpg.Connection, name: str, seconds: float) -> None:
+    async def _end(self, connection: asyncpg.Connection, seconds: float) -> None:
         """Commit; when the answer is lost, ask what became of the transaction before anybody tries again."""
         with translated_errors(self._location):
             try:
@@ -161,24 +168,26 @@ class Writer:
             else:
                 raise StoreError(f"{self._location}: the transaction failed and was rolled back")
         try:
-            is_committed = await self._tolerance.retry(lambda: self._is_committed(name), seconds=math.inf)
+            is_committed = await self._tolerance.retry(self._is_committed, seconds=math.inf)
         except TransientError as error:  # the process is about to exit and waits no longer
             raise CommitUnknown(location=self._location) from error
         if not is_committed:
             raise StoreUnreachable(f"{self._location}: the connection was lost before the commit")
 
-    async def _is_committed(self, name: str) -> bool:
-        """Ask, on a new connection, what became of a transaction; raises while the server cannot say."""
+    async def _is_committed(self) -> bool:
+        """Find out, on a new connection, whether the last transaction was committed.
+
+        Whoever gets the write lock knows that it has ended: its row, which no crash can leave half written,
+        says how.
+        """
         with translated_errors(self._location):
-            async with self._tolerance.limit():
+            async with self._tolerance.limit(self._timeouts.command_seconds):
+                self._connection.terminate()
                 self._connection = await connect_writer(self._url, self._timeouts)
-            status = await self._connection.fetchval(_SQL["transaction_status"], name)
-        if status == "in progress":  # the server has not noticed yet that the connection was lost
-            self._connection.terminate()
-            raise StoreUnreachable(f"{self._location}: a commit is not decided yet")
-        if status is None:
-            raise CommitUnknown(location=self._location)
-        return bool(status == "committed")
+                await self._connection.execute(_SQL["begin_write"])
+                last = await self._connection.fetchval(_SQL["last_transaction"], self._id)
+                await self._connection.execute("ROLLBACK")
+        return bool(last == self._number)
 
 
 def _is_refusal(error: BaseException) -> bool:

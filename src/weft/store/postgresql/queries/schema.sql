@@ -8,14 +8,22 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(2003134068, quote_ident(current_schema())::regnamespace::oid::integer);
 
--- name: transaction_facts
--- What the transaction is called, to ask what became of it when the answer to its COMMIT is lost; and the time, which
--- is read now that the lock is held: now() is when the transaction began to wait for it.
-SELECT pg_current_xact_id()::text, clock_timestamp();
+-- name: mark_transaction
+-- What tells whether the transaction was committed when the reply to its COMMIT is lost; and the time, which is read
+-- now that the lock is held: now() is when the transaction began to wait for it. $1 writer, $2 its how manieth transaction
+INSERT INTO writers (id, last, at) VALUES ($1, $2, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET last = excluded.last, at = excluded.at
+RETURNING at;
 
--- name: transaction_status
--- 'committed', 'aborted' or 'in progress'; null when it is so long ago that the server has forgotten.
-SELECT pg_xact_status($1::text::xid8);
+-- name: last_transaction
+SELECT last FROM writers WHERE id = $1;
+
+-- name: remove_writer
+DELETE FROM writers WHERE id = $1;
+
+-- name: remove_old_writers
+-- Of processes that died: nobody asks for their last transaction any more.
+DELETE FROM writers WHERE at < clock_timestamp() - interval '7 days';
 
 -- name: server_time
 SELECT clock_timestamp();
@@ -23,7 +31,7 @@ SELECT clock_timestamp();
 -- name: our_tables
 SELECT relname FROM pg_class
 WHERE relnamespace = quote_ident(current_schema())::regnamespace
-  AND relname IN ('weft_schema', 'tasks', 'dependents', 'workers', 'events', 'templates') AND relkind IN ('r', 'p', 'v', 'm', 'f');
+  AND relname IN ('weft_schema', 'tasks', 'dependents', 'workers', 'events', 'templates', 'writers') AND relkind IN ('r', 'p', 'v', 'm', 'f');
 
 -- name: schema_version
 SELECT version FROM weft_schema;
