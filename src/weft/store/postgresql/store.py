@@ -273,11 +273,14 @@ class PostgresqlStore(GroupedWrites):
     async def close(self) -> None:
         await self._group.close()
         self._is_closed = True
-        with suppress(*LOST):
-            await self._writer.close()
-            await self._leases.close()
-            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
-                await self._readers.close()
+        if not self._tolerance.is_leaving:
+            with suppress(*LOST):
+                await self._writer.close()
+                await self._leases.close()
+                async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+                    await self._readers.close()
+        self._writer.terminate()
+        self._leases.terminate()
         self._readers.terminate()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:

@@ -76,6 +76,11 @@ class Leases:
             with suppress(*LOST):
                 await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
+    def terminate(self) -> None:
+        """End the connection at once, with whatever runs on it."""
+        if self._connection is not None:
+            self._connection.terminate()
+
     @asynccontextmanager
     async def _connected(self, seconds: float) -> AsyncIterator[asyncpg.Connection]:
         """Give the connection, a new one when the last was lost; one that fails or is too slow is ended."""

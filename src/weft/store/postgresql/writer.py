@@ -93,7 +93,7 @@ class Writer:
         """Close the connection."""
         # Everything accepted is committed by now: a connection that is lost at this point is no loss.
         with suppress(asyncpg.PostgresError, *LOST):
-            if self._number and not self._tolerance.is_leaving:
+            if self._number:
                 await self._connection.execute(_SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
@@ -158,14 +158,16 @@ class Writer:
         with translated_errors(self._location):
             try:
                 # PostgreSQL answers the COMMIT of a failed transaction with a rollback, and no error.
-                if await connection.execute("COMMIT", timeout=seconds) == "COMMIT":
-                    return
+                async with self._tolerance.limit(seconds):
+                    status = await connection.execute("COMMIT")
             except LOST:
                 connection.terminate()
             except BaseException:
                 connection.terminate()
                 raise
             else:
+                if status == "COMMIT":
+                    return
                 raise StoreError(f"{self._location}: the transaction failed and was rolled back")
         try:
             is_committed = await self._tolerance.retry(self._is_committed, seconds=math.inf)
