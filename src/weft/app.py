@@ -5,24 +5,17 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from weft.clock import Clock, SystemClock
+from weft.clock import Clock
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.settings import Settings, load_settings, working_folder
-from weft.store.protocol import (
-    EVERYONE,
-    EventFilter,
-    Owner,
-    StoreDescription,
-    TaskFilter,
-    TaskPage,
-    TaskStore,
-)
+from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter, TaskPage, TaskStore
 from weft.store_opening import open_store
 from weft.submission import require_arguments
+from weft.tasks.changes import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
@@ -47,10 +40,12 @@ if TYPE_CHECKING:
     from weft.executors.registry import ExecutorRegistry
     from weft.runs.executor import NewEffects
     from weft.runs.program import StoredProgram
+    from weft.store.protocol import StoreDescription
+
+T = TypeVar("T")
 
 WATCH_SECONDS = 0.1
 """How often `watch` looks for new events."""
-
 
 OPENING_SECONDS = 2.0
 """How long `stop` waits for an engine that is just being started."""
@@ -104,16 +99,10 @@ class App:
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
         store = await open_store(settings, must_exist=must_exist)
         if limits is not None:
-            limits = msgspec.structs.replace(
-                limits, lease_seconds=limits.lease_seconds or settings.lease_seconds
-            )
+            seconds = limits.lease_seconds or settings.lease_seconds
+            limits = msgspec.structs.replace(limits, lease_seconds=seconds)
         return cls(
-            store,
-            settings=settings,
-            owner=owner,
-            limits=limits,
-            executors=executors,
-            new_effects=new_effects,
+            store, settings=settings, owner=owner, limits=limits, executors=executors, new_effects=new_effects
         )
 
     async def __aenter__(self) -> Self:
@@ -261,20 +250,18 @@ class App:
             concurrency=limits.concurrency,
             models=self.settings.models,
         )
-        secrets = self.settings.secrets
-        return Engine(self.store, executors, limits=limits, secrets=secrets)
+        return Engine(self.store, executors, limits=limits, secrets=self.settings.secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and all below it that has not ended; the ids of those cancelled."""
-        operation = CancelTasks(task_id=task_id, reason=reason, now=self.now())
-        cancelled = await self.store.operate(operation, owner=self.owner)
+        cancelled = await self._operate(CancelTasks(task_id=task_id, reason=reason, now=self.now()))
         if self._engine is not None:
             self._engine.cancelled(cancelled)
         return cancelled
 
     async def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
         """Make a failed task, and the failed ones below it, pending again; their ids."""
-        return await self.store.operate(RetryTasks(task_id=task_id, now=self.now()), owner=self.owner)
+        return await self._operate(RetryTasks(task_id=task_id, now=self.now()))
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
@@ -349,7 +336,7 @@ class App:
             new_id=self._new_id,
             now=self.now(),
         )
-        return await self.store.operate(copy, owner=self.owner)
+        return await self._operate(copy)
 
     async def fork(
         self, task_id: TaskId, step: str, inputs: JsonObject | None = None, *, reuse: bool = True
@@ -363,32 +350,26 @@ class App:
             new_id=self._new_id,
             now=self.now(),
         )
-        return await self.store.operate(fork, owner=self.owner)
+        return await self._operate(fork)
 
     async def link(self, task_id: TaskId) -> Flow:
         """Make a new flow that carries the results of a completed task and all below it."""
-        return await self.store.operate(
-            LinkTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
-        )
+        return await self._operate(LinkTasks(task_id=task_id, new_id=self._new_id, now=self.now()))
 
     async def archive(self, task_id: TaskId) -> Flow:
         """Make a frozen deep copy of a completed task and all below it."""
-        return await self.store.operate(
-            ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self.now()), owner=self.owner
-        )
+        return await self._operate(ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self.now()))
 
     async def update(self, task_id: TaskId, fields: JsonObject) -> Task:
         """Set fields of a task."""
-        return await self.store.operate(
-            UpdateTask(task_id=task_id, fields=fields, now=self.now()), owner=self.owner
-        )
+        return await self._operate(UpdateTask(task_id=task_id, fields=fields, now=self.now()))
 
     async def delete(self, task_ids: Sequence[TaskId], *, with_children: bool = False) -> tuple[TaskId, ...]:
         """Delete pending tasks that nothing else needs."""
         operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self.now())
-        return await self.store.operate(operation, owner=self.owner)
+        return await self._operate(operation)
 
-    async def describe(self) -> StoreDescription:
+    async def describe(self) -> "StoreDescription":
         """What and where the store is, and whether it is sound."""
         return await self.store.describe()
 
@@ -402,11 +383,9 @@ class App:
         await require_arguments(self.store, flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
+    async def _operate(self, operation: Operation[T]) -> T:
+        return await self.store.operate(operation, owner=self.owner)
+
     def now(self) -> datetime:
         """The time that records get."""
         return self._clock.now()
-
-
-def read_document(document: Any, *, user_id: str | None = None) -> Flow:
-    """The flow a JSON document describes, checked but not stored: needs no store."""
-    return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)

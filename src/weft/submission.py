@@ -2,11 +2,20 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Any
 
+from weft.clock import SystemClock
+from weft.ids import new_task_id
 from weft.store.protocol import Owner, TaskStore
 from weft.store.templates import RegisteredTemplate
 from weft.tasks.flow import Flow
+from weft.tasks.reading import read_flow
 from weft.tasks.record import method_of
+
+
+def read_document(document: Any, *, user_id: str | None = None) -> Flow:
+    """Return the flow that a JSON document describes, checked but not stored: needs no store."""
+    return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
 async def require_arguments(store: TaskStore, flow: Flow) -> None:

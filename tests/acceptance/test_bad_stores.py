@@ -45,7 +45,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 
     ran = weft("tasks", "list", "--json", db=str(file))
 
-    assert ran.code == 2
+    assert ran.code == 5
     assert ran.json["error"]["code"] == "schema-too-new"
     assert "999" in ran.json["error"]["message"]
 

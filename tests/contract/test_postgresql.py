@@ -25,7 +25,7 @@ from weft.store.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from weft.store.postgresql.connection import translated
+from weft.store.postgresql.connection import Timeouts, translated
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
 from weft.store.queries import load_queries
@@ -340,10 +340,8 @@ async def test_a_writer_waits_while_another_process_writes(
 async def test_a_writer_that_waits_too_long_says_the_store_is_busy(
     url: str, admin: asyncpg.Connection
 ) -> None:
-    store = await PostgresqlStore.open(url)
+    store = await PostgresqlStore.open(url, timeouts=Timeouts(lock_seconds=0.01, away_seconds=0.1))
     try:
-        # The store's own limit is half a minute; here the lock is not waited for at all.
-        await store._writer._connection.execute("SET lock_timeout = 1")
         await admin.execute(load_queries("postgresql")["begin_write"])
         with pytest.raises(StoreBusy):
             await submit(store, a_flow("root"))

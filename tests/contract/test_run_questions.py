@@ -1,6 +1,7 @@
 """Questions to people in durable programs, on every store: the run rests, and goes on with the answer."""
 
 import asyncio
+import inspect
 from typing import Any
 
 import pytest
@@ -145,6 +146,8 @@ async def test_an_answer_that_comes_in_the_moment_of_resting_is_not_lost(runs: R
 
         def __getattr__(self, method: str) -> Any:
             real = super().__getattr__(method)
+            if not inspect.iscoroutinefunction(real):
+                return real
 
             async def call(*arguments: Any, **named: Any) -> Any:
                 if method == "advance" and arguments[0]:
@@ -396,6 +399,8 @@ async def test_a_run_does_not_rest_while_the_end_of_a_step_is_being_stored(runs:
 
         def __getattr__(self, method: str) -> Any:
             real = super().__getattr__(method)
+            if not inspect.iscoroutinefunction(real):
+                return real
 
             async def call(*arguments: Any, **named: Any) -> Any:
                 if method == "write_steps":

@@ -155,6 +155,7 @@ async def ride_out(
             while not await all_over(app, root_ids) and time.monotonic() < deadline:
                 await chaos.tick(finished.observe)
             problems = chaos.problems + await stopped(servers)
+        await finished.observe()
         problems += await problems_of(app, root_ids)
     problems += [f"asked again after it had finished: {prompt}" for prompt in finished.repeated(server)]
     assert len(finished.seen) == 4 * (rounds + CALLS_BESIDE_ROUNDS) or problems, "some calls never finished"

@@ -28,8 +28,8 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
       generate-flow | weft flow submit - --json
     """
     # Imported here: `weft flow submit --help` must not pay for them.
-    from weft.app import read_document
     from weft.settings import load_settings
+    from weft.submission import read_document
     from weft.tasks.json_text import decode
 
     document = decode(read_input(file), source=file)

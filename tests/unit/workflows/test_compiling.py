@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.app import read_document
 from weft.executors.built_in import built_in_registry
+from weft.submission import read_document
 from weft.tasks.json_text import decode
 from weft.workflows import ExecutorTasks, InvalidWorkflow, Workflow, WorkflowStepDefinition
 
