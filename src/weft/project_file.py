@@ -2,10 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from weft.executor_settings import (
     AiderSettings,
@@ -38,6 +38,8 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
     shared: bool = False
     """Whether the group of a SQLite store's file may use it; else this user alone."""
+    away_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] = 60.0
+    """How long calls of a store that is away are tried again."""
 
 
 class ProjectSettings(Struct, frozen=True, kw_only=True):

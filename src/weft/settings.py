@@ -32,6 +32,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
     sqlite_synchronous: str = "NORMAL"
     """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    away_seconds: float = 60.0
+    """How long calls of a store that is away are tried again before they fail."""
     is_shared: bool = False
     """Whether the group of the store's file may use it: `[store] shared`."""
     lease_seconds: float = 15.0
@@ -64,6 +66,7 @@ def load_settings(
         db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
         user_id=_given(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
+        away_seconds=project.store.away_seconds,
         is_shared=project.store.shared,
         lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=project.executors,

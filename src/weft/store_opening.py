@@ -18,13 +18,15 @@ async def open_store(
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an extra, and costs every other command its import time.
         try:
+            from weft.store.postgresql.connection import Timeouts
             from weft.store.postgresql.store import PostgresqlStore
         except ModuleNotFoundError as error:
             if error.name != "asyncpg":
                 raise
             raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
-        return await PostgresqlStore.open(settings.db, must_exist=must_exist, clock=clock)
+        timeouts = Timeouts(away_seconds=settings.away_seconds)
+        return await PostgresqlStore.open(settings.db, must_exist=must_exist, timeouts=timeouts, clock=clock)
     from weft.store.sqlite.store import SqliteStore
 
     return await SqliteStore.open(
