@@ -91,7 +91,7 @@ class App:
         executors: "ExecutorRegistry | None" = None,
         new_effects: "NewEffects | None" = None,
     ) -> Self:
-        """The app on a store: a path, a `postgresql://` URL, or by default the project's own file.
+        """Open the app on a store: a path, a `postgresql://` URL, `:memory:`, or else the project's own file.
 
         A store that is not there is made, or raises StoreNotFound if it must exist.
         """

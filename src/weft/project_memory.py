@@ -15,7 +15,7 @@ from weft.memory.memory import IndexUnavailable, Memory
 from weft.memory.protocol import Embedder, IndexProgress, IndexReport, Matcher
 from weft.memory.vectors import Vectors
 from weft.project_file import read_project
-from weft.settings import default_store, is_postgresql, load_settings, working_folder
+from weft.settings import default_store, is_memory, is_postgresql, load_settings, working_folder
 from weft.store.sqlite.connection import APPLICATION_ID
 
 INDEX_FILE = "index.db"
@@ -109,8 +109,8 @@ def index_roots() -> list[Path]:
 
 
 def index_file(db: str, folder: Path | None = None) -> Path:
-    """The store's own file if it is SQLite; beside where it would be if the store is PostgreSQL."""
-    if is_postgresql(db):
+    """The store's own file if it has one; else beside where that would be."""
+    if is_postgresql(db) or is_memory(db):
         return default_store(folder or working_folder()).with_name(INDEX_FILE)
     return Path(db)
 

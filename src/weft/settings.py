@@ -14,11 +14,19 @@ from weft.model_settings import ModelsSettings, ToolsSettings
 from weft.project_file import InvalidSetting, read_project
 from weft.secrets.references import SecretSettings
 
-__all__ = ["InvalidSetting", "Settings", "default_store", "is_postgresql", "load_settings", "shown_location"]
+__all__ = [
+    "InvalidSetting",
+    "Settings",
+    "default_store",
+    "is_memory",
+    "is_postgresql",
+    "load_settings",
+    "shown_location",
+]
 
 STORE_FILE = "weft.db"
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|:memory:")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 
@@ -27,7 +35,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What `App.open` needs to know."""
 
     db: str
-    """A path of a SQLite file, or a `postgresql://` URL."""
+    """A path of a SQLite file, a `postgresql://` URL, or `:memory:`: a store that ends with its process."""
     user_id: str | None = None
     """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
     sqlite_synchronous: str = "NORMAL"
@@ -101,7 +109,7 @@ def _location(given: str | None, folder: Path) -> str:
         return str(default_store(folder))
     if _URL.match(given) and not is_postgresql(given):
         # Not repeated: it may hold a password.
-        raise InvalidSetting("--db or WEFT_DB is no path and no postgresql:// URL")
+        raise InvalidSetting("--db or WEFT_DB is not a path, a postgresql:// URL or :memory:")
     return given
 
 
@@ -138,6 +146,11 @@ def _is_own(file: Path) -> bool:
 def is_postgresql(db: str) -> bool:
     """Whether the location names a PostgreSQL database."""
     return db.startswith(("postgresql://", "postgres://"))
+
+
+def is_memory(db: str) -> bool:
+    """Whether it is in memory: `:memory:` is a store of its own, `:memory:NAME` is shared in the process."""
+    return db.startswith(":memory:")
 
 
 def shown_location(db: str) -> str:

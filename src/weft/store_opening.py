@@ -4,7 +4,7 @@ from pathlib import Path
 
 from weft.clock import Clock
 from weft.errors import MissingExtra
-from weft.settings import Settings, is_postgresql
+from weft.settings import Settings, is_memory, is_postgresql
 from weft.store.protocol import TaskStore
 
 
@@ -29,6 +29,8 @@ async def open_store(
         return await PostgresqlStore.open(settings.db, must_exist=must_exist, timeouts=timeouts, clock=clock)
     from weft.store.sqlite.store import SqliteStore
 
+    if is_memory(settings.db):
+        return await SqliteStore.open_memory(settings.db, must_exist=must_exist, clock=clock)
     return await SqliteStore.open(
         Path(settings.db),
         synchronous=settings.sqlite_synchronous,

@@ -64,7 +64,7 @@ def test_a_very_short_file_is_refused_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "note").read_text() == "A"
 
 
-@pytest.mark.parametrize("db", ["mysql://u:secret@h/db", "PostgreSQL+x://u:secret@h/db", ":memory:", ""])
+@pytest.mark.parametrize("db", ["mysql://u:secret@h/db", "PostgreSQL+x://u:secret@h/db", ""])
 def test_what_is_no_path_and_no_known_url_is_refused_without_repeating_it(tmp_path: Path, db: str) -> None:
     ran = weft("tasks", "list", db=db)
 

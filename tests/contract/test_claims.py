@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
-from weft.clock import ManualClock
+from weft.clock import ManualClock, SystemClock
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.settings import Settings
@@ -29,6 +29,7 @@ from weft.store.protocol import (
     TaskStore,
     Wanted,
 )
+from weft.store.sqlite.memory import open_memory
 from weft.store_opening import open_store
 from weft.tasks.changes import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
@@ -730,6 +731,10 @@ async def spoil(store_url: str, task_id: TaskId) -> None:
         connection = await asyncpg.connect(store_url)
         await connection.execute(statement)
         await connection.close()
+    elif store_url.startswith(":memory:"):
+        access = open_memory(store_url, SystemClock(), must_exist=True)
+        access.read_now(lambda database: database.execute(statement))
+        await access.close()
     else:
         with closing(sqlite3.connect(store_url)) as file:
             file.execute(statement)

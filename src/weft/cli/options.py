@@ -32,7 +32,9 @@ def store_options(command: F) -> F:
         help="Act for this owner only; also WEFT_USER. Default: see every owner's tasks.",
     )(command)
     return click.option(
-        "--db", metavar="FILE|URL", help="The store: a SQLite file or postgresql://... ; also WEFT_DB."
+        "--db",
+        metavar="FILE|URL",
+        help="The store: a SQLite file, postgresql://... or :memory: ; also WEFT_DB.",
     )(command)
 
 

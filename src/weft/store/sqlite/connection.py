@@ -84,7 +84,7 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
         check_same_thread=False,
         cached_statements=256,
     )
-    connection.create_function("casefold", 1, _casefold, deterministic=True)
+    add_functions(connection)
     connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB if is_reader else WRITER_CACHE_KIB}")
     connection.execute("PRAGMA temp_store = MEMORY")
     if is_reader:
@@ -93,6 +93,11 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     return connection
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Add the SQL functions that queries use."""
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
 
 
 def _casefold(text: str | None) -> str | None:

@@ -1,33 +1,32 @@
-"""The SQLite store: one writer with group commit, readers on their own connections."""
+"""The SQLite store: what it is asked, over a file or a database in memory."""
 
 import asyncio
+import logging
 import sqlite3
-import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from weft.cache_folder import exposure, keep_private
 from weft.clock import Clock, SystemClock
-from weft.collector import paused_collector
+from weft.errors import TransientError
 from weft.ids import TaskId
 from weft.store.columns import json_text
-from weft.store.errors import SchemaTooNew, StoreError, StoreNotFound, StoreReplaced, StoreUnreachable
+from weft.store.errors import SchemaTooNew, StoreError
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
 from weft.store.queries import load_migrations, load_queries
 from weft.store.requests import Request
-from weft.store.sqlite.connection import connect, prepare, translated_errors
+from weft.store.sqlite.access import Access, FileAccess
+from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS
+from weft.store.sqlite.memory import open_memory
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
 from weft.store.sqlite.templates import template_of
-from weft.store.sqlite.writer import Writer
 from weft.store.steps import StoredStep
 from weft.store.templates import RegisteredTemplate
-from weft.store.tolerance import Tolerance
+from weft.store.tolerance import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -36,34 +35,23 @@ from weft.tasks.summary import FlowSummary, summary_of
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 _SQL = load_queries("sqlite")
 _WIDTH = len(FIELD_NAMES)
 KNOWN_VERSION = len(load_migrations("sqlite"))
-_READERS = 4
-"""Enough that a long listing does not hold up a short look-up; each has its own connection."""
 
 _FIRST_TIME = -(2**63)
 """Earlier than every time in the store."""
 
 
 class SqliteStore(GroupedWrites):
-    """Task records in one SQLite file, which several processes may share."""
+    """Task records in one SQLite file, which several processes may share, or in memory."""
 
-    def __init__(
-        self, path: Path, writer: sqlite3.Connection, *, synchronous: str, is_shared: bool, clock: Clock
-    ) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
-        self._is_shared = is_shared
-        self._path = path
-        self._clock = clock
-        self._file = _identity(path)
+        self._access = access
         self._tolerance = Tolerance()
-        self._writer = writer
-        self._synchronous = synchronous
-        self._writing = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
-        self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
-        self._local = threading.local()
-        self._readers: list[sqlite3.Connection] = []
         self._is_closed = False
 
     @classmethod
@@ -80,29 +68,39 @@ class SqliteStore(GroupedWrites):
 
         Only this user may read it, or with `is_shared` its group too.
         """
-        writer = await asyncio.to_thread(
-            _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
+        access = await FileAccess.open(
+            path,
+            clock or SystemClock(),
+            synchronous=synchronous,
+            must_exist=must_exist,
+            is_shared=is_shared,
         )
-        return cls(path, writer, synchronous=synchronous, is_shared=is_shared, clock=clock or SystemClock())
+        return cls(access)
+
+    @classmethod
+    async def open_memory(
+        cls, location: str = ":memory:", *, must_exist: bool = False, clock: Clock | None = None
+    ) -> Self:
+        """Return the store in memory that a location names, which lives as long as somebody has it open."""
+        return cls(open_memory(location, clock or SystemClock(), must_exist=must_exist))
 
     @property
     def clock(self) -> Clock:
-        return self._clock
+        return self._access.clock
 
     @property
     def renews_with_lock(self) -> bool:
-        return True
+        return self._access.renews_with_lock
 
     async def check(self) -> None:
-        if _identity(self._path) != self._file:
-            raise StoreReplaced(location=str(self._path))
+        self._access.check()
         version = await self._read(lambda connection: connection.execute("PRAGMA user_version").fetchone()[0])
         if version > KNOWN_VERSION:
-            raise SchemaTooNew(location=str(self._path), found=version, known=KNOWN_VERSION)
+            raise SchemaTooNew(location=str(self._access.path), found=version, known=KNOWN_VERSION)
 
     def leave(self) -> None:
         self._tolerance.leave()
-        self._writing.leave()
+        self._access.leave()
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
         found = await self.get_many([task_id], owner=owner)
@@ -261,11 +259,11 @@ class SqliteStore(GroupedWrites):
         def read(connection: sqlite3.Connection) -> StoreDescription:
             tasks, events = connection.execute(_SQL["count_rows"]).fetchone()
             findings = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
-            if exposed := exposure(self._path, is_shared=self._is_shared):
+            if exposed := self._access.exposure():
                 findings.append(exposed)
             return StoreDescription(
                 kind="sqlite",
-                location=str(self._path),
+                location=str(self._access.path),
                 server_version=sqlite3.sqlite_version,
                 schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
                 tasks=tasks,
@@ -278,24 +276,37 @@ class SqliteStore(GroupedWrites):
     async def close(self) -> None:
         await self._group.close()
         self._is_closed = True
-        await asyncio.to_thread(self._close_connections)
-
-    def _close_connections(self) -> None:
-        self._writing.stop()
-        self._reading.shutdown()
-        for connection in [*self._readers, self._writer]:
-            connection.close()
+        await self._access.close()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        self._writing.commit(requests, done)
+        """Commit, and again while the database is away, as long as one waits for another process."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + BUSY_TIMEOUT_SECONDS
+        pause = FIRST_PAUSE_SECONDS
+
+        def ended(outcomes: Sequence[Any] | Exception) -> None:
+            nonlocal pause
+            is_away = isinstance(outcomes, TransientError)
+            if not is_away or self._tolerance.is_leaving or loop.time() + pause > deadline:
+                done(outcomes)
+                return
+            log.warning("retrying: %s", outcomes, extra={"action": "store_transient_error"})
+            loop.call_later(pause, again)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+        def again() -> None:
+            try:
+                self._access.commit(requests, ended)
+            except BaseException:  # such as KeyboardInterrupt: others must not wait for ever
+                done(StoreError("the write was interrupted"))
+                raise
+
+        self._access.commit(requests, ended)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        loop = asyncio.get_running_loop()
-
         def call() -> Awaitable[T]:
-            if self._is_closed:
-                raise StoreError("the store is closed")
-            return loop.run_in_executor(self._reading, self._read_in_thread, read)
+            self._require_open()
+            return self._access.read(read)
 
         return await self._tolerance.retry(call)
 
@@ -306,59 +317,11 @@ class SqliteStore(GroupedWrites):
         """
 
         async def call() -> Sequence[Any]:
-            if self._is_closed:
-                raise StoreError("the store is closed")
-            with translated_errors(self._path):
-                return self._reader().execute(statement, parameters).fetchall()
+            self._require_open()
+            return self._access.read_now(lambda reader: reader.execute(statement, parameters).fetchall())
 
         return await self._tolerance.retry(call)
 
-    @paused_collector()
-    def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        with translated_errors(self._path):
-            connection = self._reader()
-            # One snapshot for all statements of a read: a page and its total agree.
-            connection.execute("BEGIN")
-            try:
-                return read(connection)
-            finally:
-                connection.execute("COMMIT")
-
-    def _reader(self) -> sqlite3.Connection:
-        """This thread's own connection."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = connect(self._path, is_reader=True, synchronous=self._synchronous)
-            self._local.connection = connection
-            self._readers.append(connection)
-        return connection
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one of the same name; None when there is no such file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: bool) -> sqlite3.Connection:
-    try:
-        if must_exist:
-            path.stat()
-        keep_private(path, is_shared=is_shared)
-    except FileNotFoundError:
-        raise StoreNotFound(location=str(path)) from None
-    except OSError as error:
-        raise StoreUnreachable(f"{path}: {error.strerror}") from error
-    with translated_errors(path):
-        connection = connect(path, is_reader=False, synchronous=synchronous)
-        try:
-            prepare(connection, path, must_exist=must_exist)
-            # From here on the writer waits in its own way: never in the event loop.
-            connection.execute("PRAGMA busy_timeout = 0")
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreError("the store is closed")

@@ -1,0 +1,172 @@
+"""How a SQLite store reaches its database: a file here, with a writer and readers in threads."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+from weft.cache_folder import exposure, keep_private
+from weft.clock import Clock
+from weft.collector import paused_collector
+from weft.store.errors import StoreNotFound, StoreReplaced, StoreUnreachable
+from weft.store.group_commit import Done
+from weft.store.requests import Request
+from weft.store.sqlite.connection import connect, prepare, translated_errors
+from weft.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_READERS = 4
+"""Enough that a long listing does not hold up a short look-up; each has its own connection."""
+
+
+class Access(Protocol):
+    """What reads and writes the database of one store."""
+
+    path: Path
+    """Where the database is, for messages."""
+    clock: Clock
+    """The store's clock: it decides inside transactions."""
+    renews_with_lock: bool
+    """Whether a transaction waits for those of other processes."""
+
+    def commit(self, requests: Sequence[Request], done: Done) -> None:
+        """Commit the requests in one transaction and call `done` in the running event loop."""
+        ...
+
+    async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what a function reads in one snapshot."""
+        ...
+
+    def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what a function reads with one short statement, in the event loop."""
+        ...
+
+    def check(self) -> None:
+        """Raise StoreReplaced when the database is not the one that was opened any more."""
+        ...
+
+    def exposure(self) -> str | None:
+        """Return how others than the user may read the database; None: they may not."""
+        ...
+
+    def leave(self) -> None:
+        """Wait no longer for other processes."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections; nothing may be running."""
+        ...
+
+
+class FileAccess:
+    """A SQLite file: one writer with group commit, readers on their own connections."""
+
+    renews_with_lock = True
+
+    def __init__(
+        self, path: Path, writer: sqlite3.Connection, clock: Clock, *, synchronous: str, is_shared: bool
+    ) -> None:
+        self._is_shared = is_shared
+        self.path = path
+        self.clock = clock
+        self._file = _identity(path)
+        self._writer = writer
+        self._synchronous = synchronous
+        self._writing = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
+        self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+
+    @classmethod
+    async def open(
+        cls, path: Path, clock: Clock, *, synchronous: str, must_exist: bool, is_shared: bool
+    ) -> Self:
+        """Open the file, which is created with its folder when it is not there and need not be."""
+        writer = await asyncio.to_thread(
+            _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
+        )
+        return cls(path, writer, clock, synchronous=synchronous, is_shared=is_shared)
+
+    def commit(self, requests: Sequence[Request], done: Done) -> None:
+        self._writing.commit(requests, done)
+
+    async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading, self._read_in_thread, read)
+
+    def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with translated_errors(self.path):
+            return read(self._reader())
+
+    def check(self) -> None:
+        if _identity(self.path) != self._file:
+            raise StoreReplaced(location=str(self.path))
+
+    def exposure(self) -> str | None:
+        return exposure(self.path, is_shared=self._is_shared)
+
+    def leave(self) -> None:
+        self._writing.leave()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close_connections)
+
+    def _close_connections(self) -> None:
+        self._writing.stop()
+        self._reading.shutdown()
+        for connection in [*self._readers, self._writer]:
+            connection.close()
+
+    @paused_collector()
+    def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with translated_errors(self.path):
+            connection = self._reader()
+            # One snapshot for all statements of a read: a page and its total agree.
+            connection.execute("BEGIN")
+            try:
+                return read(connection)
+            finally:
+                connection.execute("COMMIT")
+
+    def _reader(self) -> sqlite3.Connection:
+        """This thread's own connection."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = connect(self.path, is_reader=True, synchronous=self._synchronous)
+            self._local.connection = connection
+            self._readers.append(connection)
+        return connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one of the same name; None when there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: bool) -> sqlite3.Connection:
+    try:
+        if must_exist:
+            path.stat()
+        keep_private(path, is_shared=is_shared)
+    except FileNotFoundError:
+        raise StoreNotFound(location=str(path)) from None
+    except OSError as error:
+        raise StoreUnreachable(f"{path}: {error.strerror}") from error
+    with translated_errors(path):
+        connection = connect(path, is_reader=False, synchronous=synchronous)
+        try:
+            prepare(connection, path, must_exist=must_exist)
+            # From here on the writer waits in its own way: never in the event loop.
+            connection.execute("PRAGMA busy_timeout = 0")
+        except BaseException:
+            connection.close()
+            raise
+    return connection

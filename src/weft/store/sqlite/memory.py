@@ -1,0 +1,109 @@
+"""A SQLite database in memory: without a file and without threads, for the stores of one process."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from weft.clock import Clock
+from weft.collector import paused_collector
+from weft.store.errors import StoreNotFound
+from weft.store.group_commit import Done
+from weft.store.requests import Request
+from weft.store.sqlite.connection import add_functions, prepare, translated, translated_errors
+from weft.store.sqlite.transaction import commit_group
+
+T = TypeVar("T")
+
+UNNAMED = ":memory:"
+
+_named: dict[str, "MemoryDatabase"] = {}
+_opening = threading.RLock()
+
+
+class MemoryDatabase:
+    """A database that several stores of this process may use at once, until the last of them is closed.
+
+    Every read and every transaction runs on one connection from its beginning to its end without a pause. The
+    lock is for event loops in different threads: within one loop nobody ever waits for it.
+    """
+
+    def __init__(self, location: str = UNNAMED) -> None:
+        self.location = location
+        self.lock = threading.Lock()
+        self.users = 0
+        self.connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        add_functions(self.connection)
+        prepare(self.connection, Path(location))
+
+
+class MemoryAccess:
+    """One store's use of a database in memory; it reads and writes at once, in the event loop."""
+
+    renews_with_lock = False
+
+    def __init__(self, database: MemoryDatabase, clock: Clock) -> None:
+        self.path = Path(database.location)
+        self.clock = clock
+        self._database = database
+        self._is_open = True
+        with _opening:
+            database.users += 1
+
+    def commit(self, requests: Sequence[Request], done: Done) -> None:
+        done(self._outcomes(requests))
+
+    def _outcomes(self, requests: Sequence[Request]) -> Sequence[object] | Exception:
+        try:
+            with self._database.lock, paused_collector():
+                return commit_group(self._database.connection, requests, self.clock)
+        except sqlite3.Error as error:
+            translation = translated(error, self.path)
+            translation.__cause__ = error
+            return translation
+        except Exception as error:
+            return error
+
+    async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        # A turn of the event loop, as with every other store: who reads in a loop must not hold up others.
+        await asyncio.sleep(0)
+        return self.read_now(read)
+
+    def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        with translated_errors(self.path), self._database.lock:
+            return read(self._database.connection)
+
+    def check(self) -> None:
+        """Nobody can replace it."""
+
+    def exposure(self) -> str | None:
+        return None
+
+    def leave(self) -> None:
+        """Nobody is waited for."""
+
+    async def close(self) -> None:
+        with _opening:
+            if self._is_open:
+                self._is_open = False
+                self._database.users -= 1
+                if not self._database.users:
+                    _named.pop(self._database.location, None)
+                    self._database.connection.close()
+
+
+def open_memory(location: str, clock: Clock, *, must_exist: bool = False) -> MemoryAccess:
+    """Open a new database for `:memory:`; for `:memory:NAME` the one that others here have open."""
+    with _opening:
+        found = _named.get(location)
+        if found is None:
+            if must_exist:
+                raise StoreNotFound(location=location)
+            found = MemoryDatabase(location)
+            if location != UNNAMED:
+                _named[location] = found
+        return MemoryAccess(found, clock)
