@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Jumping(selectors.BaseSelector):
+class JumpingSelector(selectors.BaseSelector):
     """Never waits: tells the loop how long it would have."""
 
     def __init__(self, loop: "VirtualLoop") -> None:
@@ -38,9 +38,9 @@ class _Jumping(selectors.BaseSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop with a clock of its own, from 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, selector: type[JumpingSelector] = JumpingSelector) -> None:
         self._now = 0.0
-        super().__init__(_Jumping(self))
+        super().__init__(selector(self))
 
     def time(self) -> float:
         return self._now

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, TypeVar
 
-from tests.virtual_time import VirtualLoop
+from tests.virtual_time import JumpingSelector, VirtualLoop
 
 T = TypeVar("T")
 
@@ -52,11 +52,21 @@ class _Future(_Numbered, asyncio.Future[Any]):
     pass
 
 
+class _NoFiles(JumpingSelector):
+    """Looks at no file: there are no other threads and no other processes that anything could come from."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        assert timeout is not None, "everything waits, and nothing will ever happen"
+        if timeout > 0:
+            self._loop.jump(timeout)
+        return []
+
+
 class SimulatedLoop(VirtualLoop):
     """An event loop in virtual time, that runs everything in the same order every time."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(_NoFiles)
         self._ready: deque[asyncio.Handle] = _Ready()
         numbers = count()
 

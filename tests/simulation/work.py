@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.given_tools import GivenTool, GivenTools
+from tests.simulation.processes import current_process
 from weft.clock import Clock
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
 from weft.executors.built_in import built_in_registry
@@ -54,6 +55,9 @@ class Model(ScriptedModel):
         self.calls = 0
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
+        process = current_process()
+        if process is not None and process.is_dead:  # it is being cleared away
+            raise asyncio.CancelledError
         self.calls += 1
         key = payload.messages[0].content, len(payload.messages)
         run = key[0].partition(" ")[0]

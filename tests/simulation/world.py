@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from datetime import timedelta
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from tests.simulation.processes import START, MachineClock, Process, SimulatedLo
 from tests.simulation.work import Effects, Model, Writer, executors
 from weft.app import App
 from weft.engine.limits import EngineLimits
-from weft.errors import WeftError
+from weft.errors import TransientError, WeftError
 from weft.ids import TaskId
 from weft.people import answer, questions_of
 from weft.program_runs import stored_program
@@ -31,18 +31,19 @@ from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import NoOpenQuestion
 
-SERVERS = 3
+T = TypeVar("T")
+
 CLIENTS = 2
-FAULTS_SECONDS = 40.0
+FAULTS_SECONDS = 30.0
 """How long things are broken."""
 SETTLING_SECONDS = 300.0
 """How long everything may take to end once nothing is broken any more: leases, retries, time limits."""
 
 LIMITS = EngineLimits(
     concurrency=5,
-    lease_seconds=6.0,
-    heartbeat_seconds=1.0,
-    poll_seconds=0.5,
+    lease_seconds=8.0,
+    heartbeat_seconds=2.0,
+    poll_seconds=2.0,
     lookup_seconds=0.5,
     grace_seconds=2.0,
 )
@@ -98,7 +99,7 @@ class World:
             await self._own.close()
 
     async def _live(self) -> None:
-        for number in range(SERVERS):
+        for number in range(self._chance.choice((2, 3))):
             self._start_server(f"server{number}")
         clients = [self._start_client(f"client{number}") for number in range(CLIENTS)]
         watching = self._new_process("watcher")
@@ -184,7 +185,7 @@ class World:
                 self._copy: 1,
             }
         )
-        for _ in range(8):
+        for _ in range(7):
             await asyncio.sleep(chance.expovariate(0.4))
             action = chance.choice(actions)
             try:
@@ -225,11 +226,12 @@ class World:
         if root_id in self._programs:
             return await begin_again(app, root_id)
         retried = await app.retry(root_id)
-        await app.begin(root_id)
+        await self._insist(lambda: app.begin(root_id))
         return len(retried)
 
     async def _answer(self, app: App, chance: Random) -> Any:
-        questions = [one for root_id in self._roots for one in await questions_of(app, root_id)]
+        roots = chance.sample(sorted(self._programs), min(len(self._programs), 3))
+        questions = [one for root_id in roots for one in await questions_of(app, root_id)]
         if not questions:
             return "no question"
         return (await answer(app, chance.choice(questions).id, "yes")).name
@@ -241,7 +243,15 @@ class World:
         copied = (await app.copy(root_id)).root.id
         if root_id in self._programs:
             self._programs[copied] = self._programs[root_id]
-        return self._known(await app.begin(copied))
+        return self._known(await self._insist(lambda: app.begin(copied)))
+
+    async def _insist(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do the second of two things, as somebody does who was told that the store is away."""
+        while True:
+            try:
+                return await act()
+            except TransientError:
+                await asyncio.sleep(1.0)
 
     def _known(self, root_id: TaskId) -> TaskId:
         self._roots.append(root_id)
@@ -328,13 +338,16 @@ class World:
         app = App(self._own, settings=SETTINGS, new_id=self._new_id, clock=MachineClock(self._loop))
         while self._loop.time() < end:
             await asyncio.sleep(2.0)
-            for root_id in self._roots:
-                for question in await questions_of(app, root_id):
-                    with suppress(NoOpenQuestion):  # its time limit was reached
-                        await answer(app, question.id, "at last")
+            for task_id in self._open_questions():
+                with suppress(NoOpenQuestion):  # its time limit was reached
+                    await answer(app, task_id, "at last")
             if not await self._is_busy():
                 await asyncio.sleep(3.0)
                 return
+
+    def _open_questions(self) -> list[TaskId]:
+        query = "SELECT id FROM tasks WHERE status = 'in_progress' AND params ->> '$.step.kind' = 'question'"
+        return [row[0] for row in self._database.connection.execute(query)]
 
     async def _is_busy(self) -> bool:
         if await self._own.running_flows(owner=EVERYONE):
