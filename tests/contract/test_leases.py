@@ -22,9 +22,10 @@ from weft.engine.scheduler import Scheduler
 from weft.engine.worker import FENCE_FACTOR, LOCKED_LEASE_FACTOR
 from weft.errors import EXIT_UNAVAILABLE
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.settings import Settings
+from weft.settings import Settings, is_memory
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
 from weft.store.protocol import EVERYONE, EventFilter, TaskStore, Wanted
+from weft.store.sqlite.memory import open_memory
 from weft.store_opening import open_store
 from weft.tasks.events import EventType
 from weft.tasks.operations import SubmitFlow
@@ -299,6 +300,15 @@ async def _raise_version(store_url: str) -> None:
         await connection.execute("UPDATE weft_schema SET version = version + 1")
         await connection.close()
         return
+    if is_memory(store_url):
+        access = open_memory(store_url, SystemClock(), must_exist=True)
+        access.read_now(_raise_user_version)
+        await access.close()
+        return
     with sqlite3.connect(store_url) as file:
-        (version,) = file.execute("PRAGMA user_version").fetchone()
-        file.execute(f"PRAGMA user_version = {version + 1}")
+        _raise_user_version(file)
+
+
+def _raise_user_version(file: sqlite3.Connection) -> None:
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    file.execute(f"PRAGMA user_version = {version + 1}")
