@@ -1,12 +1,18 @@
-"""Named places in the code where a test can stop the process as a power cut would.
+"""Faults that tests plan: places where the process is killed, and calls of the store that fail.
 
-`WEFT_FAULT=store.applied:3` kills the process with SIGKILL the third time it reaches `store.applied`. Without
-the variable a fault point costs one comparison.
+`WEFT_FAULT=store.applied:3` kills the process with SIGKILL the third time it reaches `store.applied`, as a
+power cut would. `WEFT_STORE_FAULT=fail:3` makes the third call of the store fail, `hang:3` leaves it without
+an answer, `lose-reply:3` commits the third write and loses the reply; `plan_store_fault` does the same in a
+test. Without a plan a fault point costs one comparison.
 """
 
+import asyncio
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 
 STORE_BEGAN = "store.began"
 """A write transaction is open; nothing is written yet."""
@@ -44,3 +50,68 @@ def reach(point: str) -> None:
     _reached[point] += 1
     if _reached[point] == int(_count or 1):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class StoreFault(StrEnum):
+    """What can become of one call of a store."""
+
+    FAIL = "fail"
+    """It fails as if the store were away, before anything is written."""
+    HANG = "hang"
+    """The store does not answer, before anything is written, until a time limit ends the call."""
+    LOSE_REPLY = "lose-reply"
+    """A write is committed, and the connection is lost before the reply. Only where there is a connection."""
+
+
+HANG_SECONDS = 90.0
+"""How long a call hangs that has no time limit of its own: longer than any lease."""
+
+
+class StorePlan:
+    """The fault of one call; counts the calls. Each write is one, each read, and each further try of them."""
+
+    def __init__(self, fault: StoreFault | None, at: int) -> None:
+        self._fault = fault
+        self._at = at
+        self.calls = 0
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the call came that the plan is for."""
+        return self.calls >= self._at
+
+    def next_fault(self, *, is_write: bool) -> StoreFault | None:
+        """Count a call and return the fault that it is to have."""
+        if not is_write and self._fault is StoreFault.LOSE_REPLY:
+            return None
+        self.calls += 1
+        return self._fault if self.calls == self._at else None
+
+
+class StoreFaults:
+    """The plan in force, which stores look at when a call begins; None: no call fails."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        fault, _, at = os.environ.get("WEFT_STORE_FAULT", "").partition(":")
+        self.plan = StorePlan(StoreFault(fault), int(at or 1)) if fault else None
+
+
+store_faults = StoreFaults()
+
+
+@contextmanager
+def plan_store_fault(fault: StoreFault | None, at: int = 0) -> Iterator[StorePlan]:
+    """Give the call of that number a fault inside the block; without a fault, only count calls."""
+    before, plan = store_faults.plan, StorePlan(fault, at)
+    store_faults.plan = plan
+    try:
+        yield plan
+    finally:
+        store_faults.plan = before
+
+
+async def hang() -> None:
+    """Wait until a time limit of the caller ends the call."""
+    await asyncio.sleep(HANG_SECONDS)

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.simulation.world import Findings
+from weft.ids import TaskId
 from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task
@@ -47,7 +48,7 @@ def _numbers(findings: Findings) -> Iterator[str]:
         yield "somebody who watched missed events"
 
 
-def _waiting(flow: Flow, task: Task, stuck: set[str]) -> Iterator[str]:
+def _waiting(flow: Flow, task: Task, stuck: set[TaskId]) -> Iterator[str]:
     """Nothing is open below what has ended, and nothing waits without a reason."""
     if task.status.is_terminal:
         return
@@ -72,7 +73,9 @@ def _history(task: Task, events: list[Event]) -> Iterator[str]:
     """The events of a task are those of one that ran in one place at a time and has one outcome."""
     ends = [event for event in events if event.type in _ENDS]
     kinds = [event.type for event in events]
-    if kinds.count(EventType.TASK_COMPLETED) + kinds.count(EventType.TASK_CANCELLED) > 1 and not is_step(task):
+    if kinds.count(EventType.TASK_COMPLETED) + kinds.count(EventType.TASK_CANCELLED) > 1 and not is_step(
+        task
+    ):
         yield f"more than one outcome: {kinds}"
     if kinds.count(EventType.TASK_COMPLETED) > 1:
         yield f"completed more than once: {kinds}"

@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from tests.simulation.processes import Process, SimulatedLoop
+from weft.clock import Clock, SyncedClock
 from weft.store.errors import StoreBusy, StoreError, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.requests import Request
@@ -72,8 +73,12 @@ class RemoteAccess:
     The store goes on with a transaction that has reached it also when the process is frozen or dead by then.
     """
 
+    renews_with_lock = False
+
     def __init__(self, inner: MemoryAccess, network: Network, process: Process, loop: SimulatedLoop) -> None:
         self.path: Path = inner.path
+        self._synced = SyncedClock(inner.clock.now(), loop.time)
+        self.clock: Clock = self._synced
         self._inner = inner
         self._network = network
         self._process = process
@@ -99,8 +104,9 @@ class RemoteAccess:
         await asyncio.sleep(fate.before)
         if fate.error is not None:
             raise fate.error
-        found = self._inner.read_now(read)
+        found, now = self._inner.read_now(read), self._inner.clock.now()
         await asyncio.sleep(fate.after)
+        self._synced.sync(now)
         return found
 
     def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
@@ -108,6 +114,12 @@ class RemoteAccess:
         if fate.error is not None:
             raise fate.error
         return self._inner.read_now(read)
+
+    def check(self) -> None:
+        """Nobody replaces it."""
+
+    def leave(self) -> None:
+        """A call ends when the network says so."""
 
     async def close(self) -> None:
         await self._inner.close()

@@ -1,4 +1,4 @@
-"""What simulated processes do: flows, programs with every kind of step, schedules, and a model that counts."""
+"""What simulated processes do: flows, schedules, programs with every kind of step; a model that counts."""
 
 import asyncio
 from collections import defaultdict
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 from typing import Any
+
+from msgspec import structs
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.simulation.processes import current_process
@@ -65,7 +67,8 @@ class Model(ScriptedModel):
             self.repeated += [f"{key}: {text}" for text in self._given[key] if self._is_stored(text)]
         await asyncio.sleep(100.0 if "hangs" in key[0] else self._chance.expovariate(1.5))
         reply = await super().request(payload, on_text)
-        self._given[key].append(reply.text or f"call {next(self._numbers)}")
+        reply = structs.replace(reply, text=f"answer {next(self._numbers)};")
+        self._given[key].append(reply.text)
         return reply
 
     def _answer_to(self, payload: HandlerPayload) -> Any:
@@ -73,16 +76,14 @@ class Model(ScriptedModel):
         heard = [message for message in payload.messages if isinstance(message, ToolMessage)]
         if " fails" in prompt or (" moody" in prompt and self._chance.random() < 0.5):
             return ModelError("llm_error", f"{prompt}: the model is down")
-        answer = f"answer {next(self._numbers)};"
         if " delegates" in prompt and not heard:
             request = {"type": "atomic", "name": "part", "inputs": {"x": f"{prompt.partition(' d')[0]} part"}}
-            return ModelReply(answer, tool_uses=(tool_use("system:spawn_subtask", **request),))
+            return tool_use("system:spawn_subtask", **request)
         if " wonders" in prompt and not heard:
-            return ModelReply(answer, tool_uses=(tool_use("note", x=prompt),))
+            return tool_use("note", x=prompt)
         if " wonders" in prompt and len(heard) == 1:
-            asked = tool_use("system:request_user_input", question=f"{prompt}?")
-            return ModelReply(answer, tool_uses=(asked,))
-        return answer
+            return tool_use("system:request_user_input", question=f"{prompt}?")
+        return "answer"
 
 
 class Effects(LocalEffects):
@@ -137,7 +138,9 @@ class Writer:
         for number in range(chance.randint(1, 8)):
             before = [task["name"] for task in tasks[1:]]
             chosen = chance.sample(before, min(len(before), chance.randint(0, 2)))
-            tasks.append({"name": f"t{number}", **self._task(), "dependencies": list(map(self._need, chosen))})
+            tasks.append(
+                {"name": f"t{number}", **self._task(), "dependencies": list(map(self._need, chosen))}
+            )
         return tasks
 
     def _task(self) -> JsonObject:
@@ -208,6 +211,7 @@ class Writer:
             return self._leaf()
         one, other = (self._form(depth - 1) for _ in range(2))
         items = " ".join(f'"{self._prompt("q")}"' for _ in range(self._chance.randint(1, 4)))
+        late = f'(list {one} (ask "{self._prompt("hangs")}"))'
         forms = (
             one,
             f"(parallel {one} {other})",
@@ -216,8 +220,7 @@ class Writer:
             f'(loop 2 (begin (set! s (+ s 1)) (ask (format "{self._prompt("q")} {{}}" s))))',
             f'(try {one} (catch e (ask "{self._prompt("q")}")))',
             f"(try (with-budget (:calls {self._chance.randint(1, 3)}) {one}) (catch e {other}))",
-            f"(try (with-timeout {self._chance.choice((1, 4))} "
-            f'(list {one} (ask "{self._prompt("hangs")}"))) (catch e {other}))',
+            f"(try (with-timeout {self._chance.choice((1, 4))} {late}) (catch e {other}))",
             f"(cond ((= s 99) {one}) (else {other}))",
         )
         return self._chance.choice(forms)

@@ -72,7 +72,9 @@ class World:
         self._loop = loop
         self._chance = Random(seed)
         self._database = MemoryDatabase()
-        self._own = SqliteStore(MemoryAccess(self._database))
+        self._clock = MachineClock(loop)
+        """The store's."""
+        self._own = SqliteStore(MemoryAccess(self._database, self._clock))
         """A store without faults: for those who look, and as long as it is open the database lives."""
         self._network = Network(Random(seed + 1))
         self._model = Model(Random(seed + 2), self._is_stored)
@@ -122,12 +124,11 @@ class World:
         return process
 
     def _app(self, process: Process) -> App:
-        access = RemoteAccess(MemoryAccess(self._database), self._network, process, self._loop)
+        access = RemoteAccess(MemoryAccess(self._database, self._clock), self._network, process, self._loop)
         chance = Random(self._chance.random())
         return App(
             SqliteStore(access),
             settings=SETTINGS,
-            clock=process.clock,
             new_id=self._new_id,
             limits=LIMITS,
             executors=executors(chance),
@@ -219,7 +220,11 @@ class World:
 
     async def _cancel(self, app: App, chance: Random) -> Any:
         flow = await app.flow_of(self._any_root(chance))
-        return len(await app.cancel(chance.choice([task.id for task in flow])))
+        cancelled = await app.cancel(chance.choice([task.id for task in flow]))
+        if flow.root.schedule_type is None:
+            # What waited for it, and need not have it, can start; but the flow may have been over by then.
+            await self._insist(lambda: app.begin(flow.root.id))
+        return len(cancelled)
 
     async def _retry(self, app: App, chance: Random) -> Any:
         root_id = self._any_root(chance)
@@ -277,7 +282,9 @@ class World:
 
     async def _break_things(self) -> None:
         chance = self._chance
-        faults = _weighted({self._freeze: 4, self._kill: 3, self._terminate: 2, self._cut_off: 3, self._jump: 3})
+        faults = _weighted(
+            {self._freeze: 4, self._kill: 3, self._terminate: 2, self._cut_off: 3, self._jump: 3}
+        )
         while self._loop.time() < FAULTS_SECONDS:
             await asyncio.sleep(chance.expovariate(0.25))
             fault = chance.choice(faults)
@@ -318,10 +325,12 @@ class World:
         self._loop.call_later(seconds, self._network.down.difference_update, down)
 
     async def _jump(self) -> None:
-        victim = self._victim()
+        name, clock = self._chance.choice(
+            [("the store", self._clock), *((one.name, one.clock) for one in self._processes)]
+        )
         seconds = self._chance.choice((-3600, -30, -5, 5, 30, 3600))
-        victim.clock.offset += timedelta(seconds=seconds)
-        self._note("world", f"the clock of {victim.name} jumps by {seconds} s")
+        clock.offset += timedelta(seconds=seconds)
+        self._note("world", f"the clock of {name} jumps by {seconds} s")
 
     def _heal(self) -> None:
         self._note("world", "healed")
@@ -335,7 +344,7 @@ class World:
     async def _settle(self) -> None:
         """Answer what is asked until nothing is to be run any more, or time is up."""
         end = self._loop.time() + SETTLING_SECONDS
-        app = App(self._own, settings=SETTINGS, new_id=self._new_id, clock=MachineClock(self._loop))
+        app = App(self._own, settings=SETTINGS, new_id=self._new_id)
         while self._loop.time() < end:
             await asyncio.sleep(2.0)
             for task_id in self._open_questions():

@@ -8,6 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from weft.errors import WeftError
+from weft.faults import StoreFault, hang, store_faults
 from weft.settings import shown_location
 from weft.store.errors import (
     NotAStore,
@@ -153,6 +154,24 @@ def refusal(error: Exception) -> WeftError:
     """The outcome of a request that alone ends with the error."""
     is_of_driver = isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
     return refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
+
+
+PLANNED = "a planned fault"
+
+
+async def begin_call(*, is_write: bool) -> StoreFault | None:
+    """Have the fault that is planned for a call of the server, inside the time limit of the call.
+
+    Returns one that is for the caller to act out.
+    """
+    if store_faults.plan is None:
+        return None
+    fault = store_faults.plan.next_fault(is_write=is_write)
+    if fault is StoreFault.FAIL:
+        raise ConnectionResetError(PLANNED)
+    if fault is StoreFault.HANG:
+        await hang()
+    return fault
 
 
 async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from weft.clock import Clock, SyncedClock
+from weft.faults import store_faults
 from weft.ids import TaskId
 from weft.settings import shown_location
 from weft.store.errors import SchemaTooNew, StoreError
@@ -18,6 +19,7 @@ from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
     Timeouts,
+    begin_call,
     connect_writer,
     pool_of_readers,
     translated_errors,
@@ -66,6 +68,7 @@ class PostgresqlStore(GroupedWrites):
         self._location = shown_location(url)
         self._synced = SyncedClock(now)
         self._clock = clock
+        self._timeouts = timeouts
         self._tolerance = Tolerance(timeouts.away_seconds)
         self._writer = Writer(
             url,
@@ -306,6 +309,10 @@ class PostgresqlStore(GroupedWrites):
                 raise StoreError("the store is closed")
             with translated_errors(self._location):
                 async with self._tolerance.limit(), self._reader() as connection:
+                    if store_faults.plan is not None:
+                        # The driver limits the time of a statement, not that before it.
+                        async with asyncio.timeout(self._timeouts.command_seconds):
+                            await begin_call(is_write=False)
                     return await read(connection)
 
         return await self._tolerance.retry(call)

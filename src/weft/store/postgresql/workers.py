@@ -15,6 +15,7 @@ from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
     Timeouts,
+    begin_call,
     connect_writer,
     translated_errors,
 )
@@ -87,6 +88,7 @@ class Leases:
         with translated_errors(self._location):
             try:
                 async with self._turn, asyncio.timeout(seconds):
+                    await begin_call(is_write=False)
                     if self._connection is None or self._connection.is_closed():
                         self._connection = await connect_writer(self._url, self._timeouts)
                     yield self._connection

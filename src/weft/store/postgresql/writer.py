@@ -11,13 +11,15 @@ import asyncpg
 
 from weft.clock import Clock
 from weft.errors import TransientError, WeftError
-from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
+from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, reach
 from weft.settings import shown_location
 from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
+    PLANNED,
     Timeouts,
+    begin_call,
     connect_writer,
     is_of_one_request,
     translated_errors,
@@ -107,6 +109,7 @@ class Writer:
         with translated_errors(self._location):
             try:
                 async with self._tolerance.limit(seconds):
+                    fault = await begin_call(is_write=True)
                     connection = await self._begin()
                     now = await self._mark(connection)
                     entries = [Entry(now, request) for request in requests]
@@ -118,7 +121,7 @@ class Writer:
                 if not isinstance(error, WeftError) and _is_refusal(error):
                     raise _OneRefused from error
                 raise
-        await self._end(connection, seconds)
+        await self._end(connection, seconds, loses_reply=fault is StoreFault.LOSE_REPLY)
         reach(STORE_COMMITTED)
         return [entry.outcome for entry in entries]
 
@@ -153,13 +156,15 @@ class Writer:
         except Exception:
             self._connection.terminate()
 
-    async def _end(self, connection: asyncpg.Connection, seconds: float) -> None:
+    async def _end(self, connection: asyncpg.Connection, seconds: float, *, loses_reply: bool) -> None:
         """Commit; when the answer is lost, ask what became of the transaction before anybody tries again."""
         with translated_errors(self._location):
             try:
                 # PostgreSQL answers the COMMIT of a failed transaction with a rollback, and no error.
                 async with self._tolerance.limit(seconds):
                     status = await connection.execute("COMMIT")
+                if loses_reply:
+                    raise ConnectionResetError(PLANNED)
             except LOST:
                 connection.terminate()
             except BaseException:

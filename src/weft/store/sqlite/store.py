@@ -3,16 +3,17 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
+from weft.faults import HANG_SECONDS, StoreFault, hang, store_faults
 from weft.ids import TaskId
 from weft.store.columns import json_text
-from weft.store.errors import SchemaTooNew, StoreError
+from weft.store.errors import SchemaTooNew, StoreError, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.grouped_writes import GroupedWrites
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _SQL = load_queries("sqlite")
 _WIDTH = len(FIELD_NAMES)
+PLANNED = "a planned fault"
 KNOWN_VERSION = len(load_migrations("sqlite"))
 
 _FIRST_TIME = -(2**63)
@@ -296,17 +298,30 @@ class SqliteStore(GroupedWrites):
 
         def again() -> None:
             try:
-                self._access.commit(requests, ended)
+                self._begin_commit(requests, ended)
             except BaseException:  # such as KeyboardInterrupt: others must not wait for ever
                 done(StoreError("the write was interrupted"))
                 raise
 
-        self._access.commit(requests, ended)
+        self._begin_commit(requests, ended)
+
+    def _begin_commit(self, requests: Sequence[Request], done: Done) -> None:
+        """Hand a group to the database: every write goes through here."""
+        if store_faults.plan is not None:
+            fault = store_faults.plan.next_fault(is_write=True)
+            if fault is StoreFault.FAIL:
+                done(StoreUnreachable(PLANNED))
+                return
+            if fault is StoreFault.HANG:
+                loop = asyncio.get_running_loop()
+                loop.call_later(HANG_SECONDS, self._access.commit, requests, done)
+                return
+        self._access.commit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        def call() -> Awaitable[T]:
-            self._require_open()
-            return self._access.read(read)
+        async def call() -> T:
+            await self._begin_read()
+            return await self._access.read(read)
 
         return await self._tolerance.retry(call)
 
@@ -317,11 +332,18 @@ class SqliteStore(GroupedWrites):
         """
 
         async def call() -> Sequence[Any]:
-            self._require_open()
+            await self._begin_read()
             return self._access.read_now(lambda reader: reader.execute(statement, parameters).fetchall())
 
         return await self._tolerance.retry(call)
 
-    def _require_open(self) -> None:
+    async def _begin_read(self) -> None:
+        """Raise when the store is closed: every read goes through here."""
         if self._is_closed:
             raise StoreError("the store is closed")
+        if store_faults.plan is not None:
+            fault = store_faults.plan.next_fault(is_write=False)
+            if fault is StoreFault.FAIL:
+                raise StoreUnreachable(PLANNED)
+            if fault is StoreFault.HANG:
+                await hang()

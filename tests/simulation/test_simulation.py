@@ -1,0 +1,40 @@
+"""Whatever breaks, and whenever: promises hold, and everything comes to an end once nothing is broken."""
+
+import pytest
+
+from tests.simulation.invariants import violations
+from tests.simulation.world import simulate
+
+CHUNK = 25
+"""Seeds of one test: enough that few tests are needed, few enough for workers to share them."""
+
+
+def check(first: int, count: int) -> None:
+    """Fail with what is wrong with seeds, and how to see it again."""
+    found = {seed: violations(simulate(seed)) for seed in range(first, first + count)}
+    told = [
+        f"seed {seed} (python -m tests.simulation {seed}):\n  " + "\n  ".join(problems)
+        for seed, problems in found.items()
+        if problems
+    ]
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize("first", range(0, 300, CHUNK))
+def test_promises_hold_whatever_breaks(first: int) -> None:
+    check(first, CHUNK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 21_000, 500))
+def test_promises_hold_in_twenty_thousand_worlds(first: int) -> None:
+    check(first, 500)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_seed_has_the_same_course_every_time(seed: int) -> None:
+    first, second = simulate(seed), simulate(seed)
+
+    assert first.trace == second.trace
+    assert first.events == second.events
+    assert (first.watched, first.calls) == (second.watched, second.calls)
