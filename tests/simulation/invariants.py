@@ -1,7 +1,7 @@
 """What must be true when a simulation is over, whatever was broken."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tests.simulation.world import Findings
 from weft.ids import TaskId
@@ -21,18 +21,23 @@ _RELEASED = (EventType.TASK_GIVEN_BACK, EventType.TASK_RESTED)
 
 def violations(findings: Findings) -> list[str]:
     """Return every way in which a promise was broken."""
-    events: defaultdict[str, list[Event]] = defaultdict(list)
+    events: defaultdict[TaskId, list[Event]] = defaultdict(list)
     for event in findings.events:
         events[event.task_id].append(event)
     found = [f"repeated model call: {call}" for call in findings.repeated]
     found += [f"flow {root_id} is still to be run" for root_id in findings.running]
     found += _numbers(findings)
     for flow in findings.flows:
-        stuck = blocked(flow)
-        for task in flow:
-            found += (f"{_shown(task)}: {text}" for text in _waiting(flow, task, stuck))
-            found += (f"{_shown(task)}: {text}" for text in _history(task, events[task.id]))
+        found += flow_violations(flow, events)
     return found
+
+
+def flow_violations(flow: Flow, events: Mapping[TaskId, list[Event]]) -> Iterator[str]:
+    """Return what is wrong with a flow that is over, given the events of its tasks."""
+    stuck = blocked(flow)
+    for task in flow:
+        yield from (f"{_shown(task)}: {text}" for text in _waiting(flow, task, stuck))
+        yield from (f"{_shown(task)}: {text}" for text in _history(task, events[task.id]))
 
 
 def _shown(task: Task) -> str:

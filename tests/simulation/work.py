@@ -30,7 +30,7 @@ from weft.tools.system_subtasks import SpawnSubtask
 HEAD = """(deftask ask (x) :instructions "{{x}}")
 (deftask part (x) :description "A part of the work" :instructions "{{x}}")
 (deftask boss (x) :instructions "{{x}}" :tools ("system:spawn_subtask"))
-(deftask curious (x) :instructions "{{x}}" :tools ("system:request_user_input" "note"))
+(deftask curious (x) :instructions "{{x}}" :tools ("system:request_user_input" "kit:note"))
 (define (person what) (get (system:request_user_input :question what) "answer"))
 (define (message e) (get-in e (list "notes" "error" "message")))
 (template both (a b) (list (ask a) (ask b)))
@@ -65,11 +65,19 @@ class Model(ScriptedModel):
         run = key[0].partition(" ")[0]
         if run not in self.copied:
             self.repeated += [f"{key}: {text}" for text in self._given[key] if self._is_stored(text)]
-        await asyncio.sleep(100.0 if "hangs" in key[0] else self._chance.expovariate(1.5))
+        await asyncio.sleep(100.0 if "hangs" in key[0] else self.latency())
         reply = await super().request(payload, on_text)
-        reply = structs.replace(reply, text=f"answer {next(self._numbers)};")
+        reply = structs.replace(reply, text=self.text(*key))
         self._given[key].append(reply.text)
         return reply
+
+    def latency(self) -> float:
+        """Return how long an answer takes."""
+        return self._chance.expovariate(1.5)
+
+    def text(self, prompt: str, messages: int) -> str:
+        """Return an answer that no other call gets."""
+        return f"answer {next(self._numbers)};"
 
     def _answer_to(self, payload: HandlerPayload) -> Any:
         prompt = payload.messages[0].content
@@ -77,10 +85,12 @@ class Model(ScriptedModel):
         if " fails" in prompt or (" moody" in prompt and self._chance.random() < 0.5):
             return ModelError("llm_error", f"{prompt}: the model is down")
         if " delegates" in prompt and not heard:
-            request = {"type": "atomic", "name": "part", "inputs": {"x": f"{prompt.partition(' d')[0]} part"}}
+            plain = {"fresh_context": "disabled"}  # else memory is asked, in a thread
+            inputs = {"x": f"{prompt.partition(' d')[0]} part"}
+            request = {"type": "atomic", "name": "part", "inputs": inputs, "context_management": plain}
             return tool_use("system:spawn_subtask", **request)
         if " wonders" in prompt and not heard:
-            return tool_use("note", x=prompt)
+            return tool_use("kit:note", x=prompt)
         if " wonders" in prompt and len(heard) == 1:
             return tool_use("system:request_user_input", question=f"{prompt}?")
         return "answer"
@@ -92,7 +102,9 @@ class Effects(LocalEffects):
     def __init__(self, model: Model, chance: Random, clock: Clock) -> None:
         super().__init__(
             models=models(model),
-            tools=GivenTools(RequestUserInput(), SpawnSubtask(), GivenTool("note", lambda x: f"noted {x}")),
+            tools=GivenTools(
+                RequestUserInput(), SpawnSubtask(), GivenTool("kit:note", lambda x: f"noted {x}")
+            ),
             handler=HandlerSettings(),
             clock=clock,
         )
@@ -198,7 +210,7 @@ class Writer:
             lambda: f'(ask "{self._prompt()}")',
             lambda: f'(ask "{self._prompt()}")',
             lambda: f'(script :argv ("{self._chance.choice(("good", "good", "bad"))}" "x"))',
-            lambda: f'(note "{self._prompt("q")}")',
+            lambda: f'(kit:note "{self._prompt("q")}")',
             lambda: f'(person "{self._prompt("q")}")',
             lambda: f'(boss "{self._prompt("delegates")}")',
             lambda: f'(curious "{self._prompt("wonders")}")',
