@@ -192,18 +192,23 @@ async def check_postgresql(url: str, workload: str, fault: StoreFault, every: in
         await store.close()
 
 
+@pytest.fixture
+def schema(postgresql: str) -> str:
+    return fresh_schema(postgresql)
+
+
 @pytest.mark.parametrize("fault", StoreFault)
 @pytest.mark.parametrize("workload", ["flow", "program"])
 async def test_whatever_postgresql_does_to_every_seventh_call_nothing_is_lost(
-    postgresql: str, workload: str, fault: StoreFault
+    schema: str, workload: str, fault: StoreFault
 ) -> None:
-    await check_postgresql(fresh_schema(postgresql), workload, fault, every=7)
+    await check_postgresql(schema, workload, fault, every=7)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", StoreFault)
 @pytest.mark.parametrize("workload", ["flow", "program"])
 async def test_whatever_postgresql_does_to_any_call_nothing_is_lost(
-    postgresql: str, workload: str, fault: StoreFault
+    schema: str, workload: str, fault: StoreFault
 ) -> None:
-    await check_postgresql(fresh_schema(postgresql), workload, fault, every=1)
+    await check_postgresql(schema, workload, fault, every=1)
