@@ -229,7 +229,8 @@ class Writer:
             f"(parallel {one} {other})",
             f"(sequential {one} {other})",
             f"(map ask (list {items}))",
-            f'(loop 2 (begin (set! s (+ s 1)) (ask (format "{self._prompt("q")} {{}}" s))))',
+            # A variable of its own: of concurrent branches none may set what others read.
+            f'(let ((n 0)) (loop 2 (begin (set! n (+ n 1)) (ask (format "{self._prompt("q")} {{}}" n)))))',
             f'(try {one} (catch e (ask "{self._prompt("q")}")))',
             f"(try (with-budget (:calls {self._chance.randint(1, 3)}) {one}) (catch e {other}))",
             f"(try (with-timeout {self._chance.choice((1, 4))} {late}) (catch e {other}))",
