@@ -194,6 +194,22 @@ async def _is_pending(bench: Bench, task_id: Any) -> bool:
     return (await bench.store.get(task_id, owner=EVERYONE)).status is Status.PENDING
 
 
+async def test_a_dead_worker_is_not_waited_for_an_hour_longer_when_the_clock_is_put_back(
+    two_stores: Callable[[Clock | None], Awaitable[TaskStore]],
+) -> None:
+    clock = ManualClock(NOON)
+    store = await two_stores(clock)
+    flow = await store.operate(SubmitFlow(a_flow("root"), NOON, is_run=True), owner=EVERYONE)
+    await store.add_worker("dead", lease_seconds=10)
+    await store.advance([], Wanted(flows=[flow.root.id], worker="dead", slots=1))
+    clock.set(NOON - HOUR)
+
+    await store.restart_delays(lease_seconds=15)
+    assert await store.recover(expired_at=clock.now()) == 0
+    clock.advance(timedelta(seconds=16))
+    assert await store.recover(expired_at=clock.now()) == 1
+
+
 async def test_a_clock_that_jumps_forward_does_not_make_others_look_dead(
     two_stores: Callable[[Clock | None], Awaitable[TaskStore]],
 ) -> None:

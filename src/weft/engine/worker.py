@@ -188,7 +188,7 @@ class Worker:
             log.warning("the store's clock jumped by %+.1f s", jump, extra={"action": "clock_jumped"})
             self._distrusted_until = loop_time + self._lease_seconds
             if jump < 0:
-                await self._store.restart_delays()
+                await self._store.restart_delays(lease_seconds=self._lease_seconds)
         return None if loop_time < self._distrusted_until else now
 
     async def _recover(self, now: datetime | None) -> None:

@@ -112,8 +112,8 @@ class GroupedWrites:
     async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
         return int(await self._group.write(Recover(dead, expired_at)))
 
-    async def restart_delays(self) -> Sequence[TaskId]:
-        restarted: Sequence[TaskId] = await self._group.write(RestartDelays())
+    async def restart_delays(self, *, lease_seconds: float) -> Sequence[TaskId]:
+        restarted: Sequence[TaskId] = await self._group.write(RestartDelays(lease_seconds))
         return restarted
 
     async def add_templates(

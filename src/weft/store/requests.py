@@ -81,7 +81,9 @@ class Recover(Struct, frozen=True):
 
 
 class RestartDelays(Struct, frozen=True):
-    """Begin the delays of retries anew that began in the future."""
+    """Begin delays anew that began in the future, and shorten leases that end later than new ones would."""
+
+    lease_seconds: float
 
 
 class Operate(Struct, frozen=True):

@@ -23,7 +23,7 @@ from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.rows import attempt_event_row
 from weft.store.protocol import Claim
 from weft.store.queries import load_queries
-from weft.store.requests import AddWorker, Recover, RemoveWorker
+from weft.store.requests import AddWorker, Recover, RemoveWorker, RestartDelays
 from weft.tasks.events import EventType
 
 _SQL = load_queries("postgresql")
@@ -115,7 +115,10 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
 
 
 async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
-    """Begin the delays of retries anew that began in the future."""
+    """Begin the delays of retries anew that began in the future, and shorten leases."""
+    request: RestartDelays = entry.request
+    lease_until = entry.now + timedelta(seconds=request.lease_seconds)
+    await connection.execute(_SQL["shorten_leases"], lease_until)
     rows = await connection.fetch(_SQL["restart_delays"], entry.now)
     for row in rows:
         facts = {"at": row["ready_at"].isoformat(), "reason": CLOCK_PUT_BACK}

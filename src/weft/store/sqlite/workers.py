@@ -40,9 +40,10 @@ def recover(writing: Writing, request: Recover) -> int:
     return sum(_give_back_all(writing, worker, now, losses=1) for worker in sorted(dead))
 
 
-def restart_delays(writing: Writing, _request: RestartDelays) -> Sequence[TaskId]:
-    """Begin the delays of retries anew that began in the future."""
+def restart_delays(writing: Writing, request: RestartDelays) -> Sequence[TaskId]:
+    """Begin the delays of retries anew that began in the future, and shorten leases."""
     now = micros(writing.now)
+    writing.execute(SQL["shorten_leases"], (_lease_until(writing, request),))
     rows = writing.execute(SQL["restart_delays"], (now,)).fetchall()
     for task_id, tree, user_id, attempt, ready_at in rows:
         claim = Claim(task_id, attempt, "", tree, user_id)
@@ -51,7 +52,7 @@ def restart_delays(writing: Writing, _request: RestartDelays) -> Sequence[TaskId
     return [row[0] for row in rows]
 
 
-def _lease_until(writing: Writing, request: AddWorker | RenewWorker) -> int:
+def _lease_until(writing: Writing, request: AddWorker | RenewWorker | RestartDelays) -> int:
     return micros(writing.now + timedelta(seconds=request.lease_seconds))
 
 

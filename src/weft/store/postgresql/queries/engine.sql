@@ -155,6 +155,10 @@ UPDATE tasks SET ready_at = $1 + (ready_at - updated_at), updated_at = $1
 WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > $1
 RETURNING id, attempt, '' AS worker, task_tree_id, user_id, ready_at;
 
+-- name: shorten_leases
+-- $1 when a lease ends that begins now
+UPDATE workers SET lease_until = $1 WHERE lease_until > $1;
+
 -- name: expired_workers
 -- Locked until the end of the transaction: who renews its lease meanwhile waits, and then finds that it was taken for
 -- dead; who was quicker is not found here. $1 the time by which a lease has run out, or null

@@ -89,6 +89,10 @@ UPDATE tasks SET ready_at = ?1 + (ready_at - updated_at), updated_at = ?1
 WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > ?1
 RETURNING id, task_tree_id, user_id, attempt, ready_at;
 
+-- name: shorten_leases
+-- ?1 when a lease ends that begins now
+UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1;
+
 -- name: dead_workers
 -- Also those that claimed tasks after they were taken for dead: no lease covers these claims.
 -- ?1 the time by which a lease has run out, or null
