@@ -34,7 +34,7 @@ from weft.tasks.operations import NoOpenQuestion
 T = TypeVar("T")
 
 CLIENTS = 2
-FAULTS_SECONDS = 30.0
+FAULTS_SECONDS = 24.0
 """How long things are broken."""
 SETTLING_SECONDS = 300.0
 """How long everything may take to end once nothing is broken any more: leases, retries, time limits."""
@@ -187,7 +187,7 @@ class World:
             }
         )
         for _ in range(7):
-            await asyncio.sleep(chance.expovariate(0.4))
+            await asyncio.sleep(chance.expovariate(0.5))
             action = chance.choice(actions)
             try:
                 told = await action(app, chance)
