@@ -24,12 +24,13 @@ from weft.errors import EXIT_UNAVAILABLE
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.settings import Settings, is_memory
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
-from weft.store.protocol import EVERYONE, EventFilter, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Ending, EventFilter, TaskStore, Wanted
 from weft.store.sqlite.memory import open_memory
 from weft.store_opening import open_store
 from weft.tasks.events import EventType
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.record import Status
+from weft.tasks.states import Failed
 
 HOUR = timedelta(hours=1)
 
@@ -192,6 +193,28 @@ async def test_a_retry_delay_does_not_last_an_hour_longer_when_the_clock_is_put_
 
 async def _is_pending(bench: Bench, task_id: Any) -> bool:
     return (await bench.store.get(task_id, owner=EVERYONE)).status is Status.PENDING
+
+
+async def test_a_retry_delay_is_shortened_by_an_engine_that_starts_after_the_clock_was_put_back(
+    two_stores: Callable[[Clock | None], Awaitable[TaskStore]],
+) -> None:
+    clock = ManualClock(NOON)
+    store = await two_stores(clock)
+    bench = Bench(store)
+    flow = await bench.submit("a")
+    await store.add_worker("gone", lease_seconds=10)
+    _, outlook = await store.advance([], Wanted(flows=[flow.root.id], worker="gone", slots=1))
+    assert not isinstance(outlook, Exception)
+    failed = Ending(outlook.claimed[0].claim, Failed(NOON, "not yet"), timedelta(seconds=1))
+    await store.advance([failed], Wanted(flows=[], worker="gone", slots=0))
+    clock.set(NOON - HOUR)
+    engine = await bench.engine()
+    clock.advance(timedelta(seconds=2))
+
+    async with asyncio.timeout(20):
+        await engine.run(flow.root.id)
+    await bench.close()
+    assert (await bench.read(flow)).root.status is Status.COMPLETED
 
 
 async def test_a_dead_worker_is_not_waited_for_an_hour_longer_when_the_clock_is_put_back(

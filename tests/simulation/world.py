@@ -328,7 +328,9 @@ class World:
         name, clock = self._chance.choice(
             [("the store", self._clock), *((one.name, one.clock) for one in self._processes)]
         )
-        seconds = self._chance.choice((-3600, -30, -5, 5, 30, 3600))
+        # A lease that a dead worker left is not shortened when all who live began after the clock was put back.
+        longest = -30 if clock is self._clock else -3600
+        seconds = self._chance.choice((longest, -30, -5, 5, 30, 3600))
         clock.offset += timedelta(seconds=seconds)
         self._note("world", f"the clock of {name} jumps by {seconds} s")
 

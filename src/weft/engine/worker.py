@@ -68,6 +68,9 @@ class Worker:
         """Register, recover what dead workers left, and begin to beat."""
         await self._register()
         await self._recover(self._store.clock.now())
+        # The clock may have been put back while no engine ran that could notice.
+        await self._store.restart_delays()
+        self._beat_at = asyncio.get_running_loop().time(), self._store.clock.now()
         # Apart from each other: recovery waits for other writers, and the lease must be renewed meanwhile.
         self._beats = [
             asyncio.create_task(self._keep_on(self._renew), name="weft-lease"),

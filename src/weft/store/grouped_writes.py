@@ -112,7 +112,7 @@ class GroupedWrites:
     async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
         return int(await self._group.write(Recover(dead, expired_at)))
 
-    async def restart_delays(self, *, lease_seconds: float) -> Sequence[TaskId]:
+    async def restart_delays(self, *, lease_seconds: float | None = None) -> Sequence[TaskId]:
         restarted: Sequence[TaskId] = await self._group.write(RestartDelays(lease_seconds))
         return restarted
 

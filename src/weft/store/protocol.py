@@ -315,11 +315,11 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def restart_delays(self, *, lease_seconds: float) -> Sequence[TaskId]:
+    async def restart_delays(self, *, lease_seconds: float | None = None) -> Sequence[TaskId]:
         """Begin the delays of retries anew that began in the future: the clock was put back since.
 
-        No lease lasts longer than this from now on: that of a dead worker would last longer by as much as the
-        clock was put back, and those who live renew theirs. Returns the tasks that wait for delays.
+        With `lease_seconds`, no lease lasts longer from now on: that of a dead worker would last longer by as
+        much as the clock was put back, and those who live renew theirs. Returns what waits for delays.
         """
         ...
 

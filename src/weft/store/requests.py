@@ -83,7 +83,7 @@ class Recover(Struct, frozen=True):
 class RestartDelays(Struct, frozen=True):
     """Begin delays anew that began in the future, and shorten leases that end later than new ones would."""
 
-    lease_seconds: float
+    lease_seconds: float | None
 
 
 class Operate(Struct, frozen=True):

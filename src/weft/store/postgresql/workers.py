@@ -117,8 +117,9 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
 async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
     """Begin the delays of retries anew that began in the future, and shorten leases."""
     request: RestartDelays = entry.request
-    lease_until = entry.now + timedelta(seconds=request.lease_seconds)
-    await connection.execute(_SQL["shorten_leases"], lease_until)
+    if request.lease_seconds is not None:
+        lease_until = entry.now + timedelta(seconds=request.lease_seconds)
+        await connection.execute(_SQL["shorten_leases"], lease_until)
     rows = await connection.fetch(_SQL["restart_delays"], entry.now)
     for row in rows:
         facts = {"at": row["ready_at"].isoformat(), "reason": CLOCK_PUT_BACK}

@@ -16,12 +16,16 @@ from weft.tasks.events import EventType
 def add_worker(writing: Writing, request: AddWorker) -> None:
     """Make a worker known."""
     methods = None if request.methods is None else json.dumps(request.methods)
-    writing.execute(SQL["add_worker"], (request.worker, _lease_until(writing, request), methods))
+    writing.execute(
+        SQL["add_worker"], (request.worker, _lease_until(writing, request.lease_seconds), methods)
+    )
 
 
 def renew_worker(writing: Writing, request: RenewWorker) -> frozenset[Claim] | None:
     """Renew a worker's lease; the claims it holds, or None when it was taken for dead."""
-    renewed = writing.execute(SQL["renew_worker"], (request.worker, _lease_until(writing, request)))
+    renewed = writing.execute(
+        SQL["renew_worker"], (request.worker, _lease_until(writing, request.lease_seconds))
+    )
     if renewed.rowcount != 1:
         return None
     return frozenset(_claims(writing, request.worker))
@@ -43,7 +47,8 @@ def recover(writing: Writing, request: Recover) -> int:
 def restart_delays(writing: Writing, request: RestartDelays) -> Sequence[TaskId]:
     """Begin the delays of retries anew that began in the future, and shorten leases."""
     now = micros(writing.now)
-    writing.execute(SQL["shorten_leases"], (_lease_until(writing, request),))
+    if request.lease_seconds is not None:
+        writing.execute(SQL["shorten_leases"], (_lease_until(writing, request.lease_seconds),))
     rows = writing.execute(SQL["restart_delays"], (now,)).fetchall()
     for task_id, tree, user_id, attempt, ready_at in rows:
         claim = Claim(task_id, attempt, "", tree, user_id)
@@ -52,8 +57,8 @@ def restart_delays(writing: Writing, request: RestartDelays) -> Sequence[TaskId]
     return [row[0] for row in rows]
 
 
-def _lease_until(writing: Writing, request: AddWorker | RenewWorker | RestartDelays) -> int:
-    return micros(writing.now + timedelta(seconds=request.lease_seconds))
+def _lease_until(writing: Writing, lease_seconds: float) -> int:
+    return micros(writing.now + timedelta(seconds=lease_seconds))
 
 
 def _give_back_all(writing: Writing, worker: str, now: int, *, losses: int) -> int:
