@@ -38,8 +38,8 @@ HEAD = """(deftask ask (x) :instructions "{{x}}")
 """
 
 SENDING_SECONDS = 0.001
-"""What is cancelled earlier was not sent: a process that was frozen for longer than its lease begins a call and
-cancels it in the same moment."""
+"""What is cancelled earlier was not sent: a process that was frozen for longer than its lease begins a call
+and cancels it in the same moment."""
 
 IsStored = Callable[[str], bool]
 """Whether the store has a completed record whose result contains a text."""

@@ -34,7 +34,7 @@ from weft.tasks.operations import NoOpenQuestion
 T = TypeVar("T")
 
 CLIENTS = 2
-FAULTS_SECONDS = 24.0
+FAULTS_SECONDS = 20.0
 """How long things are broken."""
 SETTLING_SECONDS = 300.0
 """How long everything may take to end once nothing is broken any more: leases, retries, time limits."""
@@ -328,7 +328,7 @@ class World:
         name, clock = self._chance.choice(
             [("the store", self._clock), *((one.name, one.clock) for one in self._processes)]
         )
-        # A lease that a dead worker left is not shortened when all who live began after the clock was put back.
+        # The lease of a dead worker is not shortened when all who live began after the clock was put back.
         longest = -30 if clock is self._clock else -3600
         seconds = self._chance.choice((longest, -30, -5, 5, 30, 3600))
         clock.offset += timedelta(seconds=seconds)
