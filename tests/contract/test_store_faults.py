@@ -1,7 +1,7 @@
 """The k-th call of the store fails, hangs or loses its reply: whichever k, nothing is lost or repeated."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -123,9 +123,7 @@ class Stage:
 
     async def _check(self, app: App, root_id: TaskId) -> None:
         flow = await app.flow_of(root_id)
-        events: defaultdict[TaskId, list[Any]] = defaultdict(list)
-        for event in await app.events(EventFilter(tree=root_id, limit=100_000)):
-            events[event.task_id].append(event)
+        events = await app.events(EventFilter(tree=root_id, limit=100_000))
         assert not list(flow_violations(flow, events))
         assert root_id not in await self._store.running_flows(owner=EVERYONE)
         assert flow.root.status is Status.COMPLETED, flow.root.error

@@ -118,6 +118,9 @@ class RemoteAccess:
     def check(self) -> None:
         """Nobody replaces it."""
 
+    def exposure(self) -> str | None:
+        return None
+
     def leave(self) -> None:
         """A call ends when the network says so."""
 

@@ -239,7 +239,9 @@ class World:
         questions = [one for root_id in roots for one in await questions_of(app, root_id)]
         if not questions:
             return "no question"
-        return (await answer(app, chance.choice(questions).id, "yes")).name
+        question = chance.choice(questions)
+        await answer(app, question.id, "yes")
+        return question.name
 
     async def _copy(self, app: App, chance: Random) -> Any:
         root_id = self._any_root(chance)
