@@ -10,9 +10,12 @@ import pytest
 from tests.builders import NOON, a_flow, completed
 from tests.invariants import check_flow, event_problems
 from tests.runs_bench import RunsBench
+from weft.clock import SystemClock
 from weft.ids import new_task_id
+from weft.settings import is_memory
 from weft.store.protocol import EVERYONE, Claim, EventFilter, TaskStore, Wanted
 from weft.store.queries import load_migrations
+from weft.store.sqlite.memory import open_memory
 from weft.store.steps import Run, StepChange
 from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
@@ -126,6 +129,10 @@ async def test_steps_that_an_earlier_version_left_open_end_when_the_store_is_bro
         connection = await asyncpg.connect(store_url)
         await connection.execute(script)
         await connection.close()
+    elif is_memory(store_url):
+        access = open_memory(store_url, SystemClock(), must_exist=True)
+        access.read_now(lambda database: database.executescript(script))
+        await access.close()
     else:
         with closing(sqlite3.connect(store_url)) as file:
             file.executescript(script)
