@@ -15,13 +15,18 @@ import pytest
 from tests.builders import NOON, a_flow
 from tests.engine_bench import QUICK, Bench, actions, statuses, task
 from tests.faulty_store import FaultyStore
+from tests.runs_bench import RunsBench
 from tests.schedules import HOURLY
 from weft.app import App
 from weft.clock import Clock, ManualClock, SystemClock
 from weft.engine.scheduler import Scheduler
 from weft.engine.worker import FENCE_FACTOR, LOCKED_LEASE_FACTOR
 from weft.errors import EXIT_UNAVAILABLE
+from weft.executors.built_in import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
+from weft.ids import new_task_id
+from weft.model_settings import ModelsSettings
+from weft.program_executors import with_programs
 from weft.settings import Settings, is_memory
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
 from weft.store.protocol import EVERYONE, Ending, EventFilter, TaskStore, Wanted
@@ -351,3 +356,36 @@ async def _raise_version(store_url: str) -> None:
 def _raise_user_version(file: sqlite3.Connection) -> None:
     (version,) = file.execute("PRAGMA user_version").fetchone()
     file.execute(f"PRAGMA user_version = {version + 1}")
+
+
+async def test_a_process_that_was_frozen_past_its_lease_asks_no_model(store: TaskStore) -> None:
+    """It wakes up in the middle of its program, before the timer that cancels its attempts has its turn."""
+    runs = RunsBench(store)
+    runs.with_handler(lambda payload: "answer")
+    task_id = await runs.begin('(deftask ask (x) :instructions "{{x}}") (ask "one")')
+    await store.add_worker("w", lease_seconds=3600)
+    claim = await store.start(task_id, worker="w", now=store.clock.now(), owner=EVERYONE)
+    executors = with_programs(
+        built_in_registry(),
+        store,
+        lambda _: runs.effects(),
+        clock=store.clock,
+        new_id=new_task_id,
+        concurrency=1,
+        models=ModelsSettings(),
+    )
+
+    async def report(progress: float) -> None: ...
+
+    work = Work(
+        task=await store.get(task_id, owner=EVERYONE),
+        attempt=claim.attempt,
+        inputs={},
+        dependencies={},
+        report=report,
+        has_lease=lambda: False,
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(executors.get("template").execute(work), 0.2)
+
+    assert not runs.asked

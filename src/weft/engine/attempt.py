@@ -49,7 +49,9 @@ class Attempts:
         chance: Callable[[], float],
         limits: EngineLimits,
         secrets: SecretSettings | None = None,
+        has_lease: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._has_lease = has_lease
         self._store = store
         self._executors = executors
         self._clock = clock
@@ -143,6 +145,7 @@ class Attempts:
             dependencies=results,
             dependency_names={task_id: found.name for task_id, found in ended.items()},
             report=report,
+            has_lease=self._has_lease,
         )
 
     def _with_secrets(self, task: Task) -> Task:

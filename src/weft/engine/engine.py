@@ -66,7 +66,13 @@ class Engine:
         self._clock = store.clock
         self._slots = Slots(self._limits)
         self._attempts = Attempts(
-            store, executors, clock=self._clock, chance=chance, limits=self._limits, secrets=secrets
+            store,
+            executors,
+            clock=self._clock,
+            chance=chance,
+            limits=self._limits,
+            secrets=secrets,
+            has_lease=lambda: self._worker.has_lease,
         )
         self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.

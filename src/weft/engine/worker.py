@@ -59,10 +59,16 @@ class Worker:
         self._forgotten: frozenset[Claim] = frozenset()
         self._beats: list[asyncio.Task[None]] = []
         self._fence: asyncio.TimerHandle | None = None
+        self._leased_until = 0.0
         self._beat_at: tuple[float, datetime] | None = None
         self._distrusted_until = 0.0
         self._frozen_since: dict[str, float] = {}
         self.id = new_worker_id()
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether no other worker may have taken our tasks over yet."""
+        return asyncio.get_running_loop().time() < self._leased_until
 
     async def start(self) -> None:
         """Register, recover what dead workers left, and begin to beat."""
@@ -145,7 +151,8 @@ class Worker:
         if self._fence is not None:
             self._fence.cancel()
         loop = asyncio.get_running_loop()
-        self._fence = loop.call_at(asked_at + self._lease_seconds * FENCE_FACTOR, self._stop_attempts)
+        self._leased_until = asked_at + self._lease_seconds * FENCE_FACTOR
+        self._fence = loop.call_at(self._leased_until, self._stop_attempts)
 
     def _stop_attempts(self) -> None:
         if self._running:

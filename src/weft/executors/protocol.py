@@ -21,6 +21,10 @@ def _never() -> bool:
     return False
 
 
+def _always() -> bool:
+    return True
+
+
 class Work(Struct, frozen=True, kw_only=True):
     """What an executor gets: one attempt at one task."""
 
@@ -34,6 +38,9 @@ class Work(Struct, frozen=True, kw_only=True):
     report: Report
     dependency_names: Mapping[TaskId, str] = field(default_factory=dict)
     """The names of those dependencies."""
+    has_lease: Callable[[], bool] = _always
+    """Whether the attempt is surely still this process's: not after it was frozen for longer than its lease.
+    An executor that spends money asks before it does."""
     is_cancelled: Callable[[], bool] = _never
     """Whether the attempt was called off. For plain functions, which run in a thread: nothing can stop a
     thread from outside, so a long one asks now and then. (An `async` one is cancelled.) In a plain function

@@ -36,7 +36,7 @@ from weft.runs.open_step import OpenStep
 from weft.runs.past import Fate, going_on, is_halted
 from weft.runs.records import failure_of, halted_failure, name_of
 from weft.runs.script_steps import ending, outcome_json
-from weft.runs.turns import Turns
+from weft.runs.turns import LeasedSlots, Turns
 from weft.store.protocol import TaskStore
 from weft.store.steps import StoredStep
 from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
@@ -76,7 +76,7 @@ class DurableEffects:
         store: TaskStore,
         *,
         is_reusing: bool = True,
-        slots: asyncio.Semaphore,
+        slots: LeasedSlots,
         schema_text: Callable[[str, str], str] | None = None,
         fork: Fork | None = None,
     ) -> None:

@@ -27,6 +27,7 @@ from weft.runs.records import FAILURE, failure_json
 from weft.runs.settling import in_its_folder, with_model
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
+from weft.runs.turns import LeasedSlots
 from weft.store.protocol import TaskStore
 from weft.store.steps import Run
 from weft.tasks.pinned import TEMPLATE
@@ -100,7 +101,7 @@ class TemplateExecutor:
             inner,
             journal,
             self._store,
-            slots=self._slots,
+            slots=LeasedSlots(self._slots, work.has_lease),
             is_reusing=program.is_reusing and may_reuse(work.task) and (fork is None or fork.is_reusing),
             schema_text=program.schema_text,
             fork=fork,

@@ -20,6 +20,30 @@ from weft.tasks.record import Status, Task
 
 C = TypeVar("C")
 
+
+class LeasedSlots:
+    """Slots for effects, given only while no other process may have taken the run over.
+
+    A process that was frozen past its lease wakes up in the middle of its program: it must not ask a model
+    what its successor has asked meanwhile. Its attempts are cancelled in the same turn of the event loop.
+    """
+
+    def __init__(self, slots: asyncio.Semaphore, has_lease: Callable[[], bool]) -> None:
+        self._slots = slots
+        self._has_lease = has_lease
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        if not self._has_lease():
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._slots.release()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._slots.release()
+
+
 CONTEXT = "context"
 """The input of a session's first turn that holds the data it works on."""
 
@@ -32,7 +56,7 @@ class Turns:
         journal: Journal,
         step: Step,
         call: ModelCall,
-        slots: asyncio.Semaphore,
+        slots: LeasedSlots,
         find: Callable[[str | None], Awaitable[Task | None]],
     ) -> None:
         """`find` finds a step that has answered the same."""
