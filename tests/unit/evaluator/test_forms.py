@@ -305,10 +305,16 @@ async def environment(text: str) -> object:
         ('(let ((d (dict :a "b")) (n (range 11))) (+ d 1))', {"d": {"a": "b"}, "n": "a list of 11 items"}),
         ("(let ((n (expt 10 1000))) (car n))", {"n": "a number"}),
         ('(loop 2 (let ((n 7)) (error "no")))', {"n": 7}),
+        ("(let ((kind 'oak) (pair '(ash 1))) (car kind))", {"kind": "oak", "pair": ["ash", 1]}),
     ],
 )
 async def test_an_error_says_what_was_bound_where_it_happened(text: str, bound: object) -> None:
     assert await environment(text) == bound
+
+
+@pytest.mark.parametrize("value", ["'oak", "'(oak)", "(dict :kind 'oak)"])
+async def test_an_error_where_a_symbol_is_bound_can_be_caught(value: str) -> None:
+    assert await value_of(f'(let ((bound {value})) (try (error "no") (catch e (status e))))') == "FAILED"
 
 
 async def test_an_error_shows_a_bounded_part_of_what_was_bound() -> None:

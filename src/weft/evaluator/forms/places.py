@@ -114,7 +114,7 @@ def _brief(value: Any) -> Any:
         shown = [_brief(part) for part in parts]
         return dict(zip(value, shown, strict=True)) if isinstance(value, dict) else shown
     if isinstance(value, str):
-        return cut(value, MAX_SHOWN_CHARACTERS)
+        return cut(str(value), MAX_SHOWN_CHARACTERS)  # a symbol as plain text: errors are encoded as JSON
     return value if value.__class__ in SCALARS and not _is_long(value) else kind_of(value)
 
 
