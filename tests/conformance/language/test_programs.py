@@ -6,12 +6,12 @@ import pytest
 
 from tests.conformance.language.built_ins import BUILT_INS
 from tests.conformance.language.forms import FORMS
-from tests.conformance.language.lispytest import LISPYTEST
+from tests.conformance.language.scheme_programs import SCHEME_PROGRAMS
 from tests.evaluation import outcome_of
 from weft.language.tree import Symbol
 
 
-@pytest.mark.parametrize(("program", "expected"), [*FORMS, *BUILT_INS, *LISPYTEST])
+@pytest.mark.parametrize(("program", "expected"), [*FORMS, *BUILT_INS, *SCHEME_PROGRAMS])
 async def test_a_program_has_its_value(program: str, expected: Any) -> None:
     outcome = await outcome_of(program)
 

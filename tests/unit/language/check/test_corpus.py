@@ -7,8 +7,8 @@ import pytest
 
 from tests.conformance.language.built_ins import BUILT_INS
 from tests.conformance.language.forms import FORMS
-from tests.conformance.language.lispytest import LISPYTEST
 from tests.conformance.language.operators import ROWS, Row
+from tests.conformance.language.scheme_programs import SCHEME_PROGRAMS
 from tests.unit.language.check.checking import codes
 from weft.language.check import check_program, required_inputs
 from weft.language.sexp import read_program
@@ -20,7 +20,7 @@ DOCUMENTS = [
     *sorted((ROOT / "tests/conformance/language/pairs").glob("*.xml")),
     *sorted((ROOT / "examples").glob("*.xml")),
 ]
-PROGRAMS = [*FORMS, *BUILT_INS, *LISPYTEST]
+PROGRAMS = [*FORMS, *BUILT_INS, *SCHEME_PROGRAMS]
 FOUND = ("unbound-name", "wrong-arity", "unknown-keyword", "reserved-name", "duplicate-name")
 NEVER_TAKEN = "(cond (false 1) (true 2) (else 3))"
 
