@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.local_effects import LocalEffects as LocalEffects
     from weft.program_files import load_library as load_library
     from weft.program_runs import RunFailed as RunFailed
+    from weft.program_runs import RunWaits as RunWaits
     from weft.program_runs import arun as arun
     from weft.program_runs import registered as registered
     from weft.program_runs import run as run
@@ -42,6 +43,7 @@ __all__ = [
     "InMemoryEffects",
     "LocalEffects",
     "RunFailed",
+    "RunWaits",
     "Secret",
     "SyncApp",
     "TaskLibrary",
@@ -73,6 +75,7 @@ _PLACES: dict[str, tuple[str, str | None]] = {
     "LocalEffects": ("weft.local_effects", "LocalEffects"),
     "Secret": ("weft.secrets.marked", "Secret"),
     "RunFailed": ("weft.program_runs", "RunFailed"),
+    "RunWaits": ("weft.program_runs", "RunWaits"),
     "SyncApp": ("weft.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),

@@ -55,8 +55,7 @@ def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Sur
 
 def schema_file_text(path: str, source: str) -> str:
     """Return the text of a schema file, whose path is relative to the file of the program that names it."""
-    with (Path(source).parent / path).open(encoding="utf-8") as file:
-        return file.read(MAX_PROGRAM_CHARACTERS)
+    return read_start(Path(source).parent / path, MAX_PROGRAM_CHARACTERS).decode("utf-8")
 
 
 def library_path(name: str | Path) -> Path:

@@ -107,6 +107,8 @@ async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[
         said = cut(outcome.stderr.strip(), MAX_SHOWN_CHARACTERS)
         warnings.append(f"the command of file_paths ended with {outcome.exit_code}: {said}")
     paths = [line for line in outcome.stdout.splitlines() if line.strip()]
+    if warnings and not paths:
+        raise TaskFailed(TaskFailure("context_retrieval_failure", f"{warnings[0]} and lists no file"))
     if any("\0" in path or "\ufffd" in path for path in paths):
         message = "what the command of file_paths prints is no list of paths, one a line"
         details = {"partial_context": cut(outcome.stdout, MAX_SHOWN_CHARACTERS)}

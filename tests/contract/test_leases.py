@@ -389,3 +389,20 @@ async def test_a_process_that_was_frozen_past_its_lease_asks_no_model(store: Tas
         await asyncio.wait_for(executors.get("template").execute(work), 0.2)
 
     assert not runs.asked
+
+
+async def test_an_effect_waits_for_a_lease_that_is_renewed_late() -> None:
+    has_lease = False
+    slots = LeasedSlots(asyncio.Semaphore(1), lambda: has_lease)
+
+    async def enter() -> str:
+        async with slots:
+            return "entered"
+
+    first, second = asyncio.create_task(enter()), asyncio.create_task(enter())
+    await asyncio.sleep(0)
+    first.cancel()
+    has_lease = True
+
+    assert await asyncio.wait_for(second, 20) == "entered"
+    assert first.cancelled()

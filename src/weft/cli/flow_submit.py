@@ -49,11 +49,11 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
 
 async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
     """Tell of executors that are not known here. Another process may know them, so the flow is stored."""
-    from weft.executors.registry import UnknownExecutor
+    from weft.executors.registry import BUILT_IN_IDS, UnknownExecutor
     from weft.submission import named_templates
     from weft.tasks.record import method_of
 
-    methods = {method_of(task) for task in flow} - {""}
+    methods = {method_of(task) for task in flow} - BUILT_IN_IDS - {""}
     unknown = {method for method in methods if app.executors.find(method) is None}
     for method in sorted(unknown - (await named_templates(app.store, app.owner, unknown)).keys()):
         try:

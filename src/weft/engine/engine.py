@@ -251,7 +251,7 @@ class Engine:
     async def _advance(self) -> Outlook:
         endings, self._endings = self._endings, []
         wanted = Wanted(
-            flows=() if self._is_stopping else tuple(self._flows),
+            flows=tuple(self._flows) if self._worker.has_lease and not self._is_stopping else (),
             worker=self._worker.id,
             slots=self._slots.free,
             free=self._slots.free_by_executor,

@@ -21,11 +21,16 @@ from weft.tasks.record import Status, Task
 C = TypeVar("C")
 
 
+LEASE_POLL_SECONDS = 0.05
+"""How often to look whether a lease was renewed; leases are renewed every second."""
+
+
 class LeasedSlots:
     """Slots for effects, given only while no other process may have taken the run over.
 
     A process that was frozen past its lease wakes up in the middle of its program: it must not ask a model
-    what its successor has asked meanwhile. Its attempts are cancelled in the same turn of the event loop.
+    what its successor has asked meanwhile. It waits here until its lease is renewed, or until its attempts
+    are cancelled because they were taken over.
     """
 
     def __init__(self, slots: asyncio.Semaphore, has_lease: Callable[[], bool]) -> None:
@@ -34,11 +39,12 @@ class LeasedSlots:
 
     async def __aenter__(self) -> None:
         await self._slots.acquire()
-        if not self._has_lease():
-            try:
-                await asyncio.get_running_loop().create_future()
-            finally:
-                self._slots.release()
+        try:
+            while not self._has_lease():  # noqa: ASYNC110 - a lease is a time, not an event
+                await asyncio.sleep(LEASE_POLL_SECONDS)
+        except BaseException:
+            self._slots.release()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         self._slots.release()

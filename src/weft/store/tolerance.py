@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -17,6 +18,9 @@ FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
 """A lost connection is replaced at once; a server that starts is asked every second."""
 
+TELL_SECONDS = 5.0
+"""How often the log says that the store is still away."""
+
 LEAVE_SECONDS = 0.5
 """How long a process that is about to exit waits for the store."""
 
@@ -30,6 +34,7 @@ class Tolerance:
         self._seconds = seconds
         self._is_leaving = asyncio.Event()
         self._limits: set[asyncio.Timeout] = set()
+        self._told_at = -math.inf
 
     @property
     def is_leaving(self) -> bool:
@@ -69,9 +74,17 @@ class Tolerance:
                 deadline = loop.time() + limit if deadline is None else deadline
                 if self.is_leaving or loop.time() + pause > deadline:
                     raise
-                log.warning("retrying: %s", error.message, extra={"action": "store_transient_error"})
+                self._tell(error)
             await self.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _tell(self, error: TransientError) -> None:
+        """Log that the store is away: at once, then now and then, however many calls wait for it."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at >= TELL_SECONDS:
+            self._told_at = now
+            message = "the store is away, retrying: %s"
+            log.warning(message, error.message, extra={"action": "store_transient_error"})
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, but not longer than the process waits."""

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from weft.errors import RequestError
+from weft.limits import read_start
 from weft.secrets.registry import register
 from weft.secrets.variables import is_secret_name, register_environment, register_password, register_variable
 
@@ -71,8 +72,7 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> dict[str, Server
     Raises InvalidServer when the file cannot be read at all.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        content = read_start(path, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
