@@ -27,6 +27,7 @@ from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import new_task_id
 from weft.model_settings import ModelsSettings
 from weft.program_executors import with_programs
+from weft.runs.turns import LeasedSlots
 from weft.settings import Settings, is_memory
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
 from weft.store.protocol import EVERYONE, Ending, EventFilter, TaskStore, Wanted
