@@ -23,6 +23,8 @@ from tests.command_line import weft
         ("flow", "submit", "{path}.sexp"),
         ("flow", "run", "{path}.json"),
         ("library", "add", "{path}.sexp"),
+        ("check", "schema.sexp"),
+        ("run", "schema.sexp"),
     ],
     ids=" ".join,
 )
@@ -30,11 +32,21 @@ def test_a_named_pipe_as_a_file_is_refused_at_once(tmp_path: Path, command: tupl
     for suffix in ("sexp", "py", "json"):
         os.mkfifo(tmp_path / f"pipe.{suffix}")
     (tmp_path / "good.sexp").write_text("(list x)")
+    (tmp_path / "schema.sexp").write_text('(task :instructions "Hi" :schema "./pipe.json")')
 
     ran = weft(*(part.format(path="pipe") for part in command), db=str(tmp_path / "weft.db"), cwd=tmp_path)
 
     assert ran.code == 2, ran.err
     assert "not an ordinary file" in ran.out + ran.err
+
+
+def test_a_named_pipe_as_the_file_of_mcp_servers_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".mcp.json")
+
+    ran = weft("doctor", db=str(tmp_path / "weft.db"), cwd=tmp_path)
+
+    assert ran.code == 1
+    assert "not an ordinary file" in ran.out
 
 
 def test_what_a_shell_hands_over_is_read(tmp_path: Path) -> None:
