@@ -173,6 +173,7 @@ class App:
         engine = await self.engine()
         if not self._is_stopped:
             await engine.follow(root_id)
+            await self.store.check()  # what is in no file any more has not been done
 
     async def serve(self) -> None:
         """Run every flow that is to be run, and fire schedules, until the engine is stopped.

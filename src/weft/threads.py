@@ -44,3 +44,13 @@ async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking"
     # A daemon: a function that never returns must not keep the process from ending.
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Leave a task that does not heed its cancellation to itself.
+
+    Nothing waits for it any more: `asyncio.run`, too, would wait for ever for a task that it knows of.
+    """
+    asyncio._unregister_task(task)  # noqa: SLF001 - documented, for whoever makes tasks of their own
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - we have logged it
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -9,11 +9,12 @@ import pytest
 
 from tests.engine_bench import QUICK, Bench, Stubborn, actions, statuses, task
 from tests.faulty_store import FaultyStore
-from weft.engine.engine import Engine
+from weft.engine.engine import IDLE_GRACE_SECONDS, Engine
 from weft.executors.noop import Noop
 from weft.executors.protocol import Work
 from weft.store.errors import StoreBusy
-from weft.store.protocol import EVERYONE
+from weft.store.protocol import EVERYONE, EventFilter
+from weft.tasks.events import EventType
 from weft.tasks.record import JsonObject, Status
 
 
@@ -247,4 +248,31 @@ async def test_an_executor_that_cannot_say_when_it_lets_go_does_not_hold_up_stop
         await engine.stop(grace_seconds=0)
 
     assert statuses(await bench.read(flow)) == {"a": "in_progress", "b": "in_progress"}
+    assert await bench.store.workers() == []
+
+
+async def test_an_attempt_that_takes_its_time_to_end_is_released_and_counts_as_no_loss(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = asyncio.Event()
+
+    async def slow_to_end(work: Work) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(IDLE_GRACE_SECONDS + 0.3)  # longer than the engine waits for its store
+            raise
+
+    bench.executor("slow", slow_to_end)
+    flow = await bench.submit(task("a", "slow"))
+    engine = await bench.engine()
+    await engine.join(flow.root.id)
+    await asyncio.wait_for(began.wait(), 20)
+    with caplog.at_level(logging.WARNING):
+        await engine.stop(grace_seconds=0.1)
+    events = await bench.store.events(EventFilter(task=flow.root.id), owner=EVERYONE)
+
+    assert "stopped_without_store" not in actions(caplog.records)
+    assert events[-1].type is EventType.TASK_GIVEN_BACK
     assert await bench.store.workers() == []

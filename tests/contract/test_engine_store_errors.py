@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
 from tests.builders import NOON
 from tests.engine_bench import QUICK, Bench, actions, statuses, task
 from tests.faulty_store import FaultyStore
+from tests.runs_bench import RunsBench
 from weft.app import App
 from weft.engine.engine import Engine
 from weft.executors.protocol import Work
 from weft.settings import Settings
-from weft.store.errors import StoreBusy, StoreFull
-from weft.store.protocol import EVERYONE
+from weft.store.errors import StoreBusy, StoreFull, StoreReplaced
+from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status
 
 
@@ -158,3 +160,23 @@ async def test_a_claim_that_never_reached_the_engine_is_given_back(
 
     assert (await bench.read(flow)).root.status is Status.COMPLETED
     assert actions(caplog.records) == ["unknown_claim"]
+
+
+async def test_a_full_disk_fails_no_run_whose_step_could_not_be_stored(store: TaskStore) -> None:
+    runs = RunsBench(store)
+    faulty = FaultyStore(store)
+    root_id = await runs.begin('(deftask ask (x) :instructions "{{x}}") (ask "one")')
+    faulty.fail("write_steps", StoreFull("the disk is full"))
+    with pytest.raises(StoreFull):
+        await runs.go_on(root_id, faulty.as_store)
+
+    assert (await store.get(root_id, owner=EVERYONE)).status is Status.IN_PROGRESS
+    assert (await runs.go_on(root_id)).status is Status.COMPLETED
+
+
+async def test_a_flow_whose_file_is_gone_when_it_ends_has_not_succeeded(tmp_path: Path) -> None:
+    path = tmp_path / "weft.db"
+    async with await App.open(path) as app:
+        app.executors.executor("remove")(lambda inputs: path.unlink())
+        with pytest.raises(StoreReplaced):
+            await app.run([task("a", "remove")])

@@ -225,11 +225,14 @@ async def test_a_command_lists_files_one_a_line(tmp_path: Path, monkeypatch: pyt
     assert "$HOME" in result.notes["warnings"][0]  # no shell reads it
 
 
-async def test_a_command_that_ends_badly_is_a_warning_and_one_that_may_not_run_fails() -> None:
+async def test_a_command_that_ends_badly_is_a_warning_if_it_lists_files_and_else_fails_the_task() -> None:
     effects, _ = with_model(commands=CommandSettings(allow=("sh",)))
 
-    result = await ask(effects, files=Files("command", text="sh -c 'echo oops >&2; exit 4'"))
-    assert result.notes["warnings"] == ["the command of file_paths ended with 4: oops"]
+    with pytest.raises(TaskFailed, match="ended with 4: oops and lists no file") as failed:
+        await ask(effects, files=Files("command", text="sh -c 'echo oops >&2; exit 4'"))
+    assert failed.value.result().notes["error"]["reason"] == "context_retrieval_failure"
+    result = await ask(effects, files=Files("command", text="sh -c 'echo gone.py; echo oops >&2; exit 4'"))
+    assert result.notes["warnings"][0] == "the command of file_paths ended with 4: oops"
 
     for command in ("cat x", "", "echo 'open"):
         with pytest.raises(TaskFailed) as caught:

@@ -18,6 +18,7 @@ from weft.ids import TaskId
 from weft.secrets.cutting import cut
 from weft.secrets.references import SecretSettings, resolved
 from weft.secrets.registry import is_any, redact_json
+from weft.store.errors import StoreUnusable
 from weft.store.protocol import EVERYONE, Claimed, Ending, Rest, TaskStore
 from weft.tasks.input_checks import input_problems
 from weft.tasks.input_mappings import has_mappings, mapped_inputs
@@ -50,8 +51,10 @@ class Attempts:
         limits: EngineLimits,
         secrets: SecretSettings | None = None,
         has_lease: Callable[[], bool] = lambda: True,
+        on_store_unusable: Callable[[StoreUnusable], None] = lambda error: None,
     ) -> None:
         self._has_lease = has_lease
+        self.on_store_unusable = on_store_unusable
         self._store = store
         self._executors = executors
         self._clock = clock

@@ -21,7 +21,7 @@ from weft.errors import WeftError
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
-from weft.store.errors import StoreReplaced
+from weft.store.errors import StoreUnusable
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
 from weft.telemetry.spans import current_context, span
 
@@ -31,8 +31,8 @@ NO_METHOD = frozenset({""})
 """Of tasks that only hold others together: every engine can do that."""
 
 
-SETTLE_SECONDS = 0.5
-"""How long an engine whose store was replaced takes to end."""
+SETTLE_SECONDS = 1.0
+"""How long a stopping engine waits for the store at least, to write how its attempts ended."""
 
 IDLE_GRACE_SECONDS = 2.0
 """How long an engine that runs nothing waits for a store that is away, once it is asked to stop."""
@@ -73,6 +73,7 @@ class Engine:
             limits=self._limits,
             secrets=secrets,
             has_lease=lambda: self._worker.has_lease,
+            on_store_unusable=self._end,
         )
         self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
@@ -94,6 +95,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._store_limit: asyncio.Timeout | None = None
+        self._store_deadline: float | None = None
         self._is_without_store = False
         self._failure: Exception | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -187,8 +189,13 @@ class Engine:
 
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
-        """Raise TimeoutError in the block when the time that `_limit_store` has set is over."""
-        async with asyncio.timeout(None) as limit:
+        """Raise TimeoutError when the block, which waits for the store, outlasts what `_limit_store` said.
+
+        Who comes late, because an attempt took its time to end, has a moment all the same.
+        """
+        late = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        deadline = None if self._store_deadline is None else max(self._store_deadline, late)
+        async with asyncio.timeout_at(deadline) as limit:
             self._store_limit = limit
             try:
                 yield
@@ -198,24 +205,24 @@ class Engine:
 
     def _limit_store(self, seconds: float) -> None:
         """Let the loop wait for the store only so long from now on."""
-        limit = self._store_limit
-        if limit is None:
-            return
         deadline = asyncio.get_running_loop().time() + seconds
-        limit.reschedule(min(limit.when() or deadline, deadline))
+        self._store_deadline = min(self._store_deadline or deadline, deadline)
+        if self._store_limit is not None:
+            self._store_limit.reschedule(self._store_deadline)
 
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
         try:
-            async with self._limited():
-                while not self._is_stopping or self._running or self._endings:
-                    self._wake.clear()
+            while not self._is_stopping or self._running or self._endings:
+                self._wake.clear()
+                async with self._limited():
                     outlook = await self._advance_patiently()
                     if not outlook.claimed and not self._endings:
                         await self._end_flows()
-                    if not self._wake.is_set():
-                        await self._sleep(outlook)
-                # Those whose last task has just ended: nobody else may come to see that they are over.
+                if not self._wake.is_set():
+                    await self._sleep(outlook)
+            # Those whose last task has just ended: nobody else may come to see that they are over.
+            async with self._limited():
                 await self._end_flows()
         except Exception as error:
             if self._is_without_store:
@@ -340,15 +347,15 @@ class Engine:
         self._call_off(tuple(self._running))
 
     def _end(self, error: Exception) -> None:
-        """End because the store is not the one that was opened any more.
+        """End because the store cannot be used, or is not the one that was opened any more.
 
-        What runs may end if the store only has a newer schema; in another file there is nothing to write to.
+        What runs may end if the store only has a newer schema; else there is nothing to write to.
         """
         if self._failure is None:
             log.error("%s", error, extra={"action": "store_changed"})
             self._failure = error
         self._is_stopping = True
-        if isinstance(error, StoreReplaced):
+        if isinstance(error, StoreUnusable):
             self._call_off_all()
             self._limit_store(SETTLE_SECONDS)
         self._wake.set()

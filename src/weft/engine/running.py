@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextvars import Context
 
 from weft.engine.attempt import Attempts
-from weft.executors.performing import abandon
 from weft.executors.protocol import ExecutionFailed, Report, Rests
+from weft.store.errors import StoreUnusable
 from weft.store.protocol import Claimed, Ending, Rest
 from weft.tasks.record import method_of
 from weft.tasks.states import Completed
 from weft.tasks.time_limits import timeout_seconds
+from weft.threads import abandon
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ class RunningAttempt:
             ending = self._attempts.completed(
                 self._claimed, await self._attempts.result(self._claimed, report)
             )
+        except StoreUnusable as error:
+            self._attempts.on_store_unusable(error)
         except Rests as rests:
             ending = self._attempts.rested(self._claimed, rests)
         except asyncio.CancelledError:

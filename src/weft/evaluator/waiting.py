@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import Scope
 from weft.evaluator.known import give_up
+from weft.threads import abandon
 
 CLEAN_UP_SECONDS = 5.0
 """How long an effect may take to end once it is cancelled: by then a script had its grace time and was
@@ -110,6 +111,7 @@ class Effect:
             return
         self._is_let_go = True
         log.warning("an effect did not end %g s after it was cancelled: %r", CLEAN_UP_SECONDS, self._task)
+        abandon(self._task)
         act, self._act = self._act, None
         if act is not None:
             act()

@@ -14,6 +14,7 @@ from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Executor, W
 from weft.tasks.input_checks import problems_of, validator_for
 from weft.tasks.problems import Problem
 from weft.tasks.record import JsonObject
+from weft.threads import abandon
 
 CANCEL_SECONDS = 5.0
 """How long an executor's `cancel` may take: a request over a network fits, a hanging one does not."""
@@ -46,16 +47,6 @@ def seconds_to_let_go(executor: Executor | None) -> float:
     own = let_go_seconds(executor)
     # A little more than both waits of a `cancel`: it abandons what it began by itself.
     return own if getattr(executor, "cancel", None) is None else CANCEL_SECONDS + own + LET_GO_SECONDS
-
-
-def abandon(task: asyncio.Task[Any]) -> None:
-    """Leave a task that does not heed its cancellation to itself.
-
-    Nothing waits for it any more: `asyncio.run`, too, would wait for ever for a task that it knows of.
-    """
-    asyncio._unregister_task(task)  # noqa: SLF001 - documented, for whoever makes tasks of their own
-    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - we have logged it
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:

@@ -30,13 +30,19 @@ class StoreBusy(TransientError):
     code = "store-busy"
 
 
-class StoreFull(StoreError):
+class StoreUnusable(StoreError):
+    """The store as a whole cannot be used; what runs here cannot be recorded."""
+
+    code = "store-unusable"
+
+
+class StoreFull(StoreUnusable):
     """The disk, or the database's own size limit, is full."""
 
     code = "store-full"
 
 
-class StoreReadOnly(StoreError):
+class StoreReadOnly(StoreUnusable):
     """The store can be read but not written."""
 
     code = "store-read-only"
@@ -48,13 +54,13 @@ class StoreUnreachable(TransientError):
     code = "store-unreachable"
 
 
-class StoreDamaged(StoreError):
+class StoreDamaged(StoreUnusable):
     """The database file is damaged."""
 
     code = "store-damaged"
 
 
-class StoreReplaced(StoreError):
+class StoreReplaced(StoreUnusable):
     """The store's file was removed or replaced while it was open: nothing more is stored in it."""
 
     code = "store-replaced"

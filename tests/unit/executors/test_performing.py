@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.executor_work import work_of
-from weft.executors.performing import abandon, perform, seconds_to_let_go
+from weft.executors.performing import perform, seconds_to_let_go
 from weft.executors.registry import ExecutorRegistry
+from weft.threads import abandon
 
 
 async def ignore_cancellation() -> None:

@@ -43,6 +43,16 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
         [{"x": {"a": 1}}],
         [{"x": 1}],
     ),
+    "anything": (
+        {
+            "type": "object",
+            "properties": {"a": True, "b": {"type": "array", "items": True}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        [{"a": 1, "b": ["x", None]}, {"a": {"c": 2}, "b": []}],
+        [{"a": 1}, {"a": 1, "b": 2}],
+    ),
     "named properties and others": (
         {**PERSON, "additionalProperties": {"type": "integer"}},
         [ADA | {"x": 1}],

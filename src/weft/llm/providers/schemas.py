@@ -146,6 +146,15 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
             yield part
             for name, value in part.items():
                 if name in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-                    stack.extend(value.values() if isinstance(value, dict) else ())
+                    stack.extend(map(_spelled_out, value.values() if isinstance(value, dict) else ()))
+                elif name in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "contains"):
+                    stack.extend(map(_spelled_out, value if isinstance(value, list) else [value]))
                 elif name not in ("enum", "const", "default", "examples", "required"):
                     stack.append(value)
+
+
+def _spelled_out(schema: Any) -> Any:
+    """Return the object that a boolean schema stands for: anything, or nothing."""
+    if isinstance(schema, bool):
+        return {} if schema else {"not": {"type": ["null", "boolean", "number", "string", "array", "object"]}}
+    return schema
