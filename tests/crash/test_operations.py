@@ -94,7 +94,7 @@ async def main(db, root, operation, count):
         count -= 1
         if count == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    app.store._writer.set_trace_callback(at_statement)
+    app.store._access._writer.set_trace_callback(at_statement)
     await getattr(app, operation)(root)
 
 asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -31,29 +31,21 @@ def python(program: str, *arguments: str) -> JsonObject:
 
 
 @pytest.fixture(autouse=True)
-def _no_child_is_left() -> Iterator[None]:
-    """Nothing the test started is left, dead or alive, and no file descriptor; but for the watchdog."""
+def children() -> Iterator[Callable[[], set[int]]]:
+    """Nothing the test started is left, dead or alive, and no file descriptor; but for the watchdog.
+
+    Gives what says which of this process's children the test has started: those of other tests may be there.
+    """
     this = psutil.Process()
     before, is_first = this.num_fds(), watchdog.pid is None
-    yield
-    assert children() == []
+    others = {child.pid for child in this.children()}
+
+    def started() -> set[int]:
+        return {child.pid for child in this.children()} - others - {watchdog.pid}
+
+    yield started
+    assert started() == set()
     assert this.num_fds() <= before + is_first
-
-
-def children() -> list[int]:
-    """Our children, but for the watchdog, and the embedded model that another test has loaded."""
-    return [
-        child.pid
-        for child in psutil.Process().children()
-        if child.pid != watchdog.pid and "worker.py" not in " ".join(_command_of(child))
-    ]
-
-
-def _command_of(child: psutil.Process) -> list[str]:
-    try:
-        return list(child.cmdline())
-    except psutil.Error:
-        return []
 
 
 def is_alive(pid: int) -> bool:
@@ -253,7 +245,9 @@ async def test_cancel_ends_the_whole_group(executor: Command, how: str, fifo: Pa
     assert time.monotonic() - before < DEADLINE_SECONDS / 2
 
 
-async def test_a_second_cancel_does_not_wait_for_the_grace_time(fifo: Path) -> None:
+async def test_a_second_cancel_does_not_wait_for_the_grace_time(
+    fifo: Path, children: Callable[[], set[int]]
+) -> None:
     attempt = asyncio.ensure_future(run(PATIENT, python(FAMILY, str(fifo), "stubborn")))
     child, grandchild = await pids_from(fifo, 2)
     before = time.monotonic()
