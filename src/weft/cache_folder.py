@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,14 @@ _OLD_FILE, _OLD_FOLDER = 0o644, 0o755
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """SQLite gives what it puts beside a database the mode of the database."""
+
+_HEADS = (
+    b"SQLite format 3\0",
+    b"\x37\x7f\x06\x82",
+    b"\x37\x7f\x06\x83",
+    (3_007_000).to_bytes(4, sys.byteorder),
+)
+"""How a database of SQLite begins, its log in either byte order, and the index of its log."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -72,3 +81,24 @@ def exposure(file: Path, *, is_shared: bool = False) -> str | None:
             "in weft.toml"
         )
     return None
+
+
+def open_databases() -> set[tuple[int, int]]:
+    """Return the device and inode of every file of a database that this process has open.
+
+    Nothing else may open those: closing a file drops all locks that the process has on it (that is how POSIX
+    locks work), and another process could then write into a transaction of ours, or remove its log.
+    """
+    found = set()
+    with suppress(OSError):  # there is no such folder
+        for descriptor in (int(each.name) for each in Path("/dev/fd").iterdir()):
+            with suppress(OSError):  # it is closed by now, or only written
+                known = os.fstat(descriptor)
+                if stat.S_ISREG(known.st_mode) and os.pread(descriptor, 16, 0).startswith(_HEADS):
+                    found.add(identity(known))
+    return found
+
+
+def identity(found: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file from all others, whatever name it has."""
+    return found.st_dev, found.st_ino

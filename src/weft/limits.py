@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from weft.cache_folder import identity, open_databases
+
 MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: a flow of a million tasks fits, an accident does not."""
 
@@ -59,6 +61,8 @@ MAX_INTEGER_BITS = 14_000
 def read_start(path: Path, max_bytes: int) -> bytes:
     """Return the first bytes of a file. Raise OSError for what is not an ordinary file: it may never end, or
     never begin. Pipes that a shell made for this process (`/dev/stdin`, `<(...)`) are read."""
+    if identity(path.stat()) in open_databases():
+        raise OSError(errno.EBUSY, "it belongs to a database that weft has open", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a named pipe would be waited for
     with os.fdopen(descriptor, "rb") as file:
         is_handed_over = str(path).startswith(("/dev/stdin", "/dev/fd/", "/proc/self/fd/"))

@@ -2,17 +2,22 @@
 
 import importlib
 import itertools
+import os
 import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import ended, weft
 from weft.errors import RequestError
+from weft.limits import read_start
+from weft.memory.reading import Reader
+from weft.store.sqlite.connection import connect
 from weft.tools.roots import PathRefused, Roots
 
 CANARY = "canary-7f3a"
@@ -236,3 +241,63 @@ def test_own_modules_are_written_when_the_settings_say_so(project: Path) -> None
     assert (project / "src" / "jobs.py").read_text() == "import os"
     assert "decides what may run" in write(project, "weft.toml")
     assert "belongs to a SQLite database" in write(project, "data.db")
+
+
+def _try_to_write(database: Path) -> str:
+    """What another process is told that writes to a database."""
+    program = (
+        "import sqlite3, sys\n"
+        "other = sqlite3.connect(sys.argv[1], timeout=0.05, isolation_level=None)\n"
+        "try:\n"
+        "    other.execute('INSERT INTO t VALUES (2)')\n"
+        "except sqlite3.OperationalError as error:\n"
+        "    print(error, end='')\n"
+        "other.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(database)], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def _read_by_the_index(root: Path, path: str) -> None:
+    with Reader(root) as reader:
+        reader.read(path, 100)
+
+
+LOOKS: dict[str, Callable[[Path, str], object]] = {
+    "read": lambda root, path: Roots([root]).read(path),
+    "write": lambda root, path: Roots([root]).write(path, "text"),
+    "place": lambda root, path: Roots([root]).place(path),
+    "index": _read_by_the_index,
+    "named": lambda root, path: read_start(root / path, 100),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("path", ["data.db", "data.db-shm", "link"])
+def test_looking_at_a_store_lets_nobody_write_into_its_transaction(
+    tmp_path: Path, path: str, look: str
+) -> None:
+    database = tmp_path / "data.db"
+    with closing(connect(database, is_reader=False, synchronous="NORMAL")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO t VALUES (1)")
+        os.link(f"{database}-shm", tmp_path / "link")
+
+        with suppress(PathRefused, OSError):
+            LOOKS[look](tmp_path, path)
+
+        assert _try_to_write(database) == "database is locked"
+        assert Path(f"{database}-wal").exists()
+        connection.execute("COMMIT")
+    with closing(connect(database, is_reader=True, synchronous="NORMAL")) as connection:
+        assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
+
+
+def test_files_that_the_process_has_open_and_are_no_databases_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    with (tmp_path / "a.txt").open("r+"):
+        assert Roots([tmp_path]).read("a.txt").text == "text"

@@ -5,7 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from weft.memory.walking import open_folder, open_in
+from weft.cache_folder import identity, open_databases
+from weft.memory.walking import open_folder, open_in, stat_in
 
 _MAY_HAVE_GROWN_BYTES = 16_384
 """What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
@@ -21,6 +22,7 @@ class Reader:
         self._root = root
         self._path: str | None = None
         self._folder = -1
+        self._databases = open_databases()  # none is opened while we read: the process is at this
 
     def __enter__(self) -> Self:
         return self
@@ -33,13 +35,16 @@ class Reader:
     def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         """The bytes of a file, too many if it has more, and what was known of it before they were read.
 
-        Raises OSError if it is no ordinary file below the root, or a link is on the way.
+        Raises OSError if it is no ordinary file below the root, a link is on the way, or it belongs to a
+        database that this process has open.
         """
         folder, _, name = path.rpartition("/")
         if folder != self._path:
             self._leave()
             self._folder = open_folder(self._root, folder)
             self._path = folder
+        if identity(stat_in(self._folder, name)) in self._databases:
+            raise OSError(f"{path} belongs to a database that is open")
         descriptor = open_in(self._folder, name)
         try:
             known = os.fstat(descriptor)

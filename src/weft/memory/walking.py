@@ -166,20 +166,11 @@ def is_in_repository(root: Path) -> bool:
 
 
 def stat_below(root: Path, path: str) -> os.stat_result:
-    """What is known of an ordinary file below the root; raises OSError as `open_below` does."""
-    descriptor = open_below(root, path)
-    try:
-        return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def open_below(root: Path, path: str) -> int:
-    """A descriptor of an ordinary file below the root; OSError if it is none, or a link is on the way."""
+    """What is known of an ordinary file below the root; OSError if it is none, or a link is on the way."""
     folder, _, name = path.rpartition("/")
     here = open_folder(root, folder)
     try:
-        return open_in(here, name)
+        return stat_in(here, name)
     finally:
         os.close(here)
 
@@ -201,6 +192,16 @@ def open_folder(root: Path, path: str) -> int:
         os.close(here)
         raise
     return here
+
+
+def stat_in(folder: int, name: str) -> os.stat_result:
+    """What is known of an ordinary file in an open folder; raises OSError if it is none."""
+    if name in ("", ".", ".."):
+        raise IsADirectoryError(name)
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{name} is no ordinary file")
+    return found
 
 
 def open_in(folder: int, name: str) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from weft.cache_folder import identity, open_databases
 from weft.errors import RequestError
 from weft.tasks.problems import shown
 from weft.tools.mounts import is_of_the_kernel
@@ -217,11 +218,15 @@ class Walk:
 def open_file(walk: Walk, name: str, path: str) -> int:
     """A descriptor to read an ordinary file in the folder that was reached.
 
-    What it is is asked before it is opened, since opening can wait (a FIFO) or do something (a device), and
-    again afterwards, since it may have been swapped; O_NONBLOCK is for that moment.
+    What it is is asked before it is opened, since opening can wait (a FIFO) or do something (a device, a
+    database that we use), and again afterwards, since it may have been swapped; O_NONBLOCK is for that
+    moment.
     """
     try:
-        _check_ordinary(os.stat(name, dir_fd=walk.folder, follow_symlinks=False), path)
+        found = os.stat(name, dir_fd=walk.folder, follow_symlinks=False)
+        _check_ordinary(found, path)
+        if identity(found) in open_databases():
+            raise PathRefused(path, "it belongs to a database that weft has open")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=walk.folder)
     except OSError as error:

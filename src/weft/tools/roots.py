@@ -17,6 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from weft.cache_folder import identity, open_databases
 from weft.tools.path_walk import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 __all__ = ["FileText", "FileUnavailable", "FolderEntry", "Listing", "PathRefused", "Roots"]
@@ -250,6 +251,8 @@ def _refuse_databases(folder: int, name: str, path: str) -> None:
 
 def _is_database(folder: int, name: str) -> bool:
     try:
+        if identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in open_databases():
+            return True  # and is not opened to look
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return False

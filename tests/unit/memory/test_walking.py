@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.memory.walking import Walk, open_below
+from weft.memory.reading import Reader
+from weft.memory.walking import Walk, stat_below
 
 
 def write(root: Path, **files: str) -> None:
@@ -93,7 +94,9 @@ def test_only_ordinary_files_below_the_root_are_opened(tmp_path: Path, path: str
     os.mkfifo(root / "pipe")
 
     with pytest.raises(OSError):  # noqa: PT011 - which one depends on the path
-        open_below(root, path)
+        stat_below(root, path)
+    with Reader(root) as reader, pytest.raises(OSError):  # noqa: PT011 - as above
+        reader.read(path, 100)
 
 
 def test_a_folder_with_the_name_of_a_file_of_rules_says_nothing(tmp_path: Path) -> None:
