@@ -1,6 +1,7 @@
 """A repository of a stranger starts nothing: no program that its configuration names, and no transport."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -134,4 +135,58 @@ def test_programs_of_the_repository_are_off_and_those_of_the_user_stay(
     (hostile / "new.py").write_text("1\n")
     for arguments in (("add", "new.py"), ("commit", "-qm", "x")):
         subprocess.run(["git", "-C", str(hostile), *arguments], env=environment, check=False)
+    assert sprung(hostile) == ""
+
+
+@pytest.fixture
+def with_submodule(tmp_path: Path) -> Path:
+    """A repository whose submodule has settings of its own, and a changed file that they apply to."""
+    inner, outer, trap = tmp_path / "inner", tmp_path / "outer", tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{tmp_path}/sprung'\ncat\n")
+    trap.chmod(0o755)
+    for folder in (inner, outer):
+        folder.mkdir()
+        git(folder, "init", "-q")
+    (inner / ".gitattributes").write_text("*.py filter=evil\n")
+    (inner / "a.py").write_text("1\n")
+    (outer / "b.py").write_text("1\n")
+    git(inner, "add", "-A")
+    git(inner, "commit", "-qm", "first")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    git(outer, "add", "-A")
+    git(outer, "commit", "-qm", "first")
+    for setting in ("filter.evil.clean", "core.fsmonitor"):
+        git(outer / "sub", "config", setting, str(trap))
+    (outer / "sub" / "a.py").write_text("2\n")  # of the same size, so that git has to look into it
+    return outer
+
+
+def test_looks_at_what_aider_changed_start_nothing_that_a_submodule_names(
+    with_submodule: Path, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    look = GitLook(with_submodule, [with_submodule / "b.py"], scratch)
+    (with_submodule / "b.py").write_text("2\n")
+
+    assert look.changed().edited_files == ("b.py",)
+    assert sprung(with_submodule) == ""
+
+
+def test_a_submodule_that_is_a_link_to_its_repository_ends_the_search(with_submodule: Path) -> None:
+    shutil.rmtree(with_submodule / "sub")
+    (with_submodule / "sub").symlink_to(".")
+
+    assert without_own_programs(with_submodule) == []
+
+
+def test_comparisons_by_aider_start_nothing(hostile: Path) -> None:
+    environment = git_environment(without_own_programs(hostile))
+    (hostile / "a.py").write_text("def answer(): return 43\n")
+
+    done = subprocess.run(
+        ["git", "-C", str(hostile), "diff"], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert "+def answer(): return 43" in done.stdout
     assert sprung(hostile) == ""

@@ -53,7 +53,15 @@ _NO_TRANSPORT = {
 """In a partial clone git fetches objects that it misses, from where the configuration says. Git before 2.45
 knows no `GIT_NO_LAZY_FETCH`, but finds no protocol that is allowed."""
 
-_NAMES_PROGRAMS = r"^(filter\..*\.(clean|smudge|process)|gpg\..*)$"
+_NAMES_PROGRAMS = (
+    r"^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|diff\.external|gpg\..*|hook\..*)$"
+)
+_PLAIN_DIFF = 'f() { git diff --no-ext-diff --no-textconv --no-index -- "$2" "$5"; return 0; }; f'
+"""What git calls instead of a program that compares files: git itself, with the names of both."""
+
+_GITLINK = "160000"
+"""The mode of a submodule in the index."""
+
 _SECONDS = 60
 
 
@@ -76,15 +84,56 @@ def git_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
 
 
 def without_own_programs(folder: Path) -> list[tuple[str, str]]:
-    """Return settings that turn off the filters and signing programs that the repository itself names.
+    """Return settings that turn off the programs that the repository itself names, and its submodules.
 
-    Needed where git writes: it passes files through filters, and commits to a program that signs them. Those
-    of the user's own configuration stay.
+    Needed where git writes, or somebody else chooses its options: it passes files through filters and
+    programs that compare them, commits to a program that signs them, and looks for changes in submodules,
+    which have settings of their own. Programs of the user's own configuration stay.
     """
-    command = ["git", "-C", str(folder), "config", "-z", "--includes", "--show-scope", "--name-only"]
+    own = [name for repository in _with_submodules(folder) for name in _own_programs(repository)]
+    off: dict[str, str] = {}
+    for name in own:
+        section, _, key = name.rpartition(".")
+        if section.startswith("filter."):
+            off |= {f"{section}.{part}": "" for part in ("clean", "smudge", "process")}
+            off[f"{section}.required"] = "false"
+        elif section.startswith("hook."):
+            off[f"{section}.enabled"] = "false"
+        elif section.startswith("gpg"):
+            off |= {"commit.gpgSign": "false", "tag.gpgSign": "false"}
+        else:
+            off[name] = "cat" if key == "textconv" else _PLAIN_DIFF
+    return list(off.items())
+
+
+def _own_programs(folder: Path) -> list[str]:
+    """Return the settings of the repository itself that name programs."""
+    options = ("-z", "--includes", "--show-scope", "--name-only")
+    fields = _ask(folder, "config", *options, "--get-regexp", _NAMES_PROGRAMS).split("\0")
+    return [
+        name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
+    ]
+
+
+def _with_submodules(folder: Path) -> Iterable[Path]:
+    """Return the repository and every submodule that the index names, also those inside of submodules."""
+    found: dict[Path, None] = {}
+    left = [folder]
+    while left:
+        top = Path(_ask(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
+        if top.is_absolute() and top not in found:  # a link could lead back to where we were
+            found[top] = None
+            staged = _ask(top, "ls-files", "-z", "--stage").split("\0")
+            links = (entry.partition("\t")[2] for entry in staged if entry.startswith(_GITLINK))
+            left += [top / link for link in links if (top / link / ".git").exists()]
+    return found or [folder]
+
+
+def _ask(folder: Path, *arguments: str) -> str:
+    """Return what git says; nothing when there is no git, or it refuses."""
     try:
         done = subprocess.run(
-            [*command, "--get-regexp", _NAMES_PROGRAMS],
+            ["git", "-C", str(folder), *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=_SECONDS,
@@ -92,14 +141,5 @@ def without_own_programs(folder: Path) -> list[tuple[str, str]]:
             env=git_environment(),
         )
     except (OSError, subprocess.TimeoutExpired):
-        return []
-    fields = done.stdout.decode("utf-8", "surrogateescape").split("\0")
-    own = {
-        name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
-    }
-    filters = dict.fromkeys(name.rpartition(".")[0] for name in sorted(own) if name.startswith("filter."))
-    off = [(f"{name}.{part}", "") for name in filters for part in ("clean", "smudge", "process")]
-    off += [(f"{name}.required", "false") for name in filters]
-    if any(name.startswith("gpg.") for name in own):
-        off += [("commit.gpgSign", "false"), ("tag.gpgSign", "false")]
-    return off
+        return ""
+    return done.stdout.decode("utf-8", "surrogateescape")
