@@ -157,6 +157,22 @@ async def test_a_project_of_another_user_never_applies(runs: RunsBench, tmp_path
     assert outcome.result.content == f"{Path.cwd()}\n"
 
 
+async def test_a_folder_that_everybody_can_write_to_never_applies(runs: RunsBench, tmp_path: Path) -> None:
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    project = Project(runs.store, "served:one")
+    program = stored_program('(script :argv ("pwd"))')
+    program = structs.replace(program, folder=str(everybodys))
+
+    outcome = await outcome_of(
+        runs.store, await project.run(await project.app.begin_program(program, {}, name="run"))
+    )
+
+    assert outcome.result is not None
+    assert outcome.result.content == f"{Path.cwd()}\n"
+
+
 async def test_a_client_cannot_choose_whose_settings_apply(runs: RunsBench, tmp_path: Path) -> None:
     app = runs.app()
     document = {

@@ -1,6 +1,7 @@
 """What of its surroundings a program keeps when its run begins: later changes of them are not for it."""
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,10 +45,12 @@ def _folder_problem(folder: Path) -> str | None:
     """Return why this process does not work in a folder, whose `weft.toml` would apply to it.
 
     It is another machine's, or another user's: only this process's own project, and projects of the user it
-    runs as, may decide what it does.
+    runs as, may decide what it does. In a folder that everybody can write to, as /tmp, anybody can leave a
+    `.mcp.json` or a module.
     """
     try:
-        owners = {folder.stat().st_uid}
+        found = folder.stat()
+        owners = {found.st_uid}
         file = find_project_file(folder)
         if file is not None:
             owners.add(file.stat().st_uid)
@@ -58,4 +61,6 @@ def _folder_problem(folder: Path) -> str | None:
     here = working_folder()
     if folder == here or (file is not None and file == find_project_file(here)):
         return None
-    return None if owners == {os.geteuid()} else "a project of another user"
+    if owners != {os.geteuid()}:
+        return "a project of another user"
+    return "which every user can write to" if found.st_mode & stat.S_IWOTH else None
