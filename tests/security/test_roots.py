@@ -198,7 +198,7 @@ def write(project: Path, path: str) -> str:
     return weft("eval", program, db=str(project / "data.db"), cwd=project).err
 
 
-@pytest.mark.parametrize("path", ["data.db", "data.db-wal", "data.db-shm", "data.db-journal"])
+@pytest.mark.parametrize("path", ["data.db", "data.db-wal", "data.db-shm", "data.db-SHM", "data.db-journal"])
 def test_a_store_outside_of_its_folder_is_not_written(project: Path, path: str) -> None:
     assert "belongs to a SQLite database" in write(project, path)
 
@@ -213,7 +213,9 @@ def test_a_store_outside_of_its_folder_is_not_written(project: Path, path: str) 
         "src/jobs/__init__.py",
         "src/shop/__init__.py",
         "src/shop/new.py",
+        "src/shop/__pycache__/prices.cpython-314.pyc",
         "mytools.py",
+        "mytools/later.py",
     ],
 )
 def test_modules_that_tasks_and_tools_run_are_not_written(project: Path, path: str) -> None:
@@ -231,6 +233,39 @@ def test_modules_that_the_process_has_imported_are_not_written(project: Path) ->
     finally:
         sys.path.remove(str(project))
         sys.modules.pop("helpers", None)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["helpers.py", "Helpers.py", "helpers/__init__.py", "code/h.py", "__pycache__/helpers.cpython-314.pyc"],
+)
+def test_what_would_be_imported_instead_of_a_module_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "h.py").write_text("")
+    (tmp_path / "helpers.py").symlink_to("code/h.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("helpers")
+    try:
+        with pytest.raises(PathRefused):
+            Roots([tmp_path], keeps_imports=True).write(path, "import os")
+        assert Roots([tmp_path], keeps_imports=True).write("code/helpers.py", "import os")
+    finally:
+        del sys.modules["helpers"]
+
+
+@pytest.mark.parametrize("path", ["bin/weft", "pyvenv.cfg", "lib/site-packages/evil.pth"])
+def test_what_python_runs_when_it_starts_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "venv").symlink_to("real")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+
+    with pytest.raises(PathRefused, match="decides what may run"):
+        Roots([tmp_path], keeps_imports=True).write(f"real/{path}", "import os")
+    assert Roots([tmp_path]).write(f"real/{path}", "import os")
 
 
 def test_own_modules_are_written_when_the_settings_say_so(project: Path) -> None:

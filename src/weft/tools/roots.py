@@ -9,7 +9,7 @@ import secrets
 import stat
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import all_suffixes
 from pathlib import Path
@@ -98,7 +98,8 @@ class Roots:
         """Keep more files from being written than those that are never written.
 
         `kept_modules` are names, wherever the file is; of `kept_packages`, paths without a suffix, also all
-        modules below. `keeps_imports` adds what this process has imported.
+        modules below. `keeps_imports` adds what this process has imported, compiled modules, and what is
+        installed where this Python looks.
         """
         given = [Path(folder).absolute() for folder in folders]
         if not given:
@@ -213,7 +214,15 @@ class Roots:
             imported[: len(package)] == package for package in self._kept_packages
         ):
             return True
-        return self._keeps_imports and _is_imported(Path(*parts))
+        if not self._keeps_imports:
+            return False
+        place = Path(*parts)
+        # Compiled modules are taken as they are: what stands in them need not be what the source says.
+        return (
+            "__pycache__" in folders
+            or any(place.is_relative_to(folder) for folder in _run_by_python())
+            or _is_imported(place)
+        )
 
     def _walk(self, path: str) -> Walk:
         if not isinstance(path, str):
@@ -230,22 +239,52 @@ class Roots:
 
 
 def _is_imported(place: Path) -> bool:
-    """Whether a module of this process was read from the file, by whatever name."""
+    """Whether a module of this process was read from the file, by whatever name, or would be the next time:
+    a package takes the place of a module."""
+    known = None
+    with suppress(OSError):
+        known = identity(place.stat())
+    module = _module_at(place)
+    name = _folded(module.name)
+    for file in _module_files():
+        with suppress(OSError):
+            if known is not None and identity(os.stat(file)) == known:  # noqa: PTH116 - there are a thousand
+                return True
+        # The name first: resolving a path takes a system call for each of its folders.
+        if _folded(file.removesuffix("/__init__.py").rpartition("/")[2].partition(".")[0]) == name:
+            found = _module_at(Path(file))
+            if _folded(found.name) == name and found.parent.resolve() == module.parent:
+                return True
+    return False
+
+
+def _module_files() -> Iterator[str]:
+    """Where the modules of this process are, and what they were compiled to."""
     for module in list(sys.modules.values()):
         for file in (getattr(module, "__file__", None), getattr(module, "__cached__", None)):
-            # The name first: a second look costs a system call, and a process has a thousand modules.
-            if isinstance(file, str) and _folded(file.rpartition("/")[2]) == _folded(place.name):
-                with suppress(OSError):
-                    if place.samefile(file):
-                        return True
-    return False
+            if isinstance(file, str):
+                yield file
+
+
+def _module_at(file: Path) -> Path:
+    """Where the module of a file is looked for: the path without a suffix, of a package its folder."""
+    stem = file.name.partition(".")[0]
+    return file.parent if stem == "__init__" else file.parent / stem
+
+
+def _run_by_python() -> list[Path]:
+    """Return the folders whose files Python runs when it starts: its environment, and what is installed."""
+    places = [Path(place) for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
+    if sys.prefix != sys.base_prefix:
+        places.append(Path(sys.prefix))
+    return [place.resolve() for place in places]
 
 
 def _refuse_databases(folder: int, name: str, path: str) -> None:
     """Raise PathRefused for a SQLite database and what lies beside one: a store or an index, anywhere."""
     for suffix in ("", *_BESIDE_DATABASES):
-        database = name.removesuffix(suffix)
-        if name.endswith(suffix) and database and _is_database(folder, database):
+        database = name[: len(name) - len(suffix)]
+        if name.casefold().endswith(suffix) and database and _is_database(folder, database):
             raise PathRefused(path, "it belongs to a SQLite database, and is not written by tools")
 
 

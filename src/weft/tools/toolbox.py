@@ -196,9 +196,10 @@ def _tool_roots(settings: ToolsSettings, folder: Path, functions: PythonSettings
         folders,
         kept_files=kept_files,
         kept_modules=(*settings.modules, *functions.modules),
-        # Tasks may call functions of their submodules, too.
+        # Tasks may call functions of their submodules, too, and tools may import theirs later.
         kept_packages=[
-            Path(place, *module.split(".")) for place in functions.path for module in functions.modules
+            *(Path(place, *module.split(".")) for place in functions.path for module in functions.modules),
+            *(Path(folder, *module.split(".")) for module in settings.modules),
         ],
         keeps_imports=True,
     )
