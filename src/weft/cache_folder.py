@@ -43,6 +43,7 @@ def keep_private(file: Path, *, is_shared: bool = False) -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_shared:
             file.parent.chmod(0o2770)  # not in `mode`, of which the umask takes away the group's rights
+    file = file.resolve()  # where a link leads, SQLite would make the file for everybody
     with suppress(OSError):  # it exists, or the next open says why it cannot be made
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
@@ -68,6 +69,7 @@ def _tighten(path: Path, old: int, new: int) -> None:
 def exposure(file: Path, *, is_shared: bool = False) -> str | None:
     """Return who besides this user can reach a database, as a warning; None when nobody can."""
     try:
+        file = file.resolve()
         mode, folder = stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
     except OSError:
         return None

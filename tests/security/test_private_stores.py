@@ -52,6 +52,14 @@ async def test_a_new_store_and_what_is_beside_it_are_for_its_user_alone(project:
     assert mode(project) == 0o755
 
 
+def test_a_new_store_that_a_link_leads_to_is_for_its_user_alone(project: Path) -> None:
+    file = project / "weft.db"
+    file.symlink_to("elsewhere.db")
+
+    assert weft("flow", "submit", "-", db=str(file), stdin='{"name": "x"}').code == 0
+    assert mode(project / "elsewhere.db") == 0o600
+
+
 def test_a_new_index_is_for_its_user_alone(project: Path) -> None:
     with closing(SqliteIndex(project / ".weft" / "index.db")):
         assert {mode(path) for path in (project / ".weft").iterdir()} == {0o600}
