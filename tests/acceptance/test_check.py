@@ -1,5 +1,6 @@
 """`weft check`: what is wrong with programs, all of it, at its place."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,13 @@ def test_a_line_of_control_characters_is_shown_and_does_nothing(tmp_path: Path) 
 
     assert "\x1b" not in out
     assert '  "\\x1b[31m" (car 1 2)\n             ^' in out
+
+
+def test_a_file_whose_name_is_no_utf_8_is_named_in_json(tmp_path: Path) -> None:
+    path = os.fsdecode(bytes(tmp_path) + b"/\x9b31m.sexp")
+    Path(path).write_text("(foo")
+
+    ran = check("--json", path)
+
+    assert ran.code == 2
+    assert [problem["file"] for problem in ran.json["problems"]] == [path]

@@ -29,11 +29,11 @@ STATUS_COLOURS = {
 def print_json(value: Any) -> None:
     """Print a value as one JSON document."""
     try:
-        text = msgspec.json.encode(value)
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
     except UnicodeEncodeError:
-        # Half a surrogate pair, from an argument that is no UTF-8: escaped, as only the slow encoder does.
-        text = json.dumps(msgspec.to_builtins(value)).encode()
-    print_json_text(msgspec.json.format(text, indent=2))
+        # Half a surrogate pair, from a name that is no UTF-8: escaped, as only the slow encoder does.
+        text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
+    print_json_text(text)
 
 
 def print_json_text(text: bytes) -> None:
