@@ -14,6 +14,8 @@ from bench.engine.graphs import SHAPES
 from bench.measure import SCRIPTS, Benchmark, Figure, LeftOut, module_names
 from bench.peers.main import PEERS, best_of
 
+from tests.shared_graphs import GRAPHS
+
 FOLDER = Path(bench.__file__).parent
 COMMANDS = {"bench.__main__", "bench.compare"}
 """Commands that measure nothing themselves; they have tests of their own."""
@@ -25,6 +27,11 @@ PACKAGE = {
     "loom/reading.py": "def read_pattern(path):\n    return path.read_text()\n",
 }
 QUESTION = "Throw the shuttle faster"
+LOOM = [
+    {"id": "warp", "parents": [], "runtime_seconds": 1.0},
+    {"id": "weave", "parents": ["warp"], "runtime_seconds": 2.0},
+]
+"""A workflow for where the recorded ones of the shared data are not."""
 
 
 def source_of(name: str) -> Path:
@@ -91,6 +98,10 @@ def options(request: pytest.FixtureRequest, name: str) -> list[str]:
             return [*request.getfixturevalue("package"), repository]
         case "bench.retrieval.rerank":
             return [*request.getfixturevalue("package"), "--model", "scripted"]
+        case "bench.engine.makespan" if not GRAPHS:
+            patched: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+            patched.setattr("bench.engine.makespan.GRAPHS", ["loom"])
+            patched.setattr("bench.engine.makespan.recorded_tasks", lambda _: LOOM)
         case "bench.peers.main":
             return ["--cache", str(request.getfixturevalue("tmp_path"))]
         case "bench.store.postgresql":
