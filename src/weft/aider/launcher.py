@@ -35,6 +35,10 @@ STARTS = frozenset({"os.exec", "os.forkpty", "os.posix_spawn", "os.spawn", "os.s
 HELD = ("InputOutput", "get_parser", "load_dotenv_files", "main", "setup_git")
 """What this file uses of `aider.main`."""
 
+SQLITE = b"SQLite format 3\0"
+OWN = ".aider"
+"""How the names of aider's own files begin: among them is a database that it makes anew if it is damaged."""
+
 
 class Guard:
     """Asked at every audit event; raises PermissionError at what is not allowed."""
@@ -73,6 +77,22 @@ class Guard:
         names = place[len(folder) :].casefold().split("/")
         if not self.closed.isdisjoint(names) or names[-1] in self.kept:
             raise PermissionError(f"weft does not let aider write {place}")
+        if not any(name.startswith(OWN) for name in names) and belongs_to_database(place):
+            raise PermissionError(f"weft does not let aider write a database: {place}")
+
+
+def belongs_to_database(place: str) -> bool:
+    """Whether a file is a SQLite database or lies beside one: weft's store and index may lie anywhere."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        database = place[: len(place) - len(suffix)]
+        if place.casefold().endswith(suffix) and os.path.isfile(database):  # noqa: PTH113 - as below
+            try:
+                with open(database, "rb") as file:  # noqa: PTH123 - nothing is imported that need not be
+                    if file.read(len(SQLITE)) == SQLITE:
+                        return True
+            except OSError:
+                pass
+    return False
 
 
 def is_inside(place: str, folder: str) -> bool:

@@ -4,7 +4,9 @@ import asyncio
 import io
 import json
 import os
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,25 @@ async def test_it_cannot_leave_its_folders_or_start_programs(root: Path) -> None
     assert result.edited_files == ("calc.py",)  # all of them were tried, and what it may do it did
     assert not (root.parent / "outside").exists()
     assert (root / "weft.toml").read_text() == "# mine"
+
+
+async def test_it_cannot_write_a_store_wherever_it_lies(root: Path) -> None:
+    with closing(sqlite3.connect(root / "data.db")) as store:
+        store.execute("CREATE TABLE t (x)")
+        content = (root / "data.db").read_bytes()
+        act = """for path in ("data.db", "data.db-wal", "data.db-journal"):
+    try:
+        open(path, "w")
+    except PermissionError as error:
+        assert "a database" in str(error), error
+    else:
+        sys.exit(1)
+open("calc.py", "w").write("none\\n")"""
+
+        result = await run(root, act)
+
+    assert result.edited_files == ("calc.py",)
+    assert (root / "data.db").read_bytes() == content
 
 
 async def test_it_may_start_git(root: Path) -> None:
