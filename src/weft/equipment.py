@@ -218,7 +218,8 @@ class Equipment:
         project = self.project
         executors = structs.replace(project.executors, command=self.commands)
         models = AiderModels(self._chosen_models(), os.environ, self._fetch)
-        return AiderRunner(executors, project.tools.roots, models, say=self._say)
+        kept_files = [Path(project.tools.mcp).name]
+        return AiderRunner(executors, project.tools.roots, models, say=self._say, kept_files=kept_files)
 
     def _chosen_models(self) -> ModelsSettings:
         """The settings of models, with the default that the environment names."""

@@ -1,6 +1,7 @@
 """All the executors that a project has: those of the room, and those that are made of several rooms."""
 
 import logging
+from pathlib import Path
 from typing import Protocol
 
 from weft.aider.executor import Aider
@@ -33,4 +34,7 @@ def project_registry(settings: HasSettings) -> ExecutorRegistry:
 def project_aider(settings: HasSettings) -> Aider:
     """aider in the folders that tools may reach, with the project's models."""
     # A warning: an installation of this size is for a person to hear of, and those are shown.
-    return Aider(settings.executors, settings.tools.roots, settings.models, say=log.warning)
+    tools = settings.tools
+    return Aider(
+        settings.executors, tools.roots, settings.models, say=log.warning, kept_files=[Path(tools.mcp).name]
+    )

@@ -34,7 +34,7 @@ async def run_automatic(
     work: Work,
 ) -> AiderResult:
     """What aider did; raises ExecutionFailed with it when the model did not answer, or it took too long."""
-    scratch.fill(request, automatic_leash(request.roots, scratch.folder))
+    scratch.fill(request, automatic_leash(request.roots, scratch.folder, request.kept_files))
     argv = argv_of(program, request, scratch, is_git=is_git)
     started = time.monotonic()
     group = _start(argv, request, scratch, commands, work)

@@ -1,7 +1,7 @@
 """`aider`: has the program aider edit files."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,12 +52,14 @@ class Aider:
         models: ModelsSettings,
         *,
         say: Callable[[str], None],
+        kept_files: Collection[str] = (),
     ) -> None:
-        """`say` tells a person that aider is being installed."""
+        """`say` tells a person that aider is being installed; `kept_files` are never written."""
         self._settings = settings
         self._roots = roots
         self._models = models
         self._say = say
+        self._kept_files = kept_files
 
     @property
     def let_go_seconds(self) -> float:
@@ -75,4 +77,4 @@ class Aider:
         from weft.aider.runner import AiderRunner
 
         models = AiderModels(self._models, os.environ)
-        return AiderRunner(self._settings, self._roots, models, say=self._say)
+        return AiderRunner(self._settings, self._roots, models, say=self._say, kept_files=self._kept_files)

@@ -29,10 +29,11 @@ class Leash(Struct, frozen=True, kw_only=True):
     """What stands in the input line when a person gets it."""
 
 
-def automatic_leash(roots: Iterable[str | Path], scratch: Path) -> Leash:
+def automatic_leash(roots: Iterable[str | Path], scratch: Path, kept_files: Iterable[str] = ()) -> Leash:
     """Where nobody watches: writes inside the roots, in its scratch folder, and in aider's own."""
     own = Path.home() / ".aider"
-    return Leash(writable=(*map(str, roots), str(scratch), str(own)))
+    kept = KEPT_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
+    return Leash(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
 
 
 def interactive_leash(prompt: str) -> Leash:

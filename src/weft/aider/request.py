@@ -41,6 +41,8 @@ class AiderRequest(Struct, frozen=True, kw_only=True):
     """Where it runs."""
     roots: tuple[Path, ...]
     """The folders that it may write in."""
+    kept_files: tuple[str, ...] = ()
+    """Names of files that it never writes, beside those that nobody does."""
     model: AiderModel
     auto_commits: bool = True
     edit_format: str | None = None

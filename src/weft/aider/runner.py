@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -37,10 +37,12 @@ class AiderRunner:
         *,
         say: Say,
         environment: Mapping[str, str] = os.environ,
+        kept_files: Collection[str] = (),
     ) -> None:
-        """`say` tells a person that aider is being installed."""
+        """`say` tells a person that aider is being installed; `kept_files` are never written."""
         self._settings = settings
-        self._roots = Roots(roots)
+        self._roots = Roots(roots, kept_files=kept_files)
+        self._kept_files = tuple(kept_files)
         self._models = models
         self._say = say
         self._environment = environment
@@ -117,6 +119,7 @@ class AiderRunner:
             files=files,
             folder=folder,
             roots=self._roots.folders,
+            kept_files=self._kept_files,
             model=model,
             auto_commits=settings.auto_commits if inputs.auto_commits is None else inputs.auto_commits,
             edit_format=inputs.edit_format or settings.edit_format,

@@ -52,6 +52,7 @@ def runner(
         [root],
         AiderModels(MODELS, {"SERVED_KEY": KEY}),
         say=pytest.fail,
+        kept_files=["Servers.json"],
         environment={"PATH": "/nowhere", "WEFT_CACHE": str(root.parent / "cache")},
     )
 
@@ -183,6 +184,18 @@ open("calc.py", "w").write("none\\n")"""
 
     assert result.edited_files == ("calc.py",)
     assert (root / "data.db").read_bytes() == content
+
+
+async def test_it_cannot_write_the_file_that_the_settings_name_servers_in(root: Path) -> None:
+    act = """try:
+    open("Servers.json", "w")
+except PermissionError:
+    open("calc.py", "w").write("none\\n")"""
+
+    assert (await run(root, act)).edited_files == ("calc.py",)
+    refused = runner(root, None).refusal_of("Servers.json")
+    assert refused is not None
+    assert "decides what may run" in refused
 
 
 async def test_it_may_start_git(root: Path) -> None:
