@@ -75,6 +75,8 @@ def exposure(file: Path, *, is_shared: bool = False) -> str | None:
         return None
     everybody = mode & (stat.S_IROTH | stat.S_IWOTH) and folder & stat.S_IXOTH
     group = mode & (stat.S_IRGRP | stat.S_IWGRP) and folder & stat.S_IXGRP
+    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
+        return f"other users can replace it (mode {folder:04o} of its folder): chmod 700 {file.parent}"
     if everybody:
         return f"other users can read it (mode {mode:04o}): chmod 600 {file}"
     if group and not is_shared:

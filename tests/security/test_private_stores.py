@@ -96,6 +96,18 @@ def test_a_mode_that_somebody_chose_stays_and_is_warned_of(project: Path) -> Non
     assert f"other users can read it (mode 0664): chmod 600 {file}" in ran.out
 
 
+def test_a_folder_in_which_everybody_can_replace_the_store_is_warned_of(project: Path) -> None:
+    file = project / "open" / "weft.db"
+    old_store(file)
+    file.parent.chmod(0o777)
+
+    assert f"other users can replace it (mode 0777 of its folder): chmod 700 {file.parent}" in (
+        weft("doctor", db=str(file), cwd=project).out
+    )
+    file.parent.chmod(0o1777)
+    assert weft("doctor", db=str(file), cwd=project).code == 0
+
+
 def test_a_store_may_be_shared_with_a_group(project: Path) -> None:
     (project / "weft.toml").write_text("[store]\nshared = true\n")
     file = project / "shared" / "weft.db"
