@@ -63,9 +63,10 @@ async def install_aider(environment: Mapping[str, str], say: Say) -> AiderProgra
         python = await run_blocking(_python, name="weft-aider")
         say(f"installing aider {VERSION} ({SIZE}) into {folder}; this takes a few minutes, once")
         await run_blocking(lambda: shutil.rmtree(folder, ignore_errors=True), name="weft-aider")
-        await _run([python, "-m", "venv", str(folder)], environment)
+        # With -I no file of the working folder, which may be a stranger's, takes the place of a module.
+        await _run([python, "-I", "-m", "venv", str(folder)], environment)
         own = str(folder / "bin" / "python")
-        pip = (own, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
+        pip = (own, "-I", "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
         await _run([*pip, "--prefer-binary", f"{PACKAGE}=={VERSION}"], environment)
         (folder / MARK).write_text(f"{VERSION}\n", "utf-8")
         say(f"installed aider {VERSION}")
@@ -90,7 +91,7 @@ def _python() -> str:
 
 def _runs(python: str) -> bool:
     done = subprocess.run(
-        [python, "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [python, "-I", "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     return done.returncode == 0
 

@@ -1,10 +1,12 @@
 """Where aider is looked for."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from weft.aider.install import install_aider
 from weft.aider.program import MARK, AiderProgram, find_aider, own_environment
 from weft.executor_settings import AiderSettings
 from weft.executors.protocol import ExecutionFailed
@@ -65,3 +67,20 @@ def test_an_environment_counts_when_it_is_whole(tmp_path: Path) -> None:
     (folder / MARK).touch()
 
     assert find_aider(ANY, environment) == AiderProgram(str(folder), str(folder / "bin" / "python"))
+
+
+async def test_installing_runs_nothing_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger, cache = tmp_path / "stranger", tmp_path / "cache"
+    stranger.mkdir()
+    for module in ("venv", "pip", "subprocess"):
+        (stranger / f"{module}.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
+    monkeypatch.chdir(stranger)
+    environment = {**os.environ, "WEFT_CACHE": str(cache), "PIP_INDEX_URL": (tmp_path / "none").as_uri()}
+
+    with pytest.raises(ExecutionFailed, match="aider could not be installed"):
+        await install_aider(environment, lambda _: None)
+
+    assert (own_environment(environment) / "bin" / "python").exists()
+    assert not (tmp_path / "sprung").exists()

@@ -51,9 +51,11 @@ def sha256_of(path: Path) -> str:
 
 def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None], lock: int) -> None:
     # No cache: a gigabyte would lie on the disk twice. TMPDIR is ours: so is what a killed pip leaves.
+    # With -P no file of the working folder, which may be a stranger's, takes the place of a module.
     command = [
-        _python_with_pip(folder), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-        "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--dest", str(folder), wheel.package,
+        _python_with_pip(folder), "-P", "-m", "pip", "download", "--quiet", "--no-deps",
+        "--only-binary", ":all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check",
+        "--dest", str(folder), wheel.package,
     ]  # fmt: skip
     log = temporary / "pip.log"
     with log.open("w+b") as output:
@@ -111,7 +113,7 @@ def _python_with_pip(folder: Path) -> str:
     python = environment / "bin" / "python"
     if not python.exists():
         made = subprocess.run(
-            [sys.executable, "-m", "venv", str(environment)],
+            [sys.executable, "-P", "-m", "venv", str(environment)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,

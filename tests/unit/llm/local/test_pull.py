@@ -50,6 +50,19 @@ def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, fold
     assert seen[-1] == (entry.fetch_size, "checking the whole")
 
 
+def test_a_pull_runs_nothing_of_the_working_folder(
+    entry: Entry, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    for module in ("pip", "json", "ssl", "venv"):
+        (stranger / f"{module}.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
+    monkeypatch.chdir(stranger)
+
+    assert pull(entry, folder).read_bytes() == b"".join(PIECES)
+    assert not (tmp_path / "sprung").exists()
+
+
 def test_what_is_here_is_not_fetched_again(entry: Entry, folder: Path, index: Path) -> None:
     pull(entry, folder)
     shutil.rmtree(index)
