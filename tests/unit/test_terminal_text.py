@@ -56,7 +56,7 @@ def test_json_holds_no_control_characters() -> None:
 def test_commands_print_through_one_border() -> None:
     folder = Path(weft.cli.__file__).parent
     direct = re.compile(r"click\.(secho|echo)\(|(?<![\w.])print\(|std(out|err)\.(buffer\.)?write\(")
-    found = {file.name for file in folder.glob("*.py") if direct.search(file.read_text())}
+    found = {file.name for file in folder.rglob("*.py") if direct.search(file.read_text())}
 
     # `indexing` writes a line of its own that it takes away again; `output` bytes that it has cleaned.
     assert found == {"saying.py", "output.py", "indexing.py"}
