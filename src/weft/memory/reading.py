@@ -22,7 +22,7 @@ class Reader:
         self._root = root
         self._path: str | None = None
         self._folder = -1
-        self._databases = open_databases()  # none is opened while we read: the process is at this
+        self._databases = open_databases()  # once: later connections are to those that are open already
 
     def __enter__(self) -> Self:
         return self
