@@ -82,6 +82,38 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
         [1, [1]],
         [["a"]],
     ),
+    "reference to a property of an object": (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"$ref": "#/properties/a"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        [{"a": "x", "b": "y"}],
+        [{"a": "x", "b": 1}],
+    ),
+    "definitions under their old name": (
+        {
+            "definitions": {"person": PERSON},
+            "type": "object",
+            "properties": {"who": {"$ref": "#/definitions/person"}},
+            "required": ["who"],
+            "additionalProperties": False,
+        },
+        [{"who": ADA}],
+        [{"who": {}}],
+    ),
+    "condition beside a reference": (
+        {
+            "$defs": {"word": {"type": "string"}},
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/word", "enum": ["x", "y"]}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+        [{"a": "x"}],
+        [{"a": "z"}, {"a": 1}],
+    ),
     "anyOf": ({"anyOf": [PERSON, {"type": "null"}]}, [ADA, None], [1]),
     "oneOf": ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, ["a", 1], [None]),
     "allOf": (

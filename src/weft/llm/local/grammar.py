@@ -40,6 +40,12 @@ _FORMATS = {
     "uuid": '[0-9a-f]{8} "-" [0-9a-f]{4} "-4" [0-9a-f]{3} "-" [89ab] [0-9a-f]{3} "-" [0-9a-f]{12}',
 }
 _FORMATS["date-time"] = f'{_FORMATS["date"]} "T" {_FORMATS["time"]}'
+_CONDITIONS = frozenset(
+    {"properties", "required", "additionalProperties", "anyOf", "oneOf", "allOf", "enum", "const"}
+    | {"items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+)
+"""What may stand beside a reference and says more than it does."""
 
 
 def grammar_of(schema: dict[str, Any] | bool) -> str:
@@ -161,7 +167,7 @@ class _Builder:
 
     def _reference(self, schema: dict[str, Any], depth: int) -> str:
         """A rule of its own, so that what refers to itself ends."""
-        if len(schema) > 1 and any(name in schema for name in ("properties", "required", "anyOf", "allOf")):
+        if schema.keys() & _CONDITIONS:
             rest = {name: value for name, value in schema.items() if name != "$ref"}
             return self.value(merged(rest, self._resolved(schema)), depth + 1)
         pointer: str = schema["$ref"]

@@ -80,6 +80,8 @@ def _is_enforced(part: dict[str, Any], kind: Kind) -> bool:
     """Return whether the provider enforces this part, leaving aside the schemas in it."""
     if part.keys() - _ENFORCED[kind] or ("const" in part and part["const"] is None and kind == "google"):
         return False
+    if "$ref" in part and (not _is_definition(part["$ref"]) or _is_cut(part, kind)):
+        return False
     if kind != "openai":
         return True
     # Strict mode takes no optional properties, no further ones, and no JSON of any shape.
@@ -92,7 +94,8 @@ def _keeps_meaning(schema: dict[str, Any], parts: Sequence[dict[str, Any]], kind
     """Return whether the schema reaches the provider, through its client, with its meaning.
 
     Google gives `{}` for an object without named properties. The client of Anthropic closes every object, and
-    fails for type lists, parts of any shape and definitions that refer to themselves.
+    fails for type lists, parts of any shape and definitions that refer to themselves; it writes
+    `definitions` into a description, where no reference finds them.
     """
     if kind == "google":
         return all("properties" in part or "object" not in _types(part) for part in parts)
@@ -101,7 +104,8 @@ def _keeps_meaning(schema: dict[str, Any], parts: Sequence[dict[str, Any]], kind
 
 def _fits_anthropic(part: dict[str, Any]) -> bool:
     is_known = bool(part.keys() & _MEANING) and not part.keys() - _BASIC - _DESCRIBED
-    return is_known and _is_closed(part) and not isinstance(part.get("type"), list)
+    is_found = "definitions" not in part and _is_definition(part.get("$ref", "#/$defs/"))
+    return is_known and is_found and _is_closed(part) and not isinstance(part.get("type"), list)
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
@@ -117,7 +121,17 @@ def _types(part: dict[str, Any]) -> list[Any]:
 
 
 def _is_definition(reference: Any) -> bool:
-    return str(reference).startswith(("#/$defs/", "#/definitions/"))
+    """Return whether a reference leads to a definition or the root: the clients follow no others."""
+    return reference == "#" or str(reference).startswith(("#/$defs/", "#/definitions/"))
+
+
+def _is_cut(part: dict[str, Any], kind: Kind) -> bool:
+    """Return whether something stands beside a reference that does not reach the provider.
+
+    The client of Anthropic leaves out all of it; others take notes, and no second condition.
+    """
+    beside = part.keys() - {"$ref", "$schema", "$defs", "definitions"}
+    return bool(beside) if kind == "anthropic" else bool(beside & _BASIC - _NOTES)
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
