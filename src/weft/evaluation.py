@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from weft.asked_models import require_models
 from weft.build.tasks import HasTemplate
 from weft.build.tasks import program as build_program
 from weft.evaluator.budget import EvaluationLimits
@@ -25,7 +26,7 @@ from weft.llm.given import GivenModels
 from weft.llm.protocol import Model
 from weft.local_effects import LocalEffects
 from weft.program_files import read_file
-from weft.project_checks import Definition, KnownNames, require_models, require_valid
+from weft.project_checks import Definition, KnownNames, require_valid
 from weft.settings import load_settings
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]

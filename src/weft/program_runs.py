@@ -207,10 +207,18 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
 def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
     """Raise ModelUnusable when a model that the program may ask cannot be asked."""
     # Imported here: who resumes a run checks nothing.
-    from weft.project_checks import library_of, require_models
+    from weft.asked_models import require_models
+    from weft.project_checks import library_of
 
-    library = library_of(form for text in program.libraries for form in text.definitions().forms)
-    require_models(program.main.read().forms, library, lambda: settings, os.environ, model=program.model)
+    forms = [form for text in program.libraries for form in text.definitions().forms]
+    require_models(
+        program.main.read().forms,
+        library_of(forms),
+        lambda: settings,
+        os.environ,
+        model=program.model,
+        functions=[form for form in forms if isinstance(form, Define)],
+    )
 
 
 def run_name(program: StoredProgram) -> str:

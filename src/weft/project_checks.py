@@ -1,35 +1,19 @@
 """The static checks of a program with what a project's settings make known."""
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
-from weft.errors import RequestError
 from weft.language.check import Verdict, verdict_on
 from weft.language.inlined_schemas import ReadSchema
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.problems import InvalidProgram, LanguageProblem, in_order
-from weft.language.task_fields import AIDER_SUBTYPES
-from weft.language.tree import (
-    Atomic,
-    Define,
-    FunctionCall,
-    Literal,
-    Node,
-    Program,
-    Reference,
-    Template,
-    Try,
-    Variable,
-)
+from weft.language.tree import Define, Node, Program, Template
 from weft.language.used_names import used_names
-from weft.llm.errors import ModelError
-from weft.llm.model_names import model_name_problem, resolved
-from weft.llm.providers.access import access_to
+from weft.llm.model_names import model_name_problem
 from weft.model_settings import ModelsSettings, ToolsSettings
-from weft.project_models import LOCAL
 from weft.project_tools import ToolNames
 
 Definition = Template | Define
@@ -74,87 +58,6 @@ def _registered_tools() -> frozenset[str]:
     """Return the tools made with `@weft.tool`: none where nobody has imported what makes them."""
     functions = sys.modules.get("weft.tools.functions")  # to import it here would cost every check 0.1 s
     return frozenset() if functions is None else functions.registered.names()
-
-
-class ModelUnusable(RequestError):
-    """A program would ask a model that is not known here, or that there is no key for."""
-
-    code = "model-unusable"
-
-
-def require_models(
-    forms: Iterable[Node],
-    library: TaskLibrary,
-    settings: Callable[[], ModelsSettings],
-    environment: Mapping[str, str],
-    *,
-    model: str | None = None,
-) -> None:
-    """Raise ModelUnusable when a model that the program may ask cannot be asked; nobody is asked for that.
-
-    `model` is that of tasks that name none. What stands inside `try` is left out: it may be meant to fail.
-    """
-    problems: dict[str, None] = {}
-    wanted = list(dict.fromkeys(_models_of(list(forms), library)))
-    known = settings() if wanted else ModelsSettings()
-    for name, provider in wanted:
-        try:
-            found = resolved(model if name is None else name, known, provider)
-            if found.provider != LOCAL:
-                access_to(found.provider, known, environment)
-            elif problem := model_name_problem(str(found), known):
-                problems[problem] = None
-        except ModelError as error:
-            problems[error.message] = None
-    if problems:
-        raise ModelUnusable("; ".join(problems))
-
-
-def _models_of(forms: list[Node], library: TaskLibrary) -> Iterator[tuple[str | None, str | None]]:
-    """Yield model and provider of every task that the forms perform, themselves or by templates they use.
-
-    The model is None for the default one. A task in a template that is called with `:model` uses that.
-    """
-    templates = {definition.name: definition.template for definition in library}
-    templates |= {form.name: form for form in forms if isinstance(form, Template)}
-    todo = [(one, False) for one in forms if not isinstance(one, Template)]
-    seen: set[tuple[str, bool]] = set()
-    while todo:
-        form, has_model = todo.pop()
-        for node in _performed(form):
-            if isinstance(node, Atomic) and node.subtype not in AIDER_SUBTYPES:
-                if node.model is not None or not has_model:
-                    yield node.model, node.provider
-                continue
-            name, chosen = _use_of(node)
-            if isinstance(chosen, Literal) and isinstance(chosen.value, str):
-                yield chosen.value, None
-            use = (name, has_model or chosen is not None)
-            if name in templates and use not in seen:
-                seen.add(use)
-                todo.append((templates[name].body, use[1]))
-
-
-def _use_of(node: Struct) -> tuple[str, Node | None]:
-    """Return the name that a node uses, which may be a template's, and the model that a call chooses."""
-    if isinstance(node, FunctionCall):
-        return node.func_name, dict(node.keywords).get("model")
-    if isinstance(node, Reference):
-        return node.ref, None
-    return (node.name if isinstance(node, Variable) else ""), None
-
-
-def _performed(form: Node) -> Iterator[Struct]:
-    """Yield a form and everything in it but the bodies of `try`; the tree may be deep."""
-    stack: list[Any] = [form]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, Struct):
-            yield one
-            left_out = {"span", "body"} if isinstance(one, Try) else {"span"}
-            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name not in left_out)
-        elif isinstance(one, tuple | list):
-            stack.extend(one)
 
 
 def project_verdict(

@@ -41,6 +41,7 @@ LAYERS = [
         "script_runs",
         "task_files",
         "task_ranking",
+        "asked_models",
         "project_checks",
         "project_embedder",
         "project_memory",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from greenlet import getcurrent
 from msgspec import Struct, structs
 
+from weft.asked_models import require_models
 from weft.cli.asking import person_to_ask
 from weft.cli.indexing import IndexingLine
 from weft.cli.models_fetch import fetch_model
@@ -23,7 +24,6 @@ from weft.evaluator.evaluator import Evaluator
 from weft.language.tree import Define, Program
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_definitions
-from weft.project_checks import require_models
 from weft.settings import load_settings
 
 T = TypeVar("T")
@@ -76,6 +76,7 @@ class Evaluation:
             lambda: load_settings().models,
             os.environ,
             model=self._options.model,
+            functions=self._functions,
         )
 
     async def load(self) -> None:
