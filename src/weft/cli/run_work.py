@@ -40,8 +40,8 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.plain import result_json
 from weft.evaluator.results import is_unavailable
 from weft.ids import TaskId, is_task_id
+from weft.language.path_names import path_names
 from weft.language.reading import Surface
-from weft.language.used_names import path_names
 from weft.local_effects import LocalEffects
 from weft.people import questions_of, wake
 from weft.program_files import SUFFIXES

@@ -1,11 +1,10 @@
 """The names that a tree uses: which templates it may need."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from msgspec import Struct
 
-from weft.language.task_fields import FilePaths
 from weft.language.tree import (
     DirectorEvaluatorLoop,
     FunctionCall,
@@ -14,8 +13,6 @@ from weft.language.tree import (
     Reference,
     TaskCond,
     TaskNode,
-    Template,
-    Text,
     Variable,
 )
 
@@ -36,45 +33,7 @@ class UsedNames(Struct, frozen=True):
     """Whether it may choose a template while it runs: by criteria, or for a subtask."""
 
 
-def path_names(nodes: Sequence[Node]) -> frozenset[str]:
-    """Return the names whose values are paths of files: they fill a path of `file_paths` alone, stand in
-    `:files` of a call, or are passed for a parameter that does either."""
-    found: set[str] = set()
-    calls: list[FunctionCall] = []
-    parameters: dict[str, list[str]] = {}
-    for one in _structs(nodes):
-        if isinstance(one, FilePaths):
-            found |= {part.name for path in one.paths for part in path.parts if _is_alone(part, path)}
-        elif isinstance(one, Template):
-            parameters[one.name] = [parameter.name for parameter in one.parameters]
-        elif isinstance(one, FunctionCall):
-            calls.append(one)
-            found |= {
-                node.name
-                for keyword, value in one.keywords
-                if keyword == "files"
-                for node in _structs([value])
-                if isinstance(node, Variable)
-            }
-    passed = [
-        (name, argument.name)
-        for call in calls
-        for name, argument in [
-            *zip(parameters.get(call.func_name, ()), call.args, strict=False),
-            *call.keywords,
-        ]
-        if isinstance(argument, Variable)
-    ]
-    while more := {argument for name, argument in passed if name in found} - found:
-        found |= more
-    return frozenset(found)
-
-
-def _is_alone(part: Any, path: Text) -> TypeGuard[Variable]:
-    return isinstance(part, Variable) and len(path.parts) == 1
-
-
-def _structs(nodes: Iterable[Any]) -> Iterator[Struct]:
+def structs_in(nodes: Iterable[Any]) -> Iterator[Struct]:
     """Yield the nodes and everything in them; the trees may be deep."""
     stack: list[Any] = list(nodes)
     while stack:
@@ -91,7 +50,7 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
     called: set[str] = set()
     mentioned: set[str] = set()
     is_acting = is_choosing = False
-    for one in _structs(nodes):
+    for one in structs_in(nodes):
         if isinstance(one, FunctionCall):
             called.add(one.func_name)
         elif isinstance(one, Reference):
