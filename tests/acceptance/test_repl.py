@@ -49,6 +49,27 @@ def test_mistakes_keep_the_session() -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [("(+ 1 nme)", "unbound-name"), ('(task :instructions "x" :model "typo")', "unknown-model")],
+)
+def test_what_is_wrong_with_an_input_is_told_before_its_first_effect(
+    tmp_path: Path, wrong: str, code: str
+) -> None:
+    ran = session(f'(begin (script :argv ("touch" "{tmp_path}/began")) {wrong})\n')
+
+    assert f"{code}:" in ran.err
+    assert not (tmp_path / "began").exists()
+
+
+def test_an_input_is_checked_with_what_the_session_has_defined() -> None:
+    ask = '(deftask ask (y) :instructions "{{y}}")'
+    ran = session(f'(define x 1)\n{ask}\n(list x (ask 1 2 3))\n(script :argv ("echo" "{{{{x}}}}"))\n')
+
+    assert ran.out == "1\n"
+    assert "wrong-arity: ask takes 1 argument" in ran.err
+
+
 def test_an_input_that_is_never_closed_is_told_at_the_end() -> None:
     ran = session("(+ 1\n")
 

@@ -69,6 +69,8 @@ class Session:
         ledger, narrator = self._evaluation.effects.ledger, self._evaluation.narrator
         ledger.entries.clear()
         try:
+            self._evaluation.require_sound(program, ())
+            self._evaluation.require_models(program)
             return run(lambda: self._evaluator.evaluate(program), self._runner)
         except KeyboardInterrupt:
             self._clear_up()
