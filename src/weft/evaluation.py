@@ -16,6 +16,7 @@ from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.functions import BuiltIn
 from weft.evaluator.tools import Tools
 from weft.language.builtin_names import TASK_LIBRARY
+from weft.language.certain_files import certain_files
 from weft.language.library import TaskLibrary
 from weft.language.problems import refuse
 from weft.language.reading import read_text
@@ -102,6 +103,9 @@ async def evaluate_async(
         require_sound(forms, evaluator, effects, bindings)
         if own is not None and (model is None or isinstance(model, str)):
             _require_models(forms, evaluator.library, model)
+        if isinstance(effects, LocalEffects):
+            library_forms = [one.template for one in evaluator.library]
+            await effects.require_files(certain_files(forms.forms, library_forms, bindings))
         return await evaluator.evaluate(forms, bindings)
     finally:
         if own is not None:

@@ -1,7 +1,7 @@
 """Effects for programs that run here and now, without a store: models, scripts and tools; nothing is kept."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,9 @@ from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
 from weft.executor_settings import CommandSettings
+from weft.language.certain_files import CertainFile
 from weft.language.task_fields import AIDER_SUBTYPES
+from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.errors import ModelError, model_failure
 from weft.llm.events import ModelEvent, OnEvent, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
@@ -40,9 +42,10 @@ from weft.model_settings import HandlerSettings
 from weft.program_files import schema_file_text
 from weft.project_checks import KnownNames
 from weft.script_runs import run_program
+from weft.secrets.cutting import cut
 from weft.settings import working_folder
 from weft.task_context import DESCRIBED, TaskContext, TaskMemory, query_of
-from weft.task_files import ReadsFiles, files_of
+from weft.task_files import ReadsFiles, files_of, missing_file
 from weft.task_ranking import Ranker
 from weft.telemetry.spans import Span, span
 
@@ -291,6 +294,15 @@ class LocalEffects:
     def known_names(self) -> KnownNames:
         """Return which tools, models and schema files programs can name here, as far as it is known."""
         return self._equipment.known_names(self.schema_text)
+
+    async def require_files(self, files: Iterable[CertainFile]) -> None:
+        """Raise TaskFailed for the first file that cannot be read, before any task is performed."""
+        for file in files:
+            try:
+                await self._equipment.files().read(file.path)
+            except ToolFailed as error:
+                failure = missing_file(cut(file.path, MAX_SHOWN_CHARACTERS), str(error))
+                raise failure.at(file.span) from error
 
     async def close(self) -> None:
         """Let go of connections, servers and models in memory."""

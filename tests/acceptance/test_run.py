@@ -321,6 +321,29 @@ def test_a_review_of_a_file_that_is_not_there_fails_and_asks_nothing(
     assert model_server.requests == []
 
 
+def test_a_file_that_is_missing_later_in_a_program_is_told_before_the_first_request(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("ok"))
+    (project / "two.sexp").write_text(
+        '(deftask review (path) :instructions "Review." :files ("{{path}}"))\n'
+        '(task :instructions "Dear.")\n(review file)'
+    )
+
+    ran = run(project, "two.sexp", "file=gone.py", "--json")
+    evaluated = weft(
+        "eval", "--file", "two.sexp", "--set", "file=gone.py", cwd=project, db="unused", SERVED_KEY=KEY
+    )
+
+    assert (ran.code, evaluated.code) == (1, 1)
+    error = ran.json["notes"]["error"]
+    assert (error["reason"], error["details"]["place"]) == ("context_retrieval_failure", "two.sexp:1:1")
+    assert "'gone.py'" in evaluated.err
+    assert model_server.requests == []
+    (project / "gone.py").write_text("here again")
+    assert run(project, "--resume", ran.json["root_id"]).code == 0
+
+
 def test_a_path_given_in_a_subfolder_is_looked_up_there_first(
     project: Path, model_server: ModelServer
 ) -> None:

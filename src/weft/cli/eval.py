@@ -63,6 +63,7 @@ def eval_command(
             await evaluation.load()
             evaluation.require_sound(program, bindings)
             evaluation.require_models(program)
+            await evaluation.require_files(program, bindings)
             return await evaluation.evaluator.evaluate(program, bindings)
         finally:
             await evaluation.close()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from weft.evaluation import require_sound
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
+from weft.language.certain_files import certain_files
 from weft.language.tree import Define, Program
 from weft.local_effects import LocalEffects
 from weft.program_files import library_path, load_definitions
@@ -78,6 +79,11 @@ class Evaluation:
             model=self._options.model,
             functions=self._functions,
         )
+
+    async def require_files(self, program: Program, bindings: Mapping[str, Any]) -> None:
+        """Raise TaskFailed when a file that the program certainly reads is not there."""
+        definitions = [*(one.template for one in self.evaluator.library), *self._functions]
+        await self.effects.require_files(certain_files(program.forms, definitions, bindings))
 
     async def load(self) -> None:
         """Load the libraries."""

@@ -71,7 +71,7 @@ class Session:
         try:
             self._evaluation.require_sound(program, ())
             self._evaluation.require_models(program)
-            return run(lambda: self._evaluator.evaluate(program), self._runner)
+            return run(lambda: self._evaluate(program), self._runner)
         except KeyboardInterrupt:
             self._clear_up()
             raise
@@ -79,6 +79,10 @@ class Session:
             narrator.end()
             if ledger.entries:
                 print_usage(ledger, as_tree=False)
+
+    async def _evaluate(self, program: Program) -> Any:
+        await self._evaluation.require_files(program, {})
+        return await self._evaluator.evaluate(program)
 
     def _clear_up(self) -> None:
         """Go on in a new loop if something is left in the old one: it would run along with the next input."""

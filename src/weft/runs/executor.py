@@ -1,7 +1,7 @@
 """The executor of programs: evaluates one, with every step of it stored below the task."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import structs
@@ -14,6 +14,7 @@ from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
+from weft.language.certain_files import CertainFile, certain_files
 from weft.language.problems import InvalidProgram
 from weft.model_settings import ModelsSettings
 from weft.runs.effects import DurableEffects
@@ -39,6 +40,15 @@ MAX_CALLS = 1_000_000
 
 NewEffects = Callable[[StoredProgram], Effects]
 """What performs the steps of one evaluation: models, scripts, tools, memory. It is closed afterwards."""
+
+
+@runtime_checkable
+class LooksForFiles(Protocol):
+    """Effects that can say beforehand whether files are there."""
+
+    async def require_files(self, files: Iterable[CertainFile]) -> None:
+        """Raise TaskFailed for a file that cannot be read."""
+        ...
 
 
 @runtime_checkable
@@ -108,9 +118,14 @@ class TemplateExecutor:
         )
         evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
         try:
-            for library in program.libraries:
-                await evaluator.evaluate(library.definitions())
-            value = await evaluator.evaluate(*main_of(program, work.inputs))
+            main, bindings = main_of(program, work.inputs)
+            libraries = [library.definitions() for library in program.libraries]
+            if isinstance(inner, LooksForFiles) and not journal.past and fork is None:
+                definitions = [form for library in libraries for form in library.forms]
+                await inner.require_files(certain_files(main.forms, definitions, bindings))
+            for library in libraries:
+                await evaluator.evaluate(library)
+            value = await evaluator.evaluate(main, bindings)
             await journal.end()
         except TaskFailed as error:
             await journal.end(error)
