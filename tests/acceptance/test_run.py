@@ -309,6 +309,19 @@ def test_an_error_at_the_top_level_keeps_its_details(project: Path) -> None:
     assert evaluated.json["error"]["task_error"] == error
 
 
+def test_an_error_inside_composite_tasks_tells_its_place_and_its_details(project: Path) -> None:
+    (project / "deep.sexp").write_text(
+        '(sequential (script :argv ("true"))\n  (sequential (error "too dear" (dict :limit 5))))'
+    )
+
+    ran = run(project, "deep.sexp")
+    evaluated = weft("eval", "--file", "deep.sexp", db="unused", cwd=project)
+
+    assert "error: deep.sexp:2:15: step 2 of 2 failed: step 1 of 1 failed: too dear" in ran.err
+    assert '\n  details: {"limit": 5}' in ran.err
+    assert '\n  details: {"limit": 5}' in evaluated.err
+
+
 def test_a_review_of_a_file_that_is_not_there_fails_and_asks_nothing(
     project: Path, model_server: ModelServer
 ) -> None:

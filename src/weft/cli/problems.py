@@ -40,7 +40,7 @@ def print_error(error: AuthorError) -> None:
 
 def print_failure(error: Mapping[str, Any]) -> None:
     """Print the TaskError of a run on standard error: where it happened, what it says, its details."""
-    message, place = str(error.get("message")), (error.get("details") or {}).get("place")
+    message, place = str(error.get("message")), (_cause(error).get("details") or {}).get("place")
     where = f"{place}: " if place and place not in message else ""
     echo(f"error: {where}{printable_lines(message)}", err=True)
     _print_details(error)
@@ -48,9 +48,16 @@ def print_failure(error: Mapping[str, Any]) -> None:
 
 def _print_details(error: Mapping[str, Any]) -> None:
     """Print what `(error message details)` was given besides the message."""
-    details = (error.get("notes") or {}).get("details")
+    details = (_cause(error).get("notes") or {}).get("details")
     if details is not None:
         echo(f"  details: {printable(json.dumps(details, ensure_ascii=False))}", err=True)
+
+
+def _cause(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the error of the step that failed: tasks around it tell it in words of their own."""
+    while isinstance(cause := (error.get("details") or {}).get("subtaskError"), Mapping):
+        error = cause
+    return error
 
 
 def shown(problem: LanguageProblem) -> str:
