@@ -111,6 +111,29 @@ def test_a_program_that_runs_out_of_time_fails_and_can_be_retried(store_url: str
     assert paid.read_text() == "once\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('(task :instructions "x" :model "away:m")', 5),
+        ('(sequential (task :instructions "x" :model "away:m"))', 5),
+        ('(map (lambda (x) (task :instructions "x" :model "away:m")) (list 1 2 3))', 5),
+        ('(error "no")', 1),
+    ],
+)
+def test_a_flow_whose_programs_find_no_model_could_not_be_tried(
+    db: str, tmp_path: Path, text: str, code: int
+) -> None:
+    (tmp_path / "weft.toml").write_text(
+        '[models.providers.away]\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n'
+    )
+    program = {"main": {"name": "m", "text": text, "surface": "sexp"}}
+    asks = {"name": "asks", "schemas": {"method": "template"}, "params": {"program": program}}
+    after = {"name": "after", "dependencies": ["asks"]}
+    (tmp_path / "flow.json").write_text(json.dumps([after, asks | {"parent_id": "after"}]))
+
+    assert weft("flow", "run", "flow.json", db=db, cwd=tmp_path).code == code
+
+
 def test_going_on_with_a_finished_flow_changes_nothing(db: str) -> None:
     root_id = run(db, [{"name": "a"}], "--json").json["root_id"]
     before = weft("tasks", "show", root_id, "--json", db=db).json

@@ -11,7 +11,7 @@ from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
 from weft.cli.saying import echo
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WAITING, RequestError
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WAITING, RequestError
 from weft.ids import TaskId, is_task_id
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ def run(
     """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
 
     It ends when nothing can go on by itself: exit 0 when every task completed, 4 when it waits for a person's
-    answer, else 1; or 130 when a signal stopped it before that, here or in another process. Kill it at any
-    moment and run it again by its id, which it says first: finished tasks are not run again. Several
-    processes may run the same flow.
+    answer, 5 when all that failed are programs that found no model or network, else 1; or 130 when a signal
+    stopped it before that, here or in another process. Kill it at any moment and run it again by its id,
+    which it says first: finished tasks are not run again. Several processes may run the same flow.
 
     \b
     Examples:
@@ -226,7 +226,29 @@ async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
 async def _exit_code(app: "App", summary: "FlowSummary") -> int:
     if not summary.is_over:  # a signal stopped it, here or in another process
         return EXIT_INTERRUPTED
-    return 0 if await _is_completed(app, summary) else EXIT_FAILED
+    if await _is_completed(app, summary):
+        return 0
+    return EXIT_UNAVAILABLE if await _is_unavailable(app, summary) else EXIT_FAILED
+
+
+async def _is_unavailable(app: "App", summary: "FlowSummary") -> bool:
+    """Return whether all that failed are programs that found no model or network: later it may succeed."""
+    from weft.evaluator.results import is_unavailable
+    from weft.runs.outcome import outcome_of
+    from weft.runs.template_tasks import is_run
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.record import Status
+
+    wanted = TaskFilter(tree=summary.root_id, status=Status.CANCELLED, with_steps=False, limit=1)
+    if summary.counts.get(Status.CANCELLED) and (await app.list(wanted)).total:
+        return False
+    wanted = TaskFilter(tree=summary.root_id, status=Status.FAILED, with_steps=False, limit=MAX_TREE_TASKS)
+    failed = await app.list(wanted)
+    for task in failed.tasks:
+        result = (await outcome_of(app.store, task)).result if await is_run(app.store, task) else None
+        if result is None or not is_unavailable(result.notes.get("error") or {}):
+            return False
+    return 0 < failed.total == len(failed.tasks)
 
 
 async def _is_completed(app: "App", summary: "FlowSummary") -> bool:
