@@ -4,10 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tests.invariants import event_problems, open_step_problems, outcome_problems, record_problems
-from tests.simulation.world import Findings
+from tests.simulation.world import Findings, simulate
 from weft.ids import TaskId
 from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
+
+
+def violations_of(seed: int) -> list[str]:
+    """Simulate a seed and return what is wrong with it; a simulation that breaks off is wrong, too."""
+    try:
+        return violations(simulate(seed))
+    except Exception as error:
+        return [f"the simulation broke off: {type(error).__name__}: {error}"]
 
 
 def violations(findings: Findings) -> list[str]:

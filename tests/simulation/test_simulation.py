@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.simulation.invariants import violations
-from tests.simulation.world import simulate
+from tests.simulation import invariants
+from tests.simulation.invariants import violations_of
+from tests.simulation.world import Findings, simulate
 
 CHUNK = 25
 """Seeds of one test: enough that few tests are needed, few enough for workers to share them."""
@@ -11,7 +12,7 @@ CHUNK = 25
 
 def check(first: int, count: int) -> None:
     """Fail with what is wrong with seeds, and how to see it again."""
-    found = {seed: violations(simulate(seed)) for seed in range(first, first + count)}
+    found = {seed: violations_of(seed) for seed in range(first, first + count)}
     told = [
         f"seed {seed} (python -m tests.simulation {seed}):\n  " + "\n  ".join(problems)
         for seed, problems in found.items()
@@ -38,3 +39,13 @@ def test_a_seed_has_the_same_course_every_time(seed: int) -> None:
     assert first.trace == second.trace
     assert first.events == second.events
     assert (first.watched, first.calls) == (second.watched, second.calls)
+
+
+def test_a_seed_whose_simulation_breaks_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks_off(seed: int) -> Findings:
+        raise AssertionError("everything waits, and nothing will ever happen")
+
+    monkeypatch.setattr(invariants, "simulate", breaks_off)
+
+    with pytest.raises(AssertionError, match=r"python -m tests\.simulation 7[\s\S]*everything waits"):
+        check(7, 1)

@@ -293,12 +293,11 @@ class World:
             self._note("world", fault.__name__.strip("_"))
             await fault()
 
-    def _victim(self) -> Process:
-        alive = [process for process in self._processes if not process.is_stopped]
-        return self._chance.choice(alive)
-
     async def _freeze(self) -> None:
-        victim = self._victim()
+        alive = [process for process in self._processes if not process.is_stopped]
+        if not alive:
+            return
+        victim = self._chance.choice(alive)
         victim.freeze()
         seconds = self._chance.choice((0.3, 2.0, 5.0, 9.0, 20.0))
         self._note("world", f"{victim.name} frozen for {seconds} s")
