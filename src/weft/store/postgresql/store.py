@@ -117,7 +117,9 @@ class PostgresqlStore(GroupedWrites):
         return False
 
     async def check(self) -> None:
-        version, now = await self._leases.facts()
+        with translated_errors(self._location):
+            async with self._tolerance.limit():
+                version, now = await self._leases.facts()
         self._synced.sync(now)
         if version > KNOWN_VERSION:
             raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
