@@ -136,6 +136,13 @@ def wait_for(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
+def catches_sigterm(process: Process) -> bool:
+    """Return whether a process has a handler of its own for SIGTERM by now."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
 def read_until(pipe: IO[bytes] | None, text: str) -> str:
     """What a process says up to the line that has the text in it."""
     assert pipe is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import Process, read_until, started, wait_for, weft
+from tests.command_line import catches_sigterm, read_until, started, wait_for, weft
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -29,12 +29,6 @@ def gated(folder: Path, *, code: int = 0) -> dict[str, Any]:
     )
     argv = [sys.executable, "-c", program, str(folder)]
     return {"name": "gated", "schemas": {"method": "command"}, "inputs": {"argv": argv}}
-
-
-def catches_sigterm(process: Process) -> bool:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
-    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -191,6 +185,23 @@ def test_a_server_ends_on_sigterm_although_another_process_holds_its_file(db: st
 
     assert "Traceback" not in err.decode()
     assert process.returncode == 0 or "error: store-busy:" in err.decode(), "it had not begun to serve"
+
+
+@pytest.mark.parametrize("command", [("flow", "run", "-"), ("run", "-", "--format", "sexp")])
+def test_a_command_that_waits_to_store_something_ends_on_sigterm_although_another_process_holds_the_file(
+    db: str, command: tuple[str, ...]
+) -> None:
+    weft("flow", "submit", "-", db=db, stdin='[{"name": "other"}]')
+    document = '[{"name": "a"}]' if command[0] == "flow" else "(+ 1 2)"
+    with closing(sqlite3.connect(db, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with started(*command, db=db, stdin=document) as process:
+            wait_for(lambda: catches_sigterm(process))
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=12)
+
+    assert process.returncode == 5, err
+    assert "error: store-busy:" in err.decode()
 
 
 def test_a_run_whose_file_is_removed_ends_with_an_error(db: str, tmp_path: Path) -> None:

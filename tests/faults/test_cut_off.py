@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.builders import a_flow
-from tests.command_line import Process, wait_for, weft
+from tests.command_line import Process, catches_sigterm, wait_for, weft
 from tests.contract.test_store import submit
 from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import a_traced_task, freeze, traces, weft_process
@@ -124,6 +124,27 @@ def test_processes_cut_off_from_their_store_exit_within_twelve_seconds_of_sigter
 
     late = {name: seconds for name, seconds in took.items() if seconds >= EXIT_SECONDS}
     assert late == {}, "\n".join(log.read_text() for log in tmp_path.glob("*.log"))
+
+
+async def test_processes_that_wait_to_store_something_exit_within_twelve_seconds_of_sigterm(
+    direct_url: str, admin: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(weft, "flow", "submit", "-", db=direct_url, stdin='[{"name": "other"}]')
+    await hold_up_writes(admin)
+    (tmp_path / "program.sexp").write_text("(+ 1 2)")
+    (tmp_path / "flow.json").write_text('[{"name": "a"}]')
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> Process:
+            log = stack.enter_context((tmp_path / f"{arguments[0]}.log").open("wb"))
+            return stack.enter_context(weft_process(*arguments, db=direct_url, cwd=tmp_path, stderr=log))
+
+        processes = {"a flow": start("flow", "run", "flow.json"), "a program": start("run", "program.sexp")}
+        await until_it_waits_for(admin, direct_url)
+        await asyncio.to_thread(wait_for, lambda: all(map(catches_sigterm, processes.values())))
+        took = await asyncio.to_thread(exit_seconds, processes)
+
+    assert {name: seconds for name, seconds in took.items() if seconds >= EXIT_SECONDS} == {}
 
 
 def exit_seconds(processes: Mapping[str, Process]) -> dict[str, float]:

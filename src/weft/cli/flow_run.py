@@ -1,5 +1,6 @@
 """`weft flow run`."""
 
+import asyncio
 import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,14 @@ from weft.cli.options import read_input, store_options
 from weft.cli.output import counts_line, print_json
 from weft.cli.running import with_app
 from weft.cli.saying import echo
-from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WAITING, RequestError
+from weft.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_UNAVAILABLE,
+    EXIT_WAITING,
+    RequestError,
+    TransientError,
+)
 from weft.ids import TaskId, is_task_id
 
 if TYPE_CHECKING:
@@ -171,12 +179,13 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
     from weft.cli.stopping import Stopping, leave_with
     from weft.cli.waiting import asked_json, tell_what_is_asked
 
-    stopping = Stopping()
+    stopping = Stopping(app.store.leave)
     with stopping.on_signals():
-        root_id = await app.begin(flow)
+        with stopping.storing():
+            root_id = await app.begin(flow)
         say(f"running {root_id}")
         async with watching(app, root_id):
-            await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
+            await stopping.or_stop(app.wait(root_id), partial(stop_run, app, root_id))
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
@@ -212,13 +221,19 @@ async def _waits_for(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
     return questions if len(questions) == len(under_way) else ()
 
 
-async def _stop(app: "App", root_id: TaskId, received: signal.Signals) -> None:
+async def stop_run(app: "App", root_id: TaskId, received: signal.Signals) -> None:
+    """Stop running a flow here; after Ctrl-C it is not to be run anywhere."""
+    from weft.cli.saying import say
+
     if received is not signal.SIGINT:
         await app.stop()
         return
     try:
         # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
-        await app.store.stop_flow(root_id, owner=app.owner)
+        async with asyncio.timeout(INTERRUPT_GRACE_SECONDS):
+            await app.store.stop_flow(root_id, owner=app.owner)
+    except (TimeoutError, TransientError):
+        say("the store is away; other processes may go on with it")
     finally:
         await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
 

@@ -1,7 +1,6 @@
 """What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
 
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from weft.app import App
 from weft.cli.asking import Quiet, is_person_here, person_to_ask
 from weft.cli.bindings import read_bindings
 from weft.cli.collecting import collecting
-from weft.cli.flow_run import allow_many_files
+from weft.cli.flow_run import allow_many_files, stop_run
 from weft.cli.indexing import IndexingLine
 from weft.cli.live import last_event, watching
 from weft.cli.models_fetch import fetch_model
@@ -62,9 +61,6 @@ from weft.tasks.record import JsonObject, Status, Task
 
 MAX_TREE_STEPS = 60
 """A run of up to so many steps is shown as a tree at the end; of a larger one, how many there are."""
-
-INTERRUPT_GRACE_SECONDS = 2.0
-"""How long steps may go on after Ctrl-C: somebody is waiting at the terminal."""
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -280,20 +276,21 @@ async def _run(
     options: RunOptions,
     effects: _Effects,
 ) -> int:
-    stopping = Stopping()
+    stopping = Stopping(app.store.leave)
     with stopping.on_signals():
         told = 0
-        if program is None:
-            told = await last_event(app, TaskId(resumed or ""))
-            root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
-            if is_person_here():
-                await wake(app, root_id)
-        else:
-            root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
+        with stopping.storing():
+            if program is None:
+                told = await last_event(app, TaskId(resumed or ""))
+                root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
+                if is_person_here():
+                    await wake(app, root_id)
+            else:
+                root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
             say(f"run {root_id}")
         async with watching(app, root_id, effects.quiet, after=told):
-            await stopping.or_stop(app.wait(root_id), partial(_stop, app, root_id))
+            await stopping.or_stop(app.wait(root_id), partial(stop_run, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)
         code = _exit_code(outcome, is_waiting=bool(questions) and outcome.status is Status.PENDING)
@@ -306,13 +303,6 @@ async def _run(
     elif code and not options.is_ephemeral:
         say(advice(await app.get(root_id), outcome))
     return code
-
-
-async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
-    grace = INTERRUPT_GRACE_SECONDS if received is signal.SIGINT else None
-    if received is signal.SIGINT:
-        await app.store.stop_flow(root_id, owner=app.owner)
-    await app.stop(grace_seconds=grace)
 
 
 def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:

@@ -65,7 +65,7 @@ async def _serve(app: "App", *, is_json: bool) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    stopping = Stopping()
+    stopping = Stopping(app.store.leave)
     with stopping.on_signals():
         say(f"serving {where}; Ctrl-C stops")
         await stopping.or_stop(app.serve(), stop)

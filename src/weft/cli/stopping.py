@@ -14,12 +14,22 @@ Stop = Callable[[signal.Signals], Awaitable[None]]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+STORE_SECONDS = 8.0
+"""How long after a signal the store is waited for while nothing runs: others may hold it for a while."""
+
+LAST_SECONDS = 1.0
+"""How long it is waited for at least once all that ran has ended, to say how that went."""
+
 
 class Stopping:
     """Whether the process was asked to stop, and by what."""
 
-    def __init__(self) -> None:
+    def __init__(self, leave: Callable[[], None]) -> None:
+        """`leave` ends soon what waits for the store, now and later."""
         self.signal: signal.Signals | None = None
+        self._received_at = 0.0
+        self._leave = leave
+        self._is_storing = False
         self._asked = asyncio.Event()
 
     @contextmanager
@@ -34,6 +44,15 @@ class Stopping:
             for one in SIGNALS:
                 loop.remove_signal_handler(one)
 
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """After a signal, do not wait long for the store inside the block, in which nothing runs yet."""
+        self._is_storing = True
+        try:
+            yield
+        finally:
+            self._is_storing = False
+
     async def or_stop(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
         """Do the work; on the first signal, also one that has come before, call `stop`, which lets it end."""
         working = asyncio.create_task(work)
@@ -45,14 +64,24 @@ class Stopping:
             await working
         finally:
             asked.cancel()
+            if self.signal is not None:
+                self._leave_soon()
 
     def _receive(self, received: signal.Signals) -> None:
         if self.signal is not None:
             # Leases run out by themselves; nothing is lost by leaving now.
             os._exit(EXIT_INTERRUPTED)
         self.signal = received
+        self._received_at = asyncio.get_running_loop().time()
         self._asked.set()
+        if self._is_storing:
+            self._leave_soon()
         say("stopping; once more to leave at once")
+
+    def _leave_soon(self) -> None:
+        """Wait no longer for the store than a process may that is asked to stop; it exits in any case."""
+        loop = asyncio.get_running_loop()
+        loop.call_at(max(self._received_at + STORE_SECONDS, loop.time() + LAST_SECONDS), self._leave)
 
 
 def leave_with(code: int) -> None:
