@@ -5,8 +5,8 @@ evaluated a second time.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -17,14 +17,16 @@ from weft.evaluator import machine
 from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
+from weft.ids import TaskId, new_task_id
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features
 from weft.llm.scripted import ScriptedModel
 from weft.local_effects import LocalEffects
 from weft.runs.errors import RunLost
+from weft.runs.journal import Journal
 from weft.runs.step_writer import StepWriter
-from weft.store.protocol import TaskStore
-from weft.store.steps import Run
+from weft.store.protocol import EVERYONE, TaskStore
+from weft.store.steps import Run, StepChange
 from weft.tasks.record import Status, Task
 from weft.testing import models
 
@@ -352,3 +354,46 @@ async def test_who_waits_for_a_writer_that_is_stopped_is_told(store: TaskStore, 
     for waiting in (writing, asyncio.ensure_future(writer.write([]))):
         with pytest.raises(RunLost):
             await asyncio.wait_for(waiting, 20)
+
+
+class HeldSteps:
+    """A store whose writes of steps wait until it is back."""
+
+    def __init__(self, inner: TaskStore) -> None:
+        self._inner = inner
+        self.is_back = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
+        await self.is_back.wait()
+        return await self._inner.write_steps(run, changes)
+
+
+async def test_a_response_is_stored_when_the_store_is_back_although_the_evaluation_was_cancelled(
+    store: TaskStore, runs: RunsBench
+) -> None:
+    root_id = await runs.begin(f'{ASK}(ask "a")', reuse=False)
+    await store.add_worker("w", lease_seconds=3600)
+    claim = await store.start(root_id, worker="w", now=store.clock.now(), owner=EVERYONE)
+    task = await store.get(root_id, owner=EVERYONE)
+    held = HeldSteps(store)
+    journal = await Journal.open(
+        cast(TaskStore, held), task, claim.attempt, clock=store.clock, new_id=new_task_id
+    )
+    asked = journal.begin_part("0", "digest", "ask", "task")
+    showing = asyncio.ensure_future(journal.show())
+    await asyncio.sleep(0)  # that it is in progress is on its way to the store
+    answering = asyncio.ensure_future(journal.complete(asked, {"content": "paid for"}))
+    await asyncio.sleep(0)
+
+    journal.stop()
+
+    for waiting in (showing, answering):
+        with pytest.raises(RunLost):
+            await asyncio.wait_for(waiting, 20)
+    held.is_back.set()
+    async with asyncio.timeout(20):
+        while [step.task.result for step in await store.steps_of(root_id)] != [{"content": "paid for"}]:
+            pass

@@ -12,12 +12,12 @@ import asyncpg
 import pytest
 
 from tests.builders import a_flow
-from tests.command_line import Process, catches_sigterm, wait_for, weft
+from tests.command_line import Process, catches_sigterm, read_until, wait_for, weft
 from tests.contract.test_store import submit
 from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import a_traced_task, freeze, traces, weft_process
 from tests.faults.proxy import Proxy, proxy_to
-from tests.model_server import ModelServer, hangs, write_settings
+from tests.model_server import Exchange, ModelServer, hangs, says, write_settings
 from weft.errors import TransientError
 from weft.settings import Settings
 from weft.store.protocol import TaskStore
@@ -185,3 +185,26 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_attempts_before_another_
     pids = [pid for _, pid in traces(trace)]
     overlap = [pid for pid in pids[pids.index(second.pid) :] if pid == first.pid]
     assert overlap == [], f"{len(overlap)} lines of the first process after the second had begun"
+
+
+def test_a_response_that_came_while_the_store_was_away_is_not_asked_for_again(
+    proxy: Proxy, model_server: ModelServer, tmp_path: Path
+) -> None:
+    write_settings(tmp_path, model_server)
+    (tmp_path / "program.sexp").write_text('(deftask ask (x) :instructions "{{x}}") (ask "one")')
+    environment = {"SERVED_KEY": "sk-test-0123456789", "WEFT_LEASE_SECONDS": "2"}
+    with weft_process("run", "program.sexp", db=proxy.url, cwd=tmp_path, environment=environment) as process:
+
+        async def answer_without_a_store(exchange: Exchange) -> None:
+            if len(model_server.requests) == 1:
+                proxy.refuse()
+            await asyncio.sleep(0.5)  # by then it is known to be in progress here, and not in the store
+            await says("paid for")(exchange)
+
+        model_server.always(answer_without_a_store)
+        said = read_until(process.stderr, "an effect did not end")  # it was fenced, and is abandoned
+        proxy.heal()
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0, said + err.decode()
+    assert len(model_server.requests) == 1

@@ -28,6 +28,8 @@ class _Write:
         self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end(self, outcome: frozenset[TaskId] | BaseException) -> None:
+        if self.outcome is not None:  # who waited was told that the run is lost
+            return
         self.outcome = outcome
         if not self.answer.done():
             self.answer.set_result(None)
@@ -83,10 +85,14 @@ class StepWriter:
             raise self._lost
 
     def stop(self) -> None:
-        """Write no more: the run goes on elsewhere, or later."""
+        """Accept no more, and let nobody wait: the run goes on elsewhere, or later.
+
+        What was accepted is still written when the store is back, as long as nobody else has begun another
+        attempt: an answer that was paid for may be among it.
+        """
         self._lost = self._lost or RunLost(task_id=self._run.task_id)
-        if self._work is not None:
-            self._work.cancel()
+        for write in (*self._group, *self._waiting):
+            write.end(self._lost)
 
     async def _write_all(self) -> None:
         """Write until nothing waits; what comes while a write is under way goes with the next."""
@@ -121,6 +127,8 @@ class StepWriter:
             try:
                 refused = await self._store.write_steps(self._run, changes)
             except TransientError as error:
+                if self._lost is not None:  # nobody waits any more, and the store was waited for
+                    raise
                 log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
