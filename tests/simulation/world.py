@@ -362,7 +362,8 @@ class World:
         return [row[0] for row in self._database.connection.execute(query)]
 
     async def _is_busy(self) -> bool:
-        if await self._own.running_flows(owner=EVERYONE):
+        # A question that could not be answered is over its time limit: its run is about to go on.
+        if self._open_questions() or await self._own.running_flows(owner=EVERYONE):
             return True
         schedules = await self._own.due_schedules(now=START + timedelta(days=1), limit=10)
         return bool(schedules)
