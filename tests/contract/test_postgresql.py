@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, completed, numbered_ids
 from tests.contract.test_store import start, submit
+from tests.faults.proxy import proxy_to
 from tests.postgresql_server import fresh_schema
 from weft.errors import MissingExtra, WeftError
 from weft.ids import TaskId
@@ -73,6 +75,36 @@ async def waiting_for(holder: asyncpg.Connection, watcher: asyncpg.Connection) -
 
 
 # The server
+
+
+@pytest.mark.parametrize("name", ["lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout"])
+async def test_the_server_ends_what_a_process_that_is_frozen_does_on_any_connection(
+    store: PostgresqlStore, name: str
+) -> None:
+    await store.check()
+    leases = store._leases._connection
+    assert leases is not None
+    async with store._readers.acquire() as reader:
+        limits = [await one.fetchval(f"SHOW {name}") for one in (store._writer._connection, leases, reader)]
+
+    assert "0" not in limits, limits
+
+
+async def test_a_server_whose_machine_is_gone_is_noticed_on_any_connection(url: str) -> None:
+    with proxy_to(url) as proxy:
+        store = await PostgresqlStore.open(proxy.url)
+        await store.check()
+        leases = store._leases._connection
+        assert leases is not None
+        async with store._readers.acquire() as reader:
+            connections: tuple[Any, ...] = (store._writer._connection, leases, reader)
+            peers = [one._transport.get_extra_info("socket") for one in connections]
+            limits = [peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for peer in peers]
+            are_kept = [peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for peer in peers]
+        await store.close()
+
+    assert limits == [11_000] * 3
+    assert are_kept == [1] * 3
 
 
 async def test_a_connection_lost_while_idle_is_not_noticed(url: str, admin: asyncpg.Connection) -> None:

@@ -193,14 +193,20 @@ async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:
 
 
 def pool_of_readers(url: str, timeouts: Timeouts) -> asyncpg.Pool:
-    """A pool, not open yet, of connections that only read."""
+    """A pool, not open yet, of connections that only read.
+
+    The server ends what a frozen process reads, too: its snapshot keeps old rows from being cleared away, and
+    its locks keep a newer weft from migrating.
+    """
+    limit = _milliseconds(timeouts.command_seconds)
+    names = ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout")
     return asyncpg.create_pool(
         url,
         min_size=0,
         max_size=READERS,
         timeout=timeouts.connect_seconds,
         command_timeout=timeouts.command_seconds,
-        server_settings=_READER_SETTINGS,
+        server_settings={**_READER_SETTINGS, **dict.fromkeys(names, limit)},
         init=_init_reader,
         reset=_keep,
     )
