@@ -28,10 +28,17 @@ while True:
 """
 """What a traced task performs: a line with its name and the process that runs it, every 0.05 s."""
 
+IGNORE_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
-def a_traced_task(name: str, file: Path, *, seconds: float = 0.0, **fields: Any) -> dict[str, Any]:
-    """A task whose command writes a line at once, and further lines as long as it lives."""
-    argv = [sys.executable, "-c", TRACE, name, str(seconds), str(file)]
+
+def a_traced_task(
+    name: str, file: Path, *, seconds: float = 0.0, is_stubborn: bool = False, **fields: Any
+) -> dict[str, Any]:
+    """A task whose command writes a line at once, and further lines as long as it lives.
+
+    A stubborn one takes no notice of SIGTERM.
+    """
+    argv = [sys.executable, "-c", IGNORE_SIGTERM * is_stubborn + TRACE, name, str(seconds), str(file)]
     return {"name": name, "schemas": {"method": "command"}, "inputs": {"argv": argv}, **fields}
 
 

@@ -169,13 +169,14 @@ def exit_seconds(processes: Mapping[str, Process]) -> dict[str, float]:
 # Leases that cannot be renewed
 
 
+@pytest.mark.parametrize("is_stubborn", [False, True])
 def test_a_worker_that_cannot_renew_its_lease_stops_its_attempts_before_another_takes_over(
-    proxy: Proxy, direct_url: str, tmp_path: Path
+    proxy: Proxy, direct_url: str, tmp_path: Path, is_stubborn: bool
 ) -> None:
     trace = tmp_path / "trace"
-    document = json.dumps([a_traced_task("root", trace, seconds=600)])
+    document = json.dumps([a_traced_task("root", trace, seconds=600, is_stubborn=is_stubborn)])
     root_id = weft("flow", "submit", "-", "--json", db=direct_url, stdin=document).json["root_id"]
-    lease = {"WEFT_LEASE_SECONDS": "3"}
+    lease = {"WEFT_LEASE_SECONDS": "4"}
     with weft_process("flow", "run", root_id, db=proxy.url, environment=lease) as first:
         wait_for(lambda: bool(traces(trace)))
         proxy.blackhole()

@@ -120,6 +120,7 @@ class Worker:
         held = await self._store.renew_worker(self.id, lease_seconds=self._lease_seconds)
         if held is None:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
+            self._leased_until = 0.0
             self._lose(running)
             self.id = new_worker_id()
             await self._register()

@@ -25,6 +25,10 @@ from weft.tasks.record import ExecutorType, JsonObject
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 
+UNLEASED_GRACE_SECONDS = 0.5
+"""How long programs have to end by themselves once their process may have lost its lease: less than a quarter
+of a lease of three seconds, which is what is left of it then."""
+
 _PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
 """Reasons not to start that may be gone on the next attempt."""
 
@@ -114,6 +118,11 @@ class Command:
         """Programs have their grace time once the task is called off."""
         return self.settings.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
 
+    def _grace_seconds(self, work: Work) -> float:
+        """How long programs have to end by themselves: hardly, when another process may start them soon."""
+        seconds = self.settings.grace_seconds
+        return seconds if work.has_lease() else min(seconds, UNLEASED_GRACE_SECONDS)
+
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(CommandInputs, work.inputs)
         started = time.monotonic()
@@ -127,7 +136,7 @@ class Command:
         finally:
             # What the program left running goes too: a task that is over holds nothing.
             try:
-                await group.end(self.settings.grace_seconds)
+                await group.end(self._grace_seconds(work))
             finally:
                 self._running -= 1
         result = _result(group, exit_code, started)
