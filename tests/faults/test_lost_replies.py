@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ from tests.faults.proxy import Proxy
 from tests.model_server import ModelServer, says, write_settings
 from tests.runs_bench import RunsBench
 from weft.app import App
+from weft.clock import ManualClock
+from weft.engine.scheduler import Scheduler
 from weft.executors.protocol import Work
 from weft.ids import TaskId
+from weft.people import answer, questions_of
+from weft.program_runs import stored_program
 from weft.settings import Settings
 from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
 from weft.store_opening import open_store
@@ -182,3 +187,47 @@ async def test_a_copy_whose_reply_is_lost_is_made_once(proxy: Proxy, store: Task
 
     assert proxy.lost_commits == 1
     assert {one.id for one in (await app.list(TaskFilter())).tasks} == {source.root.id, copy.root.id}
+
+
+async def test_an_answer_whose_reply_is_lost_is_given_once(
+    proxy: Proxy, store: TaskStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = App(store, settings=Settings(db=proxy.url), limits=QUICK)
+    text = '(list (system:request_user_input :question "a?") (system:request_user_input :question "b?"))'
+    root_id = await app.begin_program(stored_program(text), {}, name="asks")
+    await app.wait(root_id)
+    (question,) = await questions_of(app, root_id)
+    await app.stop()
+    proxy.lose_commits()
+    answered = await answer(app, question.id, "yes")
+    await app.run(root_id)
+    await app.stop()
+
+    assert proxy.lost_commits == 1
+    assert not answered.is_repeated
+    assert [one.name for one in await questions_of(app, root_id)] == ["b?"], "it answers no other question"
+
+
+async def test_a_cancellation_whose_reply_is_lost_is_made_once(proxy: Proxy, store: TaskStore) -> None:
+    app = App(store, settings=Settings(db=proxy.url))
+    root_id = (await app.submit([{"name": "cancelled"}])).root.id
+    proxy.lose_commits()
+
+    assert await app.cancel(root_id) == (root_id,)
+    assert proxy.lost_commits == 1
+    events = await app.events(EventFilter(tree=root_id))
+    assert [event.type.value for event in events].count("task.cancelled") == 1
+
+
+async def test_a_schedule_fires_once_when_the_reply_to_that_is_lost(proxy: Proxy, store: TaskStore) -> None:
+    app = App(store, settings=Settings(db=proxy.url))
+    schedule = {"schedule_type": "interval", "schedule_expression": "3600", "schedule_enabled": True}
+    await app.submit([{"name": "hourly", "schemas": {"method": "noop"}, **schedule}])
+    clock = ManualClock(app.now() + timedelta(hours=1, seconds=1))
+    proxy.lose_commits()
+    firings = await Scheduler(store, clock).fire_due()
+
+    assert proxy.lost_commits == 1
+    assert [firing.run is not None for firing in firings] == [True]
+    assert len((await app.list(TaskFilter(only_roots=True))).tasks) == 2, "the schedule and its run"
