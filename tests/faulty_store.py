@@ -30,6 +30,10 @@ class FaultyStore:
         """Let the next calls of a method raise these errors, one each."""
         self._errors.setdefault(method, []).extend(errors)
 
+    def mend(self, method: str) -> None:
+        """Let calls of a method fail no more."""
+        self._errors.pop(method, None)
+
     def left(self, method: str) -> int:
         """How many calls of a method are still to fail."""
         return len(self._errors.get(method, ()))

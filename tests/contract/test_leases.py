@@ -105,6 +105,33 @@ async def test_a_worker_that_cannot_renew_its_lease_stops_its_attempts(
     assert ended[0] - cut_off_at < 0.6 * (FENCE_FACTOR + 0.2), "before anybody may take the task over"
 
 
+async def test_a_claim_that_is_heard_of_after_the_lease_has_run_out_is_not_begun(bench: Bench) -> None:
+    """The reply was lost, or the process was frozen; meanwhile another one has taken the task over."""
+    faulty = FaultyStore(bench.store)
+    bench.store = faulty.as_store
+    attempts: list[int] = []
+
+    async def note(work: Work) -> None:
+        attempts.append(work.attempt)
+
+    bench.executor("note", note)
+    flow = await bench.submit(task("a", "note"))
+    faulty.hold_claims()
+    factor = LOCKED_LEASE_FACTOR if bench.store.renews_with_lock else 1
+    engine = await bench.engine(msgspec.structs.replace(QUICK, lease_seconds=0.6 / factor))
+    await engine.join(flow.root.id)
+    await asyncio.wait_for(faulty.has_claimed.wait(), 20)
+    faulty.fail("renew_worker", *[StoreUnreachable("cut off")] * 10_000)
+    await until(lambda: not engine._worker.has_lease)
+    await bench.store.recover(dead=[engine._worker.id])
+    faulty.may_answer.set()
+    await asyncio.sleep(0.1)
+    faulty.mend("renew_worker")
+    await until(lambda: attempts)
+
+    assert attempts == [2]
+
+
 async def test_a_worker_whose_lease_has_run_out_claims_nothing(
     two_stores: Callable[[Clock | None], Awaitable[TaskStore]],
 ) -> None:

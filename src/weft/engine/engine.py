@@ -277,7 +277,7 @@ class Engine:
         if isinstance(outlook, WeftError):
             raise outlook
         if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
-            for claimed in outlook.claimed:
+            for claimed in filter(self._may_begin, outlook.claimed):
                 self._begin(claimed)
         if outlook.left_to_others:
             await self._learn(outlook.left_to_others)
@@ -318,6 +318,10 @@ class Engine:
                 method,
                 extra={"action": "left_to_others", "method": method},
             )
+
+    def _may_begin(self, claimed: Claimed) -> bool:
+        """Whether nobody can have taken it over since it was claimed: the reply may have come late."""
+        return claimed.claim.worker == self._worker.id and self._worker.has_lease
 
     def _begin(self, claimed: Claimed) -> None:
         claim = claimed.claim
