@@ -40,22 +40,33 @@ class ManualClock:
         self._now = now
 
 
+DRIFT = 0.001
+"""How much faster than the server's a machine's clock may run: many times what quartz and NTP allow."""
+
+
 class SyncedClock:
     """Tell the time of a server: what it said last, plus the monotonic time since then."""
 
     def __init__(self, server_now: datetime, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._server_now = server_now
-        self._read_at = monotonic()
+        self._set(server_now)
 
     def now(self) -> datetime:
-        return self._server_now + timedelta(seconds=self._monotonic() - self._read_at)
+        return self._server_now + timedelta(seconds=(self._monotonic() - self._read_at) * self._rate)
 
     def sync(self, server_now: datetime) -> None:
         """Take over a time that the server has just sent.
 
-        A reply that took longer tells an earlier time: it is ignored unless the server's clock jumped.
+        A reply that took longer tells an earlier time: unless the server's clock jumped, this one only runs
+        a little slower until the next reply. Else a machine that runs faster than the server would be ahead
+        of it by more every hour, and take that for a jump at last.
         """
-        behind = (self.now() - server_now).total_seconds()
-        if not 0 <= behind < JUMP_SECONDS:
-            self._server_now, self._read_at = server_now, self._monotonic()
+        now = self.now()
+        behind = (now - server_now).total_seconds()
+        if 0 < behind < JUMP_SECONDS:
+            self._set(now, rate=1.0 - DRIFT)
+        else:
+            self._set(server_now)
+
+    def _set(self, now: datetime, *, rate: float = 1.0) -> None:
+        self._server_now, self._read_at, self._rate = now, self._monotonic(), rate

@@ -41,3 +41,17 @@ def test_a_synced_clock_follows_a_server_that_is_ahead_or_jumps() -> None:
     clock.sync(NOON - 3600 * SECOND)
 
     assert (ahead, clock.now()) == (NOON + SECOND, NOON - 3600 * SECOND)
+
+
+def test_a_synced_clock_does_not_run_away_from_a_server_that_is_slower_than_the_machine() -> None:
+    time = Monotonic()
+    clock = SyncedClock(NOON, time)
+    ahead: list[float] = []
+    for second in range(1, 24 * 3600):
+        time.seconds += 1.0
+        server_now = NOON + second * 0.9999 * SECOND  # as by a quartz that is 100 ppm too fast
+        clock.sync(server_now)
+        ahead.append((clock.now() - server_now).total_seconds())
+
+    assert max(ahead) < 0.01
+    assert min(ahead) >= 0.0, "it is never put back"
