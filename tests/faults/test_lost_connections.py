@@ -173,6 +173,17 @@ async def test_a_read_whose_connection_was_reset_while_idle_is_answered(
     assert await reads[method]() is not None
 
 
+async def test_a_flow_that_is_over_is_told_although_the_connection_is_lost_at_its_end(
+    store: TaskStore, proxy: Proxy
+) -> None:
+    """The last thing a process asks is whether the store is still the one that it opened."""
+    await store.check()
+    proxy.cut_next_queries()
+    await store.check()
+
+    assert proxy.cut_queries == 1
+
+
 # A server that is killed
 
 

@@ -117,9 +117,12 @@ class PostgresqlStore(GroupedWrites):
         return False
 
     async def check(self) -> None:
-        with translated_errors(self._location):
-            async with self._tolerance.limit():
-                version, now = await self._leases.facts()
+        async def ask() -> tuple[int, datetime]:
+            with translated_errors(self._location):
+                async with self._tolerance.limit():
+                    return await self._leases.facts()
+
+        version, now = await self._tolerance.retry(ask)
         self._synced.sync(now)
         if version > KNOWN_VERSION:
             raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
