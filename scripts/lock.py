@@ -21,8 +21,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 
-WANTED = {"local": "local", "check": "check"}
-"""The files, and the extra of weft that each is for."""
+WANTED = {"base": "", "local": "local", "check": "check"}
+"""The files, and the extra of weft that each is for; `base` is for weft without extras."""
 
 PYTHONS = ("3.11", "3.12", "3.13")
 

@@ -39,7 +39,9 @@ def test_every_requirement_has_the_tested_version_and_hashes(file: Path) -> None
     assert "hatchling" in found  # weft itself is built with what is here, and nothing is fetched for it
 
 
-@pytest.mark.parametrize(("name", "extras"), [("local", ["local"]), ("check", ["check", "test"])])
+@pytest.mark.parametrize(
+    ("name", "extras"), [("base", []), ("local", ["local"]), ("check", ["check", "test"])]
+)
 def test_what_weft_needs_is_there(name: str, extras: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
@@ -48,3 +50,10 @@ def test_what_weft_needs_is_there(name: str, extras: list[str]) -> None:
     names = {canonicalize_name(Requirement(text).name) for text in wanted} - {"weft"}
 
     assert names <= locked(ROOT / "requirements" / f"{name}.txt").keys()
+
+
+def test_weft_without_extras_needs_neither_a_runtime_of_models_nor_packages_for_tests() -> None:
+    base, local = (locked(ROOT / "requirements" / f"{name}.txt") for name in ("base", "local"))
+
+    assert local.keys() - base.keys() == {"xllamacpp"}
+    assert all(local[name] == words for name, words in base.items())
