@@ -1,7 +1,7 @@
 ; Sums up the files of a folder: they are listed and read by tools, each is summed up by itself (map), and the
 ; summaries are joined one after the other (reduce).
 ;
-;   weft run examples/summarize_folder.sexp folder=docs/decisions
+;   weft run examples/summarize_folder.sexp folder=docs/explanation/decisions
 ;
 ; Run it again after a file was edited: only what follows from that file is asked for again.
 

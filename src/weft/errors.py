@@ -8,7 +8,7 @@
 
 Families say who must act; each class has a stable `code`, and its facts as attributes. Exit codes (and
 later HTTP and JSON-RPC codes) come from the class attribute `exit_code`, so the table is in one place:
-the classes themselves. `docs/errors.md` lists every code; a test compares.
+the classes themselves. `docs/reference/errors.md` lists every code; a test compares.
 """
 
 from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from weft.tasks.flow import Flow
 from weft.tasks.record import Origin, Status, Task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PAGE = EXAMPLES.parent / "docs" / "examples.md"
+PAGE = EXAMPLES.parent / "docs" / "howto" / "examples.md"
 
 SUBJECTS = ("Add a dark theme", "Fix the date of exports")
 
@@ -97,6 +97,41 @@ def test_a_source_file_is_reviewed_and_the_verdict_is_json(project: Path) -> Non
     assert fits(ran.json, {"purpose": str, "mistakes": list, "verdict": ("accept", "change")})
     assert all(fits(mistake, {"name": str, "problem": str}) for mistake in ran.json["mistakes"])
     assert re.search(r"✔ review  [0-9a-f-]{36}.*\n└─ ✔ review .*\n1 step, 1 model call, \d+ tokens", ran.err)
+
+
+async def test_the_example_of_the_readme_asks_about_new_commits_only(project: Path) -> None:
+    commit(project)
+
+    result, steps = await run("commits.sexp")
+
+    assert [one["commit"] for one in result.value] == list(SUBJECTS[::-1])
+    assert all(one["kind"] in ("code", "tests", "docs") for one in result.value)
+    assert [name for _, name, _ in steps] == ["commits", "Read the log", "sort-commit", "sort-commit"]
+    again, _ = await run("commits.sexp")
+    assert again.value == result.value
+    async with await App.open() as app:
+        flow = await app.flow_of(again.notes["root_id"])
+    linked = [task.name for task in flow if task.origin_type is Origin.LINK]
+    assert linked == ["sort-commit"] * len(SUBJECTS)
+
+
+async def test_a_folder_is_inspected_without_a_model(project: Path) -> None:
+    (project / "short.py").write_text("1\n")
+    (project / "long.py").write_text("'a long line'\n")
+
+    result, steps = await run("inspect.sexp")
+
+    assert result.value == {
+        "python_files": 3,
+        "largest_files": ["./examples/release_notes/versions.py", "./long.py", "./short.py"],
+        "release": "not released yet",
+    }
+    assert [(name, status) for _, name, status in steps] == [
+        ("inspect", Status.COMPLETED),
+        ("Count the Python files", Status.COMPLETED),
+        ("Find the largest ones", Status.COMPLETED),
+        ("Ask for the release", Status.FAILED),
+    ]
 
 
 async def test_a_folder_is_summed_up_file_by_file(project: Path) -> None:
@@ -205,7 +240,7 @@ def test_every_example_has_its_place_on_the_page_and_says_its_command() -> None:
     flows = {path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/flow.json")}
     page = PAGE.read_text()
     for path in programs | flows:
-        assert f"../examples/{path}" in page, path
+        assert f"../../examples/{path}" in page, path
     for path in [*EXAMPLES.glob("*.xml"), *EXAMPLES.glob("*.sexp")]:
         assert f"weft run examples/{path.name}" in path.read_text(), path
     for path in EXAMPLES.glob("*/flow.json"):

@@ -35,7 +35,7 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", [path for path in ALL_COMMANDS if path], ids=" ".join)
 def test_every_command_is_documented(path: tuple[str, ...]) -> None:
-    documentation = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    documentation = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 
     assert f"weft {' '.join(path)}" in documentation
 

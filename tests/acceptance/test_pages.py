@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.command_line import environment_of
 from tests.model_server import ModelServer, gives_json
 
-DOCS = Path(__file__).parents[2] / "docs"
+HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 NO_KEYS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": "", "GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """The page needs none of pytest's plug-ins, and to import ours takes longer than to run its tests."""
@@ -45,7 +45,7 @@ def run_tests(folder: Path, *names: str, **environment: str) -> subprocess.Compl
 def test_the_tests_of_the_page_on_testing_pass_without_a_key(
     tmp_path: Path, model_server: ModelServer
 ) -> None:
-    files = examples((DOCS / "testing.md").read_text())
+    files = examples((HOWTO / "test-templates.md").read_text())
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert sorted(files) == ["review.xml", "test_handler.py", "test_recorded.py", "test_review.py"]
@@ -71,14 +71,14 @@ def test_the_tests_of_the_page_on_testing_pass_without_a_key(
 
 
 def test_the_example_of_the_page_on_secrets_runs() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "secrets.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", (HOWTO / "secrets.md").read_text(), re.DOTALL)
     code = "\n".join(line.removeprefix("  ") for line in example.splitlines())
 
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_the_commands_of_the_page_on_telemetry_do_what_it_says(tmp_path: Path) -> None:
-    assert "OTEL_TRACES_EXPORTER=console weft eval '(+ 1 2)'" in (DOCS / "telemetry.md").read_text()
+    assert "OTEL_TRACES_EXPORTER=console weft eval '(+ 1 2)'" in (HOWTO / "telemetry.md").read_text()
 
     done = subprocess.run(
         [sys.executable, "-m", "weft", "eval", "(+ 1 2)"],

@@ -1,6 +1,6 @@
 """Every XML example of the specification loads, or is refused for a rule of the specification itself.
 
-docs/xml.md has the table of them; it is compared with what happens.
+docs/reference/xml.md has the table of them; it is compared with what happens.
 """
 
 import re
@@ -16,7 +16,7 @@ from weft.language.tree import Atomic
 from weft.language.xml import read_xml
 from weft.language.xml.elements import ROOTS
 
-DOCS = Path(__file__).parents[2] / "docs" / "xml.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "xml.md"
 ROW = re.compile(r"^\| ([\w.-]+\.md:\d+) \| [^|]+ \| (?:`([\w-]+)`|loads) \|(.*)\|$", re.MULTILINE)
 
 

@@ -14,7 +14,13 @@ from weft.settings import load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-PAGES = ("tools", "models", "embedded", "testing", "secrets")
+PAGES = (
+    "reference/tools",
+    "reference/models",
+    "howto/embedded-models",
+    "howto/test-templates",
+    "howto/secrets",
+)
 
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`(\([^`]*\))`")

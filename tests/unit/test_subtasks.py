@@ -231,7 +231,7 @@ async def test_a_request_may_show_the_conversation_and_adds_nothing_to_it(tmp_pa
 
 
 async def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "subtasks.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "subtasks.md").read_text()
     program = page.split("```")[1]
     world = World(tmp_path, {"answer": [spawn(inputs={"topic": "purring"}), "They like it."], "explain": "x"})
 

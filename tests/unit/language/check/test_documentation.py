@@ -8,7 +8,7 @@ import pytest
 from tests.unit.language.check.checking import messages
 
 ROOT = Path(__file__).parents[4]
-PAGE = (ROOT / "docs" / "checks.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "checks.md").read_text()
 BLOCKS = re.findall(r"```lisp\n(.*?)```\n(?:```text\n(.*?)```)?", PAGE, re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from weft.language.problems import InvalidProgram
 from weft.language.spans import NOWHERE, Source, Span
 from weft.language.tree import Literal, Symbol
 
-PAGE = Path(__file__).parents[4] / "docs" / "conditions.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "conditions.md"
 
 
 class Result:

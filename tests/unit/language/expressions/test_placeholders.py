@@ -294,7 +294,7 @@ def test_what_a_placeholder_cannot_say_is_not_printed(node: Node) -> None:
 
 
 def test_the_examples_of_the_page_are_placeholders() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "conditions.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "conditions.md").read_text()
     examples = re.findall(r"^\| `(.+)` \| ", page.partition("## Placeholders")[2], re.MULTILINE)
 
     assert len(examples) == 6

@@ -6,7 +6,7 @@ from pathlib import Path
 from weft.language.builtin_names import BUILT_IN_NAMES
 from weft.language.sexp.program import SPECIAL_FORMS
 
-PAGE = (Path(__file__).parents[4] / "docs" / "language.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "language.md").read_text()
 
 
 def words_between(start: str, end: str) -> set[str]:
@@ -16,7 +16,7 @@ def words_between(start: str, end: str) -> set[str]:
 
 
 def test_built_in_names_are_those_of_the_page() -> None:
-    assert words_between("\nBuilt-ins: ", " `map`, `filter` and `for-each`") == BUILT_IN_NAMES
+    assert words_between("\n### Built-ins\n", "\n`map`, `filter` and `for-each`") == BUILT_IN_NAMES
 
 
 def test_special_forms_are_those_of_the_page() -> None:

@@ -1,4 +1,4 @@
-"""The XML of docs/xml.md is read as it stands."""
+"""The XML of docs/reference/xml.md is read as it stands."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.unit.language.xml.builders import problems
 from weft.language.xml.elements import ROOTS
 from weft.language.xml.vocabulary import vocabulary
 
-PAGE = (Path(__file__).parents[4] / "docs" / "xml.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "xml.md").read_text()
 BLOCKS = re.findall(r"^```xml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
