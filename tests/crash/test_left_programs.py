@@ -66,6 +66,7 @@ def test_a_killed_process_takes_its_programs_with_it(db: str, tmp_path: Path) ->
     with started("flow", "run", "-", db=db, stdin=a_family(tmp_path)) as process:
         family = pids_in(tmp_path)
         wait_for((tmp_path / "beat").exists)
+        wait_for(lambda: bool(helpers_of(process)))
         watchdog = helpers_of(process)
         process.kill()
 

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import logging
 import os
+import select
 import subprocess
 import threading
 
@@ -87,6 +88,10 @@ class Watchdog:
         theirs = ours = -1
         try:
             theirs, ours = os.pipe()
+            known = "".join(f"+ {group}\n" for group in self._groups).encode()
+            # Before it runs: a kill between its start and a later write would leave the groups.
+            early = known[: select.PIPE_BUF]  # as much as the pipe certainly holds
+            os.write(ours, early)
             shell = subprocess.Popen(
                 [SHELL, "-c", SCRIPT, "weft-watchdog"],
                 stdin=theirs,
@@ -107,7 +112,7 @@ class Watchdog:
                 os.close(theirs)
         self._pipe, self._shell = ours, shell
         with contextlib.suppress(BrokenPipeError):  # it is dead already: the next to tell it something sees
-            os.write(ours, "".join(f"+ {group}\n" for group in self._groups).encode())
+            os.write(ours, known[len(early) :])
         os.set_blocking(ours, False)  # from now on: a shell that somebody stopped must not stop us
 
     def _let_go(self) -> None:
