@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextvars import Context
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 
@@ -24,6 +23,8 @@ from weft.secrets.references import SecretSettings
 from weft.store.errors import StoreUnusable
 from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
 from weft.telemetry.spans import current_context, span
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Engine:
             self._limits,
             running=self._running,
             methods=lambda: self._executors.methods | NO_METHOD,
-            is_known=self._is_known,
+            known=self._known,
             on_lost=self._call_off,
             on_end=self._end,
         )
@@ -187,18 +188,18 @@ class Engine:
         loop.call_later(grace * 0.9, self._call_off_all)
         await self.ended()
 
-    @asynccontextmanager
-    async def _limited(self) -> AsyncIterator[None]:
-        """Raise TimeoutError when the block, which waits for the store, outlasts what `_limit_store` said.
+    async def _limited(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Wait for the store, but raise TimeoutError when that outlasts what `_limit_store` said.
 
         Who comes late, because an attempt took its time to end, has a moment all the same.
         """
-        late = asyncio.get_running_loop().time() + SETTLE_SECONDS
-        deadline = None if self._store_deadline is None else max(self._store_deadline, late)
+        deadline = self._store_deadline
+        if deadline is not None:
+            deadline = max(deadline, asyncio.get_running_loop().time() + SETTLE_SECONDS)
         async with asyncio.timeout_at(deadline) as limit:
             self._store_limit = limit
             try:
-                yield
+                return await waiting
             finally:
                 self._store_limit = None
                 self._is_without_store = limit.expired()
@@ -210,20 +211,22 @@ class Engine:
         if self._store_limit is not None:
             self._store_limit.reschedule(self._store_deadline)
 
+    async def _advance_and_end_flows(self) -> Outlook:
+        outlook = await self._advance_patiently()
+        if not outlook.claimed and not self._endings:
+            await self._end_flows()
+        return outlook
+
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
         try:
             while not self._is_stopping or self._running or self._endings:
                 self._wake.clear()
-                async with self._limited():
-                    outlook = await self._advance_patiently()
-                    if not outlook.claimed and not self._endings:
-                        await self._end_flows()
+                outlook = await self._limited(self._advance_and_end_flows())
                 if not self._wake.is_set():
                     await self._sleep(outlook)
             # Those whose last task has just ended: nobody else may come to see that they are over.
-            async with self._limited():
-                await self._end_flows()
+            await self._limited(self._end_flows())
         except Exception as error:
             if self._is_without_store:
                 log.warning("stopping without the store", extra={"action": "stopped_without_store"})
@@ -277,8 +280,11 @@ class Engine:
         if isinstance(outlook, WeftError):
             raise outlook
         if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
-            for claimed in filter(self._may_begin, outlook.claimed):
-                self._begin(claimed)
+            for claimed in outlook.claimed if self._worker.has_lease else ():
+                if (
+                    claimed.claim.worker == self._worker.id
+                ):  # else the reply came late, and others may have it
+                    self._begin(claimed)
         if outlook.left_to_others:
             await self._learn(outlook.left_to_others)
         return outlook
@@ -318,10 +324,6 @@ class Engine:
                 method,
                 extra={"action": "left_to_others", "method": method},
             )
-
-    def _may_begin(self, claimed: Claimed) -> bool:
-        """Whether nobody can have taken it over since it was claimed: the reply may have come late."""
-        return claimed.claim.worker == self._worker.id and self._worker.has_lease
 
     def _begin(self, claimed: Claimed) -> None:
         claim = claimed.claim
@@ -364,10 +366,9 @@ class Engine:
             self._limit_store(SETTLE_SECONDS)
         self._wake.set()
 
-    def _is_known(self, claim: Claim) -> bool:
-        """Whether the attempt runs here, or its ending waits to be written."""
-        endings = (*self._being_written, *self._endings)
-        return claim in self._running or any(ending.claim == claim for ending in endings)
+    def _known(self) -> set[Claim]:
+        """Return the attempts that run here, and those whose ending waits to be written."""
+        return {*self._running, *(ending.claim for ending in (*self._being_written, *self._endings))}
 
     async def _end_flows(self) -> None:
         """Let go of the flows that are over: nothing of them can go on by itself, or they were stopped.

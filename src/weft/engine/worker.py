@@ -37,7 +37,7 @@ class Worker:
         *,
         running: Collection[Claim],
         methods: Callable[[], frozenset[str]],
-        is_known: Callable[[Claim], bool],
+        known: Callable[[], Collection[Claim]],
         on_lost: Callable[[Collection[Claim]], None],
         on_end: Callable[[Exception], None],
     ) -> None:
@@ -52,7 +52,7 @@ class Worker:
         self._running = running
         self._methods = methods
         self._told_methods: frozenset[str] = frozenset()
-        self._is_known = is_known
+        self._known = known
         self._on_lost = on_lost
         self._on_end = on_end
         self._unknown: frozenset[Claim] = frozenset()
@@ -172,12 +172,12 @@ class Worker:
 
         Only what was so at the last beat, too: a claim may be committed and not have reached the engine yet.
         """
-        unknown = frozenset(claim for claim in held if not self._is_known(claim))
+        unknown = frozenset(held).difference(self._known())
         self._forgotten |= unknown & self._unknown
         self._unknown = unknown
 
     async def _release(self, claim: Claim) -> None:
-        if self._is_known(claim) or not await self._store.give_back(claim, now=self._store.clock.now()):
+        if claim in self._known() or not await self._store.give_back(claim, now=self._store.clock.now()):
             return
         log.warning(
             "task %s, attempt %s, was held but not worked on; released",

@@ -18,6 +18,8 @@ FOLDER = "folder"
 
 def folder_of(params: Any) -> Any:
     """Return where the program in `params` says it works; None when it says nothing."""
+    if not params:
+        return None
     program = params.get(PROGRAM) if isinstance(params, Mapping) else None
     return program.get(FOLDER) if isinstance(program, Mapping) else None
 
