@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Benchmark, Figure, cpu_seconds
-from weft.memory import updating
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index import update
+from weft.memory.index.index import SqliteIndex
+from weft.memory.index.watch import watch_roots
 from weft.memory.protocol import IndexReport, Query, QueryPart
-from weft.memory.watching import watch_roots
+from weft.memory.search.matcher import LexicalMatcher
 
 QUERIES = (
     "parse the header of a request", "retry after a timeout", "HTTPConnection pool", "json decode error",
@@ -201,7 +201,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
             details=f"its writes wait {middle * 1e3:.0f} ms in the median, {late * 1e3:.0f} ms in 1 of 100",
         )
         # An update reads files again that were younger than this the last time.
-        time.sleep(max(0, made + updating.SETTLED_NS - time.time_ns()) / 1e9)
+        time.sleep(max(0, made + update.SETTLED_NS - time.time_ns()) / 1e9)
         yield from indexing(tree, Path(folder))
 
 

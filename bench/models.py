@@ -14,18 +14,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from bench.measure import Benchmark, Figure
+from weft.effects.local import LocalEffects
 from weft.evaluator.budget import Scope
-from weft.evaluator.effects import ContextPayload, ModelCall, Step, Turn
+from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.effects import UNLIMITED, ContextPayload, ModelCall, Purse, Step, Turn
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.scope_purse import ScopePurse
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 from weft.language.task_fields import ContextManagement
-from weft.llm.given import GivenModels
 from weft.llm.payload import HandlerPayload
-from weft.llm.scripted import ScriptedModel
-from weft.local_effects import LocalEffects
+from weft.llm.protocol import GivenModels
+from weft.testing.scripted_model import ScriptedModel
 
 LATENCY_SECONDS = 0.1
 PROMPT = "Say in one sentence what a loom is. " * 20

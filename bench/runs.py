@@ -16,16 +16,14 @@ from typing import NamedTuple
 
 from bench.engine.local import run
 from bench.measure import Benchmark, Figure
-from weft.app import App
-from weft.collector import rarer_collector
+from weft.app.app import App
+from weft.app.programs import begin_again, stored_program
 from weft.engine.limits import EngineLimits
-from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.program_runs import stored_program
-from weft.resuming import begin_again
+from weft.gc_tuning import rarer_collector
+from weft.testing.in_memory_effects import InMemoryEffects
 
 WIDTH = 100
 ASK = '(deftask ask (x) :instructions "{{x}}")'

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from weft.aider.install import install_aider
+from weft.integrations.aider.install import install_aider
 
 if __name__ == "__main__":
     print(asyncio.run(install_aider(os.environ, print)).place)

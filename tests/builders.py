@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.ids import TaskId
-from weft.tasks.changes import Found
+from weft.tasks.decisions import Found
 from weft.tasks.flow import Flow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import Status, Task, evolve
 
 T = TypeVar("T")

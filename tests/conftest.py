@@ -13,12 +13,12 @@ from tests.embedded_model import loaded
 from tests.model_server import ModelServer
 from tests.model_server import model_server as served_models
 from tests.postgresql_server import fresh_schema, postgresql_server
+from weft.app.wiring import open_store
 from weft.clock import ManualClock
+from weft.config.settings import Settings
 from weft.llm.local.models import EmbeddedModel
 from weft.secrets.registry import forget_all
-from weft.settings import Settings
 from weft.store.protocol import TaskStore
-from weft.store_opening import open_store
 
 # The suite tries the same examples every time, so that a change that lands is one that was tested, and not
 # many, because they found nothing the last time; `scripts/test-slow` looks for new ones, five times as many.

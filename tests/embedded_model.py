@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.llm.local.catalogue import find_entry
+from weft.llm.local.catalogue import find_entry, is_present, models_folder
 from weft.llm.local.models import EmbeddedModel, EmbeddedModels
-from weft.llm.local.store import is_present, models_folder
 from weft.llm.payload import HandlerPayload, PayloadMetadata, UserMessage
 
 SMOLLM2 = "local:smollm2-135m"

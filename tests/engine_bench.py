@@ -8,7 +8,7 @@ from typing import Any
 from tests.builders import NOON, a_flow
 from weft.engine.engine import Engine
 from weft.engine.limits import EngineLimits
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.executors.registry import ExecutorRegistry
 from weft.store.protocol import EVERYONE, TaskStore

@@ -5,14 +5,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.effects import ContextQuery, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
+from weft.evaluator.effects import (
+    UNLIMITED,
+    ContextQuery,
+    ModelCall,
+    Purse,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
-from weft.language.problems import InvalidProgram
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 
 
 class MemoryOnly:

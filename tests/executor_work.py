@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.builders import NOON
-from weft.executors.performing import perform
+from weft.executors.invoke import perform
 from weft.executors.protocol import Executor, Work
 from weft.ids import TaskId
 from weft.tasks.record import JsonObject, Status, Task

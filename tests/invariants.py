@@ -10,11 +10,10 @@ from itertools import pairwise
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
 from weft.tasks.events import Event, EventType
-from weft.tasks.flow import Flow
-from weft.tasks.graph import reachable
+from weft.tasks.flow import Flow, makers, reachable
 from weft.tasks.questions import is_open_question
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import is_step, makers
+from weft.tasks.steps import is_step
 from weft.tasks.summary import blocked, scheduled
 
 _PAGE = 1000

@@ -11,11 +11,11 @@ from typing import Any
 
 import uvicorn
 
+from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolContext
-from weft.executors.watchdog import watchdog
-from weft.model_settings import ToolsSettings
+from weft.process.watchdog import watchdog
 from weft.tools import Toolbox, open_toolbox
-from weft.tools.mcp_connection import Patience
+from weft.tools.mcp.connection import Patience
 
 SHOP = Path(__file__).parent / "mcp_stdio_server.py"
 

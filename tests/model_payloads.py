@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.model_server import ModelServer
 from tests.payloads import a_payload as a_payload
+from weft.config.sections import ModelsSettings, ProviderSettings
 from weft.llm.models import ConfiguredModels
-from weft.model_settings import ModelsSettings, ProviderSettings
 
 KEY = "sk-test/ab+cd=ef-0123456789"
 """With signs that are written otherwise in URLs."""

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.evaluator.tools import ToolUse
+from weft.llm.context_window import estimated_tokens
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Features, OnText
-from weft.llm.token_estimates import estimated_tokens
 
 MAX_CALLS = 30
 """Calls in one turn: the handler refuses more than 32."""

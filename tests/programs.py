@@ -4,9 +4,9 @@ from typing import Any
 
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
+from weft.testing.in_memory_effects import InMemoryEffects
 
 
 async def evaluate(text: str, effects: InMemoryEffects, **bindings: Any) -> Any:

@@ -5,13 +5,12 @@ from collections import defaultdict
 
 from tests.contract.test_replay import ASK, MESSAGE, Acting
 from tests.runs_bench import RunsBench
-from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
 from weft.tasks.record import Status, Task
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ONE = "(template one (x) (ask x))\n"
 

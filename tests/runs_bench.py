@@ -7,20 +7,19 @@ from contextlib import suppress
 from typing import Any, cast
 
 from tests.engine_bench import QUICK
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import begin_again, stored_program
 from weft.clock import Clock, SystemClock
+from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import Effects
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.ids import TaskId
-from weft.local_effects import LocalEffects
-from weft.program_runs import stored_program
-from weft.resuming import begin_again
 from weft.runs.outcome import RunOutcome, outcome_of
-from weft.settings import Settings
 from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.flow import Flow
 from weft.testing import models
+from weft.testing.in_memory_effects import InMemoryEffects
 
 WRITES = frozenset(
     {

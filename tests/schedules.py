@@ -8,7 +8,7 @@ from weft.ids import new_task_id
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.flow import Flow
 from weft.tasks.operations import SubmitFlow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
 
 START = datetime(2025, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

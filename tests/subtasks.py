@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from weft import testing
-from weft.equipment import RootFiles
-from weft.evaluation import evaluate_async
+from weft.app.evaluation import evaluate_async
+from weft.config.sections import CommandSettings, HandlerSettings, ToolsSettings
+from weft.effects.local import LocalEffects
+from weft.effects.resources import RootFiles
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.effects import ModelCall, Step
-from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
-from weft.executor_settings import CommandSettings
 from weft.llm.events import ModelEvent, SubtaskChanged, SubtaskRefused
 from weft.llm.payload import HandlerPayload, ToolMessage
-from weft.llm.scripted import ScriptedModel, tool_use
-from weft.local_effects import LocalEffects
-from weft.model_settings import HandlerSettings, ToolsSettings
+from weft.testing.scripted_model import ScriptedModel, tool_use
 from weft.tools import open_toolbox
 from weft.tools.roots import Roots
 

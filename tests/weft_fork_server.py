@@ -17,11 +17,11 @@ from typing import Any
 
 ROOMS = ("cli", "language", "evaluator", "store", "engine", "executors", "memory", "tools", "llm.providers")
 NEIGHBOURS = (
-    "weft.app",
-    "weft.local_effects",
-    "weft.project_memory",
-    "weft.executor_tools",
-    "weft.llm.verdicts",
+    "weft.app.app",
+    "weft.effects.local",
+    "weft.effects.memory",
+    "weft.effects.tools",
+    "weft.llm.models",
 )
 MODELS = ("pydantic_ai.direct", "pydantic_ai.models.openai")
 
@@ -69,7 +69,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    importlib.reload(sys.modules["weft.faults"])  # it has read the environment that was
+    importlib.reload(sys.modules["weft.fault_points"])  # it has read the environment that was
     sys.path.insert(0, request["cwd"])
     sys.argv[1:] = request["arguments"]
 

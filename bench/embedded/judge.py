@@ -30,13 +30,13 @@ from bench.embedded.judged import (
 )
 from bench.embedded.models import missing_model, open_models
 from bench.measure import Benchmark, Figure, LeftOut, Measured
-from weft.evaluation import evaluate_async
+from weft.app.evaluation import evaluate_async
+from weft.config.sections import HandlerSettings
+from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition
-from weft.llm.prompts import prompt
 from weft.llm.protocol import Models
-from weft.local_effects import LocalEffects
-from weft.model_settings import HandlerSettings
+from weft.llm.shipped_templates import prompt
 
 _DECLARATION = re.compile(r"^<\?xml[^>]*\?>\s*")
 

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from weft.llm.given import GivenModels
-from weft.llm.local.catalogue import find_entry
+from weft.llm.local.catalogue import find_entry, how_to_get, is_present
 from weft.llm.local.models import EmbeddedModels
-from weft.llm.local.store import how_to_get, is_present
 from weft.llm.payload import HandlerPayload
-from weft.llm.protocol import Models
-from weft.llm.scripted import ScriptedModel
+from weft.llm.protocol import GivenModels, Models
+from weft.testing.scripted_model import ScriptedModel
 
 SCRIPTED = "scripted"
 """Answers at once with the least that fits the schema: to run a benchmark without a real model."""

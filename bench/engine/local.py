@@ -20,7 +20,7 @@ from bench.engine.graphs import SHAPES
 from bench.engine.shapes import a_flow
 from bench.measure import NOW, Benchmark, Figure, in_own_process
 from bench.store.sqlite import bare
-from weft.app import App
+from weft.app.app import App
 from weft.engine.limits import EngineLimits
 from weft.store.protocol import EVERYONE
 from weft.tasks.operations import SubmitFlow

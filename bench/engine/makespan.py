@@ -17,7 +17,7 @@ from typing import Any
 from tests.shared_graphs import GRAPHS, as_document, recorded_tasks
 
 from bench.measure import Benchmark, Figure, LeftOut, Measured
-from weft.app import App
+from weft.app.app import App
 from weft.engine.limits import EngineLimits
 
 SLOTS = 16

@@ -6,7 +6,7 @@ from bench.engine.graphs import SHAPES
 from bench.measure import NOW
 from weft.ids import new_task_id
 from weft.tasks.flow import Flow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
 
 
 def a_flow(shape: str, size: int) -> Flow:

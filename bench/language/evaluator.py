@@ -13,12 +13,11 @@ from typing import Any
 
 from bench.language.baseline import Baseline, read
 from bench.measure import Benchmark, Figure, seconds_of
-from weft.evaluator.effects import ContextQuery, Step
+from weft.evaluator.effects import UNLIMITED, ContextQuery, Purse, Step
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
+from weft.testing.in_memory_effects import InMemoryEffects
 
 MOST_EFFECTS = 1_000
 LATENCY_SECONDS = 0.05

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bench.measure import Benchmark, Figure
 from weft.language.check import check_program
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 from weft.language.xml import read_xml
 
 GOAL_SIZE = 1_000_000

@@ -18,11 +18,10 @@ from bench.measure import Benchmark, Figure, LeftOut, Measured
 from bench.retrieval.figures import Figures
 from bench.retrieval.rankers import Ranker, by_matcher, keywords, lexical, plain_full_text, texts_of
 from bench.retrieval.tasks import ROOT, Tree, add_tree_options, repository_trees, wheel_trees
-from weft.memory.hybrid import HybridMatcher
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
-from weft.memory.vectors import Vectors
-from weft.project_embedder import LocalEmbedder
+from weft.effects.embedder import LocalEmbedder
+from weft.memory.index.index import SqliteIndex
+from weft.memory.search.hybrid import HybridMatcher, Vectors
+from weft.memory.search.matcher import LexicalMatcher
 
 Made = dict[str, Ranker]
 Results = dict[str, Figures]

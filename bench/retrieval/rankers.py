@@ -5,10 +5,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index.index import SqliteIndex
 from weft.memory.protocol import Matcher, Query, QueryPart
-from weft.memory.query_words import STOP_WORDS
+from weft.memory.search.matcher import LexicalMatcher
+from weft.memory.search.query import STOP_WORDS
 
 Ranker = Callable[[str], list[str]]
 """A question's files, the best first."""

@@ -17,12 +17,12 @@ from typing import Any
 from bench.embedded.models import missing_model, open_models
 from bench.measure import Benchmark, Figure, LeftOut, Measured
 from bench.retrieval.tasks import Question, Tree, add_tree_options, wheel_trees
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ContextQuery, Step
 from weft.llm.protocol import Models
-from weft.local_effects import LocalEffects
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index.index import SqliteIndex
 from weft.memory.memory import Memory
+from weft.memory.search.matcher import LexicalMatcher
 
 PIECES = 10
 

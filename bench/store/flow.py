@@ -21,9 +21,9 @@ from bench.measure import NOW, Benchmark, Figure, in_own_process
 from weft.ids import new_task_id
 from weft.store.protocol import EVERYONE
 from weft.store.sqlite.store import SqliteStore
-from weft.tasks.json_text import decode
 from weft.tasks.operations import SubmitFlow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
+from weft.tasks.parsing.problems import decode
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0}}}
 

@@ -24,7 +24,7 @@ from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, Claim
 from weft.tasks.flow import Flow
 from weft.tasks.operations import CopyTasks, MoveTask, SubmitFlow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.states import Cancelled, Completed
 

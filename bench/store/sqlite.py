@@ -24,7 +24,7 @@ from weft.store.sqlite.rows import task_row
 from weft.store.sqlite.store import SqliteStore
 from weft.tasks.flow import Flow
 from weft.tasks.operations import SubmitFlow
-from weft.tasks.reading import read_flow
+from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import FIELD_NAMES
 from weft.tasks.states import Completed
 

@@ -3,37 +3,38 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from weft.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from weft import build as build
     from weft import testing as testing
-    from weft.app import App as App
-    from weft.build.functions import task as task
+    from weft.app.app import App as App
+    from weft.app.evaluation import evaluate as evaluate
+    from weft.app.evaluation import evaluate_async as evaluate_async
+    from weft.app.programs import RunFailed as RunFailed
+    from weft.app.programs import RunWaits as RunWaits
+    from weft.app.programs import arun as arun
+    from weft.app.programs import registered as registered
+    from weft.app.programs import run as run
+    from weft.app.sync import SyncApp as SyncApp
+    from weft.app.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.effects.local import LocalEffects as LocalEffects
     from weft.engine.limits import EngineLimits as EngineLimits
-    from weft.evaluation import evaluate as evaluate
-    from weft.evaluation import evaluate_async as evaluate_async
     from weft.evaluator.budget import EvaluationLimits as EvaluationLimits
     from weft.evaluator.evaluator import Evaluator as Evaluator
-    from weft.evaluator.memory_effects import InMemoryEffects as InMemoryEffects
     from weft.evaluator.results import TaskResult as TaskResult
     from weft.executors.registry import executor as executor
+    from weft.language import builder as build
+    from weft.language.builder.decorator import task as task
     from weft.language.library import TaskLibrary as TaskLibrary
-    from weft.local_effects import LocalEffects as LocalEffects
-    from weft.program_files import load_library as load_library
-    from weft.program_runs import RunFailed as RunFailed
-    from weft.program_runs import RunWaits as RunWaits
-    from weft.program_runs import arun as arun
-    from weft.program_runs import registered as registered
-    from weft.program_runs import run as run
-    from weft.secrets.marked import Secret as Secret
-    from weft.secrets.marked import secret as secret
-    from weft.sync import SyncApp as SyncApp
-    from weft.sync import open_app as open  # noqa: A004 - `weft.open(...)` reads well, and nobody imports it bare
+    from weft.runs.files import load_library as load_library
+    from weft.secrets.value import Secret as Secret
+    from weft.secrets.value import secret as secret
+    from weft.testing.in_memory_effects import InMemoryEffects as InMemoryEffects
     from weft.tools.functions import tool as tool
-    from weft.workflows.results import WorkflowResult as WorkflowResult
-    from weft.workflows.steps import WorkflowStepDefinition as WorkflowStepDefinition
+    from weft.workflows.model import WorkflowResult as WorkflowResult
+    from weft.workflows.model import WorkflowStepDefinition as WorkflowStepDefinition
     from weft.workflows.workflow import Workflow as Workflow
 
-__version__ = "0.1.0"
 
 __all__ = [
     "App",
@@ -67,32 +68,32 @@ __all__ = [
 ]
 
 _PLACES: dict[str, tuple[str, str | None]] = {
-    "App": ("weft.app", "App"),
+    "App": ("weft.app.app", "App"),
     "EngineLimits": ("weft.engine.limits", "EngineLimits"),
     "EvaluationLimits": ("weft.evaluator.budget", "EvaluationLimits"),
     "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
-    "InMemoryEffects": ("weft.evaluator.memory_effects", "InMemoryEffects"),
-    "LocalEffects": ("weft.local_effects", "LocalEffects"),
-    "Secret": ("weft.secrets.marked", "Secret"),
-    "RunFailed": ("weft.program_runs", "RunFailed"),
-    "RunWaits": ("weft.program_runs", "RunWaits"),
-    "SyncApp": ("weft.sync", "SyncApp"),
+    "InMemoryEffects": ("weft.testing.in_memory_effects", "InMemoryEffects"),
+    "LocalEffects": ("weft.effects.local", "LocalEffects"),
+    "Secret": ("weft.secrets.value", "Secret"),
+    "RunFailed": ("weft.app.programs", "RunFailed"),
+    "RunWaits": ("weft.app.programs", "RunWaits"),
+    "SyncApp": ("weft.app.sync", "SyncApp"),
     "TaskLibrary": ("weft.language.library", "TaskLibrary"),
     "TaskResult": ("weft.evaluator.results", "TaskResult"),
-    "arun": ("weft.program_runs", "arun"),
+    "arun": ("weft.app.programs", "arun"),
     "Workflow": ("weft.workflows.workflow", "Workflow"),
-    "WorkflowResult": ("weft.workflows.results", "WorkflowResult"),
-    "WorkflowStepDefinition": ("weft.workflows.steps", "WorkflowStepDefinition"),
-    "build": ("weft.build", None),
-    "evaluate": ("weft.evaluation", "evaluate"),
-    "evaluate_async": ("weft.evaluation", "evaluate_async"),
+    "WorkflowResult": ("weft.workflows.model", "WorkflowResult"),
+    "WorkflowStepDefinition": ("weft.workflows.model", "WorkflowStepDefinition"),
+    "build": ("weft.language.builder", None),
+    "evaluate": ("weft.app.evaluation", "evaluate"),
+    "evaluate_async": ("weft.app.evaluation", "evaluate_async"),
     "executor": ("weft.executors.registry", "executor"),
-    "load_library": ("weft.program_files", "load_library"),
-    "open": ("weft.sync", "open_app"),
-    "registered": ("weft.program_runs", "registered"),
-    "run": ("weft.program_runs", "run"),
-    "secret": ("weft.secrets.marked", "secret"),
-    "task": ("weft.build.functions", "task"),
+    "load_library": ("weft.runs.files", "load_library"),
+    "open": ("weft.app.sync", "open_app"),
+    "registered": ("weft.app.programs", "registered"),
+    "run": ("weft.app.programs", "run"),
+    "secret": ("weft.secrets.value", "secret"),
+    "task": ("weft.language.builder.decorator", "task"),
     "testing": ("weft.testing", None),
     "tool": ("weft.tools.functions", "tool"),
 }

@@ -1,12 +1,5 @@
 """Bounds on what weft takes in; each has its reason beside it."""
 
-import errno
-import os
-import stat
-from pathlib import Path
-
-from weft.cache_folder import identity, open_databases
-
 MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: a flow of a million tasks fits, an accident does not."""
 
@@ -56,18 +49,3 @@ so on sixty levels deep, is small in memory and has no end."""
 
 MAX_INTEGER_BITS = 14_000
 """Largest integer of a program, about 4,200 digits: Python prints and reads no longer ones."""
-
-
-def read_start(path: Path, max_bytes: int) -> bytes:
-    """Return the first bytes of a file. Raise OSError for what is not an ordinary file: it may never end, or
-    never begin. Pipes that a shell made for this process (`/dev/stdin`, `<(...)`) are read."""
-    if identity(path.stat()) in open_databases():
-        raise OSError(errno.EBUSY, "it belongs to a database that weft has open", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a named pipe would be waited for
-    with os.fdopen(descriptor, "rb") as file:
-        is_handed_over = str(path).startswith(("/dev/stdin", "/dev/fd/", "/proc/self/fd/"))
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode) and not is_handed_over:
-            reason = "not an ordinary file but a pipe or a device; give a file, or - for standard input"
-            raise OSError(errno.EINVAL, reason, str(path))
-        os.set_blocking(descriptor, True)
-        return file.read(max_bytes)

@@ -7,8 +7,8 @@ import pytest
 
 from tests import command_line
 from tests.command_line import Ran
-from weft.memory.index import SqliteIndex
-from weft.memory.lease import Lease
+from weft.memory.index.index import SqliteIndex
+from weft.memory.index.lease import Lease
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
 

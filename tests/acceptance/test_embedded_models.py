@@ -6,8 +6,7 @@ import pytest
 
 from tests.command_line import weft
 from tests.embedded_model import require
-from weft.llm.local.catalogue import find_entry
-from weft.llm.local.store import file_of
+from weft.llm.local.catalogue import file_of, find_entry
 
 
 @pytest.fixture

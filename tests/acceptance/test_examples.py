@@ -13,12 +13,12 @@ import pytest
 import weft
 from tests.command_line import weft as command
 from tests.embedded_model import SMOLLM2, require
-from weft.app import App
+from weft.app.app import App
+from weft.app.templates import add_templates, read_templates
 from weft.clock import ManualClock
 from weft.engine.scheduler import Scheduler
 from weft.evaluator.results import TaskResult
-from weft.library import add_templates, read_templates
-from weft.program_files import find_files
+from weft.runs.files import find_files
 from weft.tasks.flow import Flow
 from weft.tasks.record import Origin, Status, Task
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import environment_of, on_terminal, read_until, shown_on, started, wait_for, weft
-from weft.app import App
+from weft.app.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE
 

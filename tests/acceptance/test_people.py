@@ -8,7 +8,7 @@ import pytest
 import weft
 from tests.command_line import weft as command
 from tests.terminal import Terminal
-from weft.program_runs import RunWaits
+from weft.app.programs import RunWaits
 
 PROGRAM = """(define (ask what) (get (system:request_user_input :question what) "answer"))
 (string-append (ask "Your name?") " of " (ask "Your town?"))

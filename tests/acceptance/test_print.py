@@ -7,7 +7,7 @@ import pytest
 from tests.command_line import weft
 from tests.conformance.language.test_pairs import FOLDER, from_sexp
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 
 
 @pytest.mark.parametrize("name", ["23-cond", "27-loop-with-script", "30-template-returns"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared_files import shared
-from weft.tasks.json_text import MalformedJson, decode
+from weft.tasks.parsing.problems import MalformedJson, decode
 
 FILES = sorted(shared("data", "json-parsing").iterdir())
 

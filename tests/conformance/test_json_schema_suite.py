@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.shared_files import shared
-from weft.tasks.input_checks import validator_for
+from weft.tasks.parsing.inputs import validator_for
 
 SUITE = shared("data", "json-schema-draft7")
 REMOTE = "refRemote"

@@ -8,11 +8,9 @@ import pytest
 
 from tests.builders import NOON, numbered_ids, outcome_of
 from tests.shared_files import shared
-from weft.tasks.flow import Flow
-from weft.tasks.json_text import decode, task_object
-from weft.tasks.nested import nested_json
-from weft.tasks.problems import InvalidTasks
-from weft.tasks.reading import read_flow
+from weft.tasks.flow import Flow, nested_json
+from weft.tasks.parsing.flow_parser import read_flow
+from weft.tasks.parsing.problems import InvalidTasks, decode, task_object
 
 STRINGS: list[str] = json.loads(shared("data", "naughty-strings.json").read_text())
 NAMED = "bbbbbbbb-0000-4000-8000-000000000001"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.shared_files import shared
-from weft.language.problems import InvalidProgram
-from weft.language.spans import Source
-from weft.language.tree import Atomic
+from weft.language.ast import Atomic
+from weft.language.diagnostics import InvalidProgram
+from weft.language.source import Source
 from weft.language.xml import read_xml
 from weft.language.xml.elements import ROOTS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared_graphs import GRAPHS, as_document, recorded_tasks
-from weft.app import App
+from weft.app.app import App
 from weft.engine.limits import EngineLimits
 from weft.store.protocol import EventFilter
 

@@ -14,8 +14,8 @@ from tests.model_server import Exchange, ModelServer, asks_for, drips, fails, gi
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Features, Model, OnText
-from weft.llm.recording import RecordingModel, ReplayingModel
-from weft.llm.scripted import ScriptedModel
+from weft.testing.recording import RecordingModel, ReplayingModel
+from weft.testing.scripted_model import ScriptedModel
 
 LONG = "Count as far as you can."
 """What is asked for an answer that takes a while."""

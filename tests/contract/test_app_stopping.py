@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.engine_bench import QUICK, Bench, task
-from weft.app import App
+from weft.app.app import App
+from weft.config.settings import Settings
 from weft.executors.protocol import Work
-from weft.settings import Settings
 
 
 class Gate:

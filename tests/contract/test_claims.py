@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from tests.builders import NOON, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
+from weft.app.wiring import open_store
 from weft.clock import ManualClock, SystemClock
+from weft.config.settings import Settings
 from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
-from weft.settings import Settings
 from weft.store.protocol import (
     EVERYONE,
     Claimed,
@@ -30,8 +31,7 @@ from weft.store.protocol import (
     Wanted,
 )
 from weft.store.sqlite.memory import open_memory
-from weft.store_opening import open_store
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask

@@ -10,6 +10,8 @@ from msgspec import UNSET
 
 from tests.given_tools import GivenTool, GivenTools
 from weft import testing
+from weft.config.sections import CommandSettings
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import (
     Composite,
     ContextPayload,
@@ -22,15 +24,13 @@ from weft.evaluator.effects import (
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.executor_settings import CommandSettings
 from weft.language.task_fields import ContextManagement
 from weft.llm.errors import ModelError
-from weft.llm.given import GivenModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
-from weft.llm.scripted import ScriptedModel
-from weft.local_effects import LocalEffects
+from weft.llm.protocol import GivenModels
+from weft.testing.in_memory_effects import InMemoryEffects
+from weft.testing.scripted_model import ScriptedModel
 
 
 class Factory(Protocol):

@@ -10,8 +10,8 @@ import pytest
 from tests.engine_bench import QUICK, Bench, Stubborn, actions, statuses, task
 from tests.faulty_store import FaultyStore
 from weft.engine.engine import IDLE_GRACE_SECONDS, Engine
-from weft.executors.noop import Noop
 from weft.executors.protocol import Work
+from weft.executors.simple import Noop
 from weft.store.errors import StoreBusy
 from weft.store.protocol import EVERYONE, EventFilter
 from weft.tasks.events import EventType

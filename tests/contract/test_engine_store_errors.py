@@ -10,10 +10,10 @@ from tests.builders import NOON
 from tests.engine_bench import QUICK, Bench, actions, statuses, task
 from tests.faulty_store import FaultyStore
 from tests.runs_bench import RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.config.settings import Settings
 from weft.engine.engine import Engine
 from weft.executors.protocol import Work
-from weft.settings import Settings
 from weft.store.errors import StoreBusy, StoreFull, StoreReplaced
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index.index import SqliteIndex
 from weft.memory.protocol import Index, IndexProgress, Match, Matcher, Query, QueryPart, Strategy
-from weft.memory.simple_index import SimpleIndex
+from weft.memory.search.matcher import LexicalMatcher
+from weft.testing.simple_index import SimpleIndex
 
 
 class Opened(NamedTuple):

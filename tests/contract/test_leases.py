@@ -17,22 +17,21 @@ from tests.engine_bench import QUICK, Bench, actions, statuses, task
 from tests.faulty_store import FaultyStore
 from tests.runs_bench import RunsBench
 from tests.schedules import HOURLY
-from weft.app import App
+from weft.app.app import App
+from weft.app.wiring import open_store, with_programs
 from weft.clock import Clock, ManualClock, SystemClock
+from weft.config.sections import ModelsSettings
+from weft.config.settings import Settings, is_memory
 from weft.engine.scheduler import Scheduler
 from weft.engine.worker import FENCE_FACTOR, LOCKED_LEASE_FACTOR
 from weft.errors import EXIT_UNAVAILABLE
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import new_task_id
-from weft.model_settings import ModelsSettings
-from weft.program_executors import with_programs
-from weft.runs.turns import LeasedSlots
-from weft.settings import Settings, is_memory
+from weft.runs.sessions import LeasedSlots
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
 from weft.store.protocol import EVERYONE, Ending, EventFilter, TaskStore, Wanted
 from weft.store.sqlite.memory import open_memory
-from weft.store_opening import open_store
 from weft.tasks.events import EventType
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.record import Status

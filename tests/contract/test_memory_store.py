@@ -9,10 +9,10 @@ import pytest
 import weft
 from tests.builders import NOON, a_flow
 from tests.command_line import weft as weft_command
-from weft.settings import Settings, load_settings
+from weft.app.wiring import open_store
+from weft.config.settings import Settings, load_settings
 from weft.store.errors import StoreError
 from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
-from weft.store_opening import open_store
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.record import Status
 

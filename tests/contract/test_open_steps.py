@@ -11,12 +11,12 @@ from tests.builders import NOON, a_flow, completed
 from tests.invariants import check_flow, event_problems
 from tests.runs_bench import RunsBench
 from weft.clock import SystemClock
+from weft.config.settings import is_memory
 from weft.ids import new_task_id
-from weft.settings import is_memory
+from weft.store.models import Run, StepChange
 from weft.store.protocol import EVERYONE, Claim, EventFilter, TaskStore, Wanted
-from weft.store.queries import load_migrations
+from weft.store.sql import load_migrations
 from weft.store.sqlite.memory import open_memory
-from weft.store.steps import Run, StepChange
 from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import MoveTask

@@ -15,9 +15,10 @@ from tests.builders import NOON, a_flow, completed, numbered_ids
 from tests.contract.test_store import start, submit
 from tests.faults.proxy import proxy_to
 from tests.postgresql_server import fresh_schema
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.errors import MissingExtra, WeftError
 from weft.ids import TaskId
-from weft.settings import Settings
 from weft.store.errors import (
     NotAStore,
     SchemaTooNew,
@@ -30,8 +31,7 @@ from weft.store.errors import (
 from weft.store.postgresql.connection import Timeouts, translated
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
-from weft.store.queries import load_queries
-from weft.store_opening import open_store
+from weft.store.sql import load_queries
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.operations import ArchiveTasks

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.evaluator.effects import ModelCall, ScriptOutcome, Step
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.store.errors import StoreBusy
+from weft.store.models import Run, StepChange
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store.steps import Run, StepChange
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import mark_of
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'
 MESSAGE = '(define (message e) (get-in e (list "notes" "error" "message")))'

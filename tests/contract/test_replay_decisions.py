@@ -13,22 +13,21 @@ import pytest
 from tests.contract.test_replay import ASK, Acting
 from tests.replay_stage import Stage, Told, lives_of, shown
 from tests.runs_bench import RunsBench
+from weft.effects.local import LocalEffects
 from weft.evaluator import machine
-from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
-from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId, new_task_id
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel
-from weft.local_effects import LocalEffects
 from weft.runs.errors import RunLost
 from weft.runs.journal import Journal
 from weft.runs.step_writer import StepWriter
+from weft.store.models import Run, StepChange
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store.steps import Run, StepChange
 from weft.tasks.record import Status, Task
 from weft.testing import models
+from weft.testing.scripted_model import ScriptedModel
 
 PARTIAL = '(get-in e (list "notes" "error" "details" "partialResults"))'
 

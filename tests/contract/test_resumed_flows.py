@@ -3,11 +3,11 @@
 import pytest
 
 from tests.runs_bench import RunsBench
+from weft.app.programs import begin_again
+from weft.app.templates import add_templates
+from weft.language.ast import Template
 from weft.language.sexp import read_program
-from weft.language.spans import Source
-from weft.language.tree import Template
-from weft.library import add_templates
-from weft.resuming import begin_again
+from weft.language.source import Source
 from weft.runs.errors import NoRun
 from weft.runs.outcome import outcome_of
 from weft.store.protocol import EVERYONE, TaskStore

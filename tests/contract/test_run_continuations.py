@@ -8,13 +8,13 @@ import pytest
 
 from tests.given_tools import GivenTools
 from tests.runs_bench import MortalStore, RunsBench
+from weft.app.questions import answer, questions_of
 from weft.evaluator.tools import ToolContext
 from weft.ids import TaskId
 from weft.llm.payload import HandlerPayload, ToolMessage
-from weft.people import answer, questions_of
 from weft.runs.outcome import RunOutcome
+from weft.store.models import StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store.steps import StoredStep
 from weft.tasks.record import Status
 from weft.testing import tool_use
 from weft.tools.functions import FunctionTool

@@ -10,13 +10,12 @@ from msgspec import structs
 from tests.engine_bench import QUICK
 from tests.invariants import check_flow, check_over, check_store
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
-from weft.evaluator import waiting
-from weft.evaluator.memory_effects import InMemoryEffects
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.app.questions import answer, questions_of
+from weft.effects.local import LocalEffects
+from weft.evaluator import joins
 from weft.ids import TaskId
-from weft.local_effects import LocalEffects
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
 from weft.runs import journal
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import as_params
@@ -26,6 +25,7 @@ from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 WHOLE = '(template whole (x) (list (ask "inside") (ask x)))'
@@ -291,7 +291,7 @@ async def test_what_is_left_open_below_a_step_ends_with_that_step(
     runs: RunsBench, effects: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An effect that ignores its cancellation is abandoned; the program does not wait for it."""
-    monkeypatch.setattr(waiting, "CLEAN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(joins, "CLEAN_UP_SECONDS", 0.01)
     effects.is_stubborn = True
     late = '(try (with-timeout 0.3 (whole "slow")) (catch e "late"))'
     root_id = await runs.begin(f'{ASK} {WHOLE} (list {late} (ask "slower"))')

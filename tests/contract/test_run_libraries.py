@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.language.problems import InvalidProgram
-from weft.program_runs import check_program, stored_program
-from weft.settings import Settings
+from weft.app.programs import check_program, stored_program
+from weft.config.settings import Settings
+from weft.language.diagnostics import InvalidProgram
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 

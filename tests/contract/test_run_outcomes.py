@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app import App
-from weft.cli.run_advice import advice
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.cli.run.advice import advice
 from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId
 from weft.language.reading import Surface
-from weft.program_runs import stored_program
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.operations import CancelTasks
 from weft.tasks.record import Status
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'
 
@@ -32,7 +32,7 @@ def answer(prompt: str) -> str:
 
 @pytest.fixture
 def runs(store: TaskStore, monkeypatch: pytest.MonkeyPatch) -> RunsBench:
-    monkeypatch.setattr("weft.runs.halting.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("weft.runs.cancellation.LOOK_SECONDS", 0.01)
     return RunsBench(store, answer)
 
 

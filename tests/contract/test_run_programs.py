@@ -9,15 +9,15 @@ import pytest
 
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
-from weft.local_effects import LocalEffects
-from weft.program_runs import stored_program
-from weft.settings import Settings
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
+from weft.testing.in_memory_effects import InMemoryEffects
 
 SCRIPT = '(script :argv ("sh" "-c" "echo $WEFT_TASK_ID $WEFT_ATTEMPT | tee -a {log}"))'
 

@@ -10,12 +10,12 @@ from msgspec import structs
 from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.questions import SeveralQuestions, answer, find_question, questions_of
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
 from weft.ids import TaskId
 from weft.llm.payload import HandlerPayload, ToolMessage
-from weft.local_effects import LocalEffects
-from weft.people import SeveralQuestions, answer, find_question, questions_of
 from weft.runs.outcome import RunOutcome
 from weft.store.protocol import EVERYONE, EventFilter, TaskStore
 from weft.tasks.events import EventType

@@ -9,24 +9,23 @@ import msgspec
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
+from weft.app.export import exported
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
-from weft.exports import exported
 from weft.ids import TaskId, new_task_id
-from weft.runs import halting
-from weft.settings import Settings
+from weft.runs import cancellation
 from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
-from weft.store_opening import open_store
-from weft.tasks.flow import Flow
-from weft.tasks.nested import nested_json
-from weft.tasks.operations.delete import CannotDelete
-from weft.tasks.operations.derive import IsStep
+from weft.tasks.flow import Flow, nested_json
+from weft.tasks.operations.copy import IsStep
 from weft.tasks.operations.fork import CannotFork, StepNotFound, UnknownInputs
-from weft.tasks.pinned import in_folder
+from weft.tasks.operations.lifecycle import CannotDelete
+from weft.tasks.program_params import in_folder
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.states import FrozenTask
 from weft.tasks.steps import is_step, mark_of, place_of
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 PROGRAM = f"""{ASK}
@@ -419,7 +418,7 @@ async def stored_step(runs: RunsBench, root_id: TaskId, name: str) -> Task:
 async def test_a_step_that_somebody_cancels_is_stopped_and_fails_for_the_program(
     runs: RunsBench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(halting, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(cancellation, "LOOK_SECONDS", 0.01)
     effects = Hanging()
     runs.effects = lambda: effects
     whole = '(template whole () (begin (ask "quick") (ask "slow")))'

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import CannotChange, RunChanges, arun, begin_again, stored_program
+from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.local_effects import LocalEffects
-from weft.program_runs import arun, stored_program
-from weft.resuming import CannotChange, RunChanges, begin_again
 from weft.runs.program import program_of
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status

@@ -8,12 +8,12 @@ import pytest
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
+from weft.config.sections import ModelParameters, ModelsSettings, ProviderSettings
+from weft.effects.local import LocalEffects
 from weft.evaluator.tools import ToolContext
 from weft.llm.models import ConfiguredModels
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
-from weft.llm.providers.provider_model import ProviderModel
-from weft.local_effects import LocalEffects
-from weft.model_settings import ModelParameters, ModelsSettings, ProviderSettings
+from weft.llm.providers.model import ProviderModel
 from weft.runs.outcome import RunOutcome
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status

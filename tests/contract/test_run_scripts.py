@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app import App
+from weft.app.app import App
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.secrets.registry import register
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status, Task
+from weft.testing.in_memory_effects import InMemoryEffects
 
 LOOP = """(director-evaluator-loop :instructions "q" :max-iterations 3
   :director (task :instructions "write {{current_iteration}}")

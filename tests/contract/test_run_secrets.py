@@ -6,12 +6,12 @@ import pytest
 
 from tests.engine_bench import QUICK
 from tests.runs_bench import RunsBench
-from weft.app import App
-from weft.local_effects import LocalEffects
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.app.questions import answer, questions_of
+from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
 from weft.secrets.references import KEY, SecretSettings
-from weft.settings import Settings
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status, Task
 from weft.testing import models

@@ -9,7 +9,7 @@ import pytest
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
 from weft.llm.payload import HandlerPayload, ToolMessage
-from weft.runs import turns
+from weft.runs import sessions
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
 from weft.testing import tool_use
@@ -120,7 +120,7 @@ async def test_nothing_is_digested_that_no_other_run_may_have(
 
     notes = Notes()
     runs.with_handler(notes.answer, tools=notes.tools())
-    monkeypatch.setattr(turns, "payload_digest", digested)
+    monkeypatch.setattr(sessions, "payload_digest", digested)
 
     assert (await runs.run(PROGRAM)).status is Status.COMPLETED
 

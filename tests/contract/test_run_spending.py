@@ -8,13 +8,13 @@ from msgspec import structs
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.runs_bench import MortalStore, RunsBench
-from weft.cli.tree_rows import spending
+from weft.cli.display.tree import spending
+from weft.effects.local import LocalEffects
 from weft.llm.payload import ModelReply, ToolMessage, Usage
-from weft.local_effects import LocalEffects
 from weft.runs.outcome import Spent, spent_by
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Status
-from weft.tasks.usage import Usage as Spending
+from weft.tasks.steps import Usage as Spending
 from weft.testing import ScriptedModel, models, tool_use
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'

@@ -9,19 +9,18 @@ from msgspec import structs
 
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import begin_again, stored_program
+from weft.app.templates import add_templates
+from weft.config.sections import ModelsSettings, ProviderSettings
+from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
+from weft.language.ast import Template
 from weft.language.reading import read_text
-from weft.language.tree import Template
-from weft.library import add_templates
-from weft.local_effects import LocalEffects
-from weft.model_settings import ModelsSettings, ProviderSettings
-from weft.program_runs import stored_program
-from weft.resuming import begin_again
 from weft.runs.outcome import outcome_of
 from weft.runs.program import StoredProgram, program_of
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import Status, Task
 from weft.testing import ScriptedModel, models
 

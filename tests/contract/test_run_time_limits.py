@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import RunsBench
+from weft.app.questions import answer, questions_of
 from weft.clock import ManualClock
 from weft.engine.scheduler import Scheduler
 from weft.ids import TaskId
 from weft.llm.payload import HandlerPayload, ToolMessage
-from weft.people import answer, questions_of
 from weft.runs.outcome import RunOutcome
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.operations import NoOpenQuestion

@@ -11,17 +11,17 @@ import pytest
 from tests.builders import a_flow
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
+from weft.app.programs import stored_program
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId
-from weft.program_runs import stored_program
 from weft.runs.program import as_params
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store_opening import open_store
 from weft.tasks.record import Origin, Status
 from weft.tasks.steps import mark_of
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 

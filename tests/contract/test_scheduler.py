@@ -7,13 +7,13 @@ import pytest
 from msgspec import Struct
 
 from tests.schedules import HOUR, HOURLY, START, submit
+from weft.app.wiring import open_store
 from weft.clock import ManualClock
+from weft.config.settings import Settings
 from weft.engine.scheduler import MAX_CAUGHT_UP, Scheduler
 from weft.ids import TaskId, new_task_id
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, DueSchedule, EventFilter, Owner, TaskStore
-from weft.store_opening import open_store
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.operations import FireSchedule
 from weft.tasks.record import Origin, Status, Task
 

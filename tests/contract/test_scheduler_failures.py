@@ -7,13 +7,13 @@ import pytest
 from msgspec import Struct
 
 from tests.schedules import HOUR, HOURLY, START, submit
-from weft.app import App
+from weft.app.app import App
 from weft.clock import ManualClock
+from weft.config.settings import Settings
 from weft.engine.scheduler import Scheduler
 from weft.ids import TaskId, new_task_id
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.record import ScheduleType, evolve
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.builders import NOON, a_flow
 from tests.command_line import weft
-from weft.settings import Settings
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.store.protocol import EVERYONE, TaskFilter
-from weft.store.queries import load_queries
+from weft.store.sql import load_queries
 from weft.store.sqlite.connection import connect, prepare
-from weft.store_opening import open_store
 from weft.tasks.operations import SubmitFlow
 
 

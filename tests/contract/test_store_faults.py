@@ -12,16 +12,16 @@ from tests.simulation.invariants import flow_violations
 from tests.simulation.processes import MachineClock
 from tests.simulation.work import HEAD, Effects, IsStored, Model
 from tests.virtual_time import run_virtually
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.app.questions import answer, questions_of
 from weft.clock import SystemClock
+from weft.config.settings import Settings
 from weft.engine.limits import EngineLimits
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import Work
-from weft.faults import StoreFault, plan_store_fault
+from weft.fault_points import StoreFault, plan_store_fault
 from weft.ids import TaskId
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
-from weft.settings import Settings
 from weft.store.postgresql.connection import Timeouts
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, EventFilter, TaskStore

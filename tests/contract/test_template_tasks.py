@@ -11,13 +11,13 @@ from msgspec import structs
 from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import arun, registered
+from weft.app.templates import TemplateInUse, add_templates, remove_template
 from weft.ids import TaskId, new_task_id
-from weft.language.problems import InvalidProgram
+from weft.language.ast import Template
+from weft.language.diagnostics import InvalidProgram
 from weft.language.reading import read_text
-from weft.language.tree import Template
-from weft.library import TemplateInUse, add_templates, remove_template
-from weft.program_runs import arun, registered
 from weft.runs.program import program_of
 from weft.runs.templates import UnknownTemplate
 from weft.store.errors import StoreError
@@ -25,7 +25,7 @@ from weft.store.protocol import EVERYONE, Owner, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations.fire import FireSchedule
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import JsonObject, Status, Task
 from weft.workflows import Workflow
 

@@ -3,9 +3,8 @@
 from datetime import timedelta
 
 from tests.builders import NOON, a_flow
+from weft.store.models import NewTemplate, RegisteredTemplate, Run, TemplateFacts
 from weft.store.protocol import EVERYONE, Claim, Owner, TaskStore
-from weft.store.steps import Run
-from weft.store.templates import NewTemplate, RegisteredTemplate, TemplateFacts
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.states import Completed
 

@@ -9,13 +9,13 @@ import pytest
 import weft
 from tests.engine_bench import QUICK, Bench, fail
 from tests.runs_bench import RunsBench
-from weft.app import App
-from weft.executors.built_in import built_in_registry
+from weft.app.app import App
+from weft.app.templates import add_templates
+from weft.config.settings import Settings
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
+from weft.language.ast import Template
 from weft.language.reading import read_text
-from weft.language.tree import Template
-from weft.library import add_templates
-from weft.settings import Settings
 from weft.store.protocol import TaskFilter
 from weft.tasks.record import JsonObject, Status
 from weft.workflows import InvalidWorkflow, StepNotCompleted, Workflow, WorkflowResult

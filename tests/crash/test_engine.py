@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Process, read_until, started, wait_for, weft
-from weft.app import App
+from weft.app.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter
 

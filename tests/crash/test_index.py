@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.memory.test_index import found, is_sound
-from weft.memory.index import SqliteIndex
+from tests.unit.memory.index.test_index import found, is_sound
+from weft.memory.index.index import SqliteIndex
 
 UPDATE = """
 import os, signal, sys
 from pathlib import Path
-from weft.memory import updating
-from weft.memory.index import SqliteIndex
+from weft.memory.index import update as updating
+from weft.memory.index.index import SqliteIndex
 updating.WRITE_SECONDS = 0.0
 point, left = sys.argv[3], int(sys.argv[4])
 written = updating.insert_file
@@ -62,7 +62,7 @@ def test_a_killed_update_leaves_a_usable_index(tmp_path: Path, point: str, writt
 SHARED = """
 import sys
 from pathlib import Path
-from weft.memory.index import SqliteIndex
+from weft.memory.index.index import SqliteIndex
 index = SqliteIndex(Path(sys.argv[1]))
 for _ in range(5):
     report = index.update([Path(sys.argv[2])])

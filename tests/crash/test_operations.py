@@ -9,13 +9,13 @@ import pytest
 
 from tests.builders import NOON, a_flow, completed
 from tests.command_line import weft
-from weft.faults import FAULT_POINTS, STORE_COMMITTED
-from weft.settings import Settings
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
+from weft.fault_points import FAULT_POINTS, STORE_COMMITTED
 from weft.store.protocol import EVERYONE, TaskFilter
-from weft.store_opening import open_store
 from weft.tasks.flow import Flow
-from weft.tasks.flow_checks import flow_problems, node_of
 from weft.tasks.operations import SubmitFlow
+from weft.tasks.parsing.rules import flow_problems, node_of
 
 SIZE = 1000
 
@@ -85,7 +85,7 @@ async def test_a_kill_at_a_fault_point_leaves_the_operation_whole_or_absent(
 
 KILL_AT_STATEMENT = """
 import asyncio, os, signal, sys
-from weft.app import App
+from weft.app.app import App
 
 async def main(db, root, operation, count):
     app = await App.open(db)

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from tests.model_packages import PIECES, make_packages, pip_settings
-from weft.faults import PULL_CHECKED, PULL_FAULT_POINTS, PULL_FETCHED
+from weft.fault_points import PULL_CHECKED, PULL_FAULT_POINTS, PULL_FETCHED
 from weft.llm.local.catalogue import Entry
 
 PULL = """
 import sys, msgspec
 from pathlib import Path
 from weft.llm.local.catalogue import Entry
-from weft.llm.local.pull import pull
+from weft.llm.local.download import pull
 entry = msgspec.json.decode(sys.argv[1], type=Entry)
 pull(entry, Path(sys.argv[2]), lambda done, doing: print(doing, flush=True))
 """

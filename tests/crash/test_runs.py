@@ -15,7 +15,7 @@ import pytest
 from tests.command_line import Ran, started, weft
 from tests.invariants import check_over
 from tests.model_server import Exchange, ModelServer, asks_for, fails, says, write_settings
-from weft.app import App
+from weft.app.app import App
 from weft.ids import TaskId
 from weft.tasks.record import Status, Task
 

@@ -15,10 +15,10 @@ from tests.faults.chaos import Chaos, Server, three_servers
 from tests.faults.killable_postgresql import KillablePostgresql
 from tests.model_server import Exchange, ModelServer, says, write_settings
 from tests.postgresql_server import fresh_schema
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import stored_program
 from weft.errors import TransientError
 from weft.ids import TaskId
-from weft.program_runs import stored_program
 from weft.runs.program import as_params
 from weft.store.protocol import EventFilter, TaskFilter
 from weft.tasks.record import Status, Task

@@ -13,7 +13,7 @@ import pytest
 from tests.command_line import Process, wait_for, weft
 from tests.engine_bench import task
 from tests.faults.processes import a_traced_task, traces, weft_process
-from weft.app import App
+from weft.app.app import App
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter
 from weft.tasks.events import EventType

@@ -18,10 +18,10 @@ from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import a_traced_task, freeze, traces, weft_process
 from tests.faults.proxy import Proxy, proxy_to
 from tests.model_server import Exchange, ModelServer, hangs, says, write_settings
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.errors import TransientError
-from weft.settings import Settings
 from weft.store.protocol import TaskStore
-from weft.store_opening import open_store
 
 OTHERS_WRITE_SECONDS = 6.0
 EXIT_SECONDS = 12.0

@@ -15,14 +15,14 @@ from tests.command_line import Process
 from tests.engine_bench import QUICK, actions, task
 from tests.faults.held_writes import hold_up_writes, until_it_waits_for
 from tests.faults.processes import weft_process
-from weft.app import App
+from weft.app.app import App
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.engine.engine import Engine
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import Work
 from weft.ids import TaskId
-from weft.settings import Settings
 from weft.store.protocol import EventFilter
-from weft.store_opening import open_store
 from weft.tasks.events import Event
 from weft.tasks.record import JsonObject
 

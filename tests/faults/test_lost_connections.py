@@ -14,13 +14,13 @@ from tests.faults.killable_postgresql import KillablePostgresql
 from tests.faults.proxy import End, Proxy, proxy_to
 from tests.postgresql_server import fresh_schema
 from tests.runs_bench import RunsBench
-from weft.app import App
-from weft.evaluator.memory_effects import InMemoryEffects
+from weft.app.app import App
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
 from weft.executors.protocol import Work
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
-from weft.store_opening import open_store
 from weft.tasks.record import Status
+from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 PROGRAM = f"""{ASK}

@@ -13,16 +13,16 @@ from tests.engine_bench import QUICK, Bench, task
 from tests.faults.proxy import Proxy
 from tests.model_server import ModelServer, says, write_settings
 from tests.runs_bench import RunsBench
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import stored_program
+from weft.app.questions import answer, questions_of
+from weft.app.wiring import open_store
 from weft.clock import ManualClock
+from weft.config.settings import Settings
 from weft.engine.scheduler import Scheduler
 from weft.executors.protocol import Work
 from weft.ids import TaskId
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
-from weft.store_opening import open_store
 from weft.tasks.record import Status
 
 PROGRAM = """

@@ -13,12 +13,12 @@ from weft.errors import WeftError
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
+from weft.language.ast import Program
 from weft.language.check import check_program, required_inputs
-from weft.language.problems import InvalidProgram
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source
-from weft.language.tree import Program
+from weft.language.source import Source
+from weft.testing.in_memory_effects import InMemoryEffects
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CHECKED = {

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from weft.language.deep import deep_stack
-from weft.language.expressions import ConditionError, expression_text, read_condition
-from weft.language.problems import InvalidProgram
-from weft.language.spans import NOWHERE
-from weft.language.tree import Literal
+from weft.language.ast import Literal
+from weft.language.cel import ConditionError, expression_text, read_condition
+from weft.language.diagnostics import InvalidProgram
+from weft.language.source import NOWHERE
+from weft.language.traversal import deep_stack
 
 with deep_stack():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""

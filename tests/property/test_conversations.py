@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import build as b
-from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
-from weft.language.deep import deep_stack
+from weft.language.ast import Node, Program
 from weft.language.sexp import read_program
-from weft.language.spans import Source
-from weft.language.tree import Node, Program
+from weft.language.source import Source
+from weft.language.traversal import deep_stack
+from weft.testing.in_memory_effects import InMemoryEffects
 
 with deep_stack():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""

@@ -9,8 +9,7 @@ from tests.evaluation import an_evaluator
 from tests.examples import examples
 from tests.property.trees import programs
 from weft.errors import InternalError, WeftError
-from weft.language.builtin_names import BUILT_IN_NAMES
-from weft.language.tree import (
+from weft.language.ast import (
     And,
     Define,
     FunctionCall,
@@ -27,6 +26,7 @@ from weft.language.tree import (
     Try,
     Variable,
 )
+from weft.language.builtins import BUILT_IN_NAMES
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

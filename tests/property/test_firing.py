@@ -13,10 +13,10 @@ from msgspec import Struct
 from tests.builders import numbered_ids, with_task
 from tests.examples import examples
 from tests.property.test_schedules import CLOCK_CHANGES, fields
-from weft.tasks.changes import Found
+from weft.tasks.decisions import Found
 from weft.tasks.operations import FireSchedule, Firing
-from weft.tasks.reading import read_flow
-from weft.tasks.schedules import Schedule, next_due, schedule_of
+from weft.tasks.parsing.flow_parser import read_flow
+from weft.tasks.schedules.schedule import Schedule, next_due, schedule_of
 
 DAY = timedelta(days=1)
 HORIZON = 400 * DAY

@@ -12,13 +12,10 @@ from tests.builders import NOON, numbered_ids, outcome_of
 from tests.examples import examples
 from tests.property.strategies import flows, json_values, texts
 from weft.ids import TaskId
-from weft.tasks.flow import Flow
-from weft.tasks.flow_checks import flow_problems, node_of
-from weft.tasks.graph import find_cycles, reachable, reverse
-from weft.tasks.json_text import decode, task_object
-from weft.tasks.nested import nested_json
-from weft.tasks.problems import InvalidTasks
-from weft.tasks.reading import read_flow
+from weft.tasks.flow import Flow, find_cycles, nested_json, reachable, reverse
+from weft.tasks.parsing.flow_parser import read_flow
+from weft.tasks.parsing.problems import InvalidTasks, decode, task_object
+from weft.tasks.parsing.rules import flow_problems, node_of
 from weft.tasks.record import FIELD_NAMES
 from weft.tasks.summary import blocked, summarize
 

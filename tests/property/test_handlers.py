@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.model_calls import JSON, a_call, a_step
+from weft.config.sections import HandlerSettings
 from weft.evaluator.budget import Scope
+from weft.evaluator.budget_account import ScopePurse
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
-from weft.evaluator.scope_purse import ScopePurse
 from weft.evaluator.tools import ToolFailed, ToolUse
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.handler import Handler
 from weft.llm.payload import ModelReply, Usage
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel
-from weft.model_settings import HandlerSettings
+from weft.testing.scripted_model import ScriptedModel
 
 VALUES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=20),

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from weft.memory.walking import Walk
+from weft.memory.files.walk import Walk
 
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 NAMES = [

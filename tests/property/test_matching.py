@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index.index import SqliteIndex
 from weft.memory.protocol import Match, Query, QueryPart
+from weft.memory.search.matcher import LexicalMatcher
 
 FILES = {
     "app/event_loop.py": "class EventLoop:\n    def run_forever(self):\n        return self.tasks\n",

@@ -10,10 +10,8 @@ from tests.builders import NOON, found_in, numbered_ids, outcome_of
 from tests.examples import examples
 from tests.property.strategies import flows, json_objects
 from weft.ids import TaskId
-from weft.tasks.changes import Operation
-from weft.tasks.consistency import consistency_problems
+from weft.tasks.decisions import Operation
 from weft.tasks.flow import Flow
-from weft.tasks.flow_checks import flow_problems, node_of
 from weft.tasks.operations import (
     ArchiveTasks,
     CopyTasks,
@@ -22,9 +20,10 @@ from weft.tasks.operations import (
     OutsideDependencies,
     UpdateTask,
 )
-from weft.tasks.operations.delete import CannotDelete
-from weft.tasks.operations.derive import SourceNotCompleted
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.operations.copy import SourceNotCompleted
+from weft.tasks.operations.lifecycle import CannotDelete
+from weft.tasks.parsing.problems import InvalidTasks
+from weft.tasks.parsing.rules import consistency_problems, flow_problems, node_of
 from weft.tasks.record import Origin, Status, Task
 
 LAX = settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])

@@ -12,12 +12,8 @@ from weft.errors import InternalError, WeftError
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
-from weft.language.expressions import parse_text
-from weft.language.spans import NOWHERE
-from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     Condition,
     DirectorEvaluatorLoop,
@@ -37,6 +33,10 @@ from weft.language.tree import (
     Try,
     Variable,
 )
+from weft.language.cel import parse_text
+from weft.language.source import NOWHERE
+from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
+from weft.testing.in_memory_effects import InMemoryEffects
 
 Nodes = st.SearchStrategy[Node]
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtually
-from weft.llm.providers.limits import ProviderLimits
-from weft.llm.providers.timing import Timing
-from weft.model_settings import ProviderSettings
+from weft.config.sections import ProviderSettings
+from weft.llm.providers.rate_limits import ProviderLimits, Timing
 
 MINUTE = 60.0
 

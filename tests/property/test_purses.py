@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.evaluator.budget import Scope
+from weft.evaluator.budget_account import ScopePurse
 from weft.evaluator.errors import BudgetExceeded
-from weft.evaluator.scope_purse import ScopePurse
 
 AMOUNTS = st.tuples(st.integers(0, 400), st.integers(0, 100))
 """What is set aside, and how many hundredths of it are really used."""

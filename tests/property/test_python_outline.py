@@ -6,7 +6,7 @@ import warnings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.memory.python_outline import by_tree, python_outline
+from weft.memory.files.outline import by_tree, python_outline
 
 LINES = (
     "x = 1",

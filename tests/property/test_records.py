@@ -12,9 +12,9 @@ from tests.examples import examples
 from tests.property.strategies import json_objects, tasks, texts
 from tests.unit.tasks.test_states import ALLOWED
 from weft.ids import TaskId
-from weft.tasks.consistency import consistency_problems
-from weft.tasks.field_checks import read_task
-from weft.tasks.json_text import decode, is_json, task_object
+from weft.tasks.parsing.fields import read_task
+from weft.tasks.parsing.problems import decode, is_json, task_object
+from weft.tasks.parsing.rules import checked_task, consistency_problems
 from weft.tasks.record import Origin, Status, Task, evolve
 from weft.tasks.states import (
     Cancelled,
@@ -28,7 +28,6 @@ from weft.tasks.states import (
     Started,
     transition,
 )
-from weft.tasks.task_checks import checked_task
 
 LAX = settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 

@@ -10,20 +10,19 @@ import pytest
 
 from tests.random_programs import ProgramWriter
 from tests.runs_bench import MortalStore, RunsBench
-from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
 from weft.runs.outcome import outcome_of
-from weft.settings import Settings
 from weft.store.errors import StoreBusy
+from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store.steps import Run, StepChange, StoredStep
-from weft.store_opening import open_store
 from weft.tasks.record import Status
 from weft.tasks.steps import mark_of
+from weft.testing.in_memory_effects import InMemoryEffects
 
 SEEDS = range(14)
 MOMENTS = (0.0, 0.001, 0.005, 0.02)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from weft.tasks.record import ScheduleType
-from weft.tasks.schedule_errors import ScheduleError
-from weft.tasks.schedules import Schedule, check, count_between, due_between, next_due, previous_due
+from weft.tasks.schedules.schedule import Schedule, check, count_between, due_between, next_due, previous_due
+from weft.tasks.schedules.timezones import ScheduleError
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.property.trees import bodies, exactly, programs, trees
 from tests.shared_files import shared
-from weft.language import tree as language_tree
-from weft.language.problems import InvalidProgram
+from weft.language import ast as language_tree
+from weft.language.ast import Literal, Node, Program, Quote, Symbol, TaskNode
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import print_node, print_program, read_program
-from weft.language.spans import Source
-from weft.language.tree import Literal, Node, Program, Quote, Symbol, TaskNode
+from weft.language.source import Source
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 PIECES = [

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.engine_bench import QUICK
-from weft.app import App
-from weft.executors.built_in import built_in_registry
+from weft.app.app import App
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.executors.registry import ExecutorRegistry
-from weft.settings import Settings
-from weft.store_opening import open_store
 from weft.tasks.record import JsonObject
 from weft.workflows import Workflow, WorkflowResult, WorkflowStepDefinition
 

@@ -7,20 +7,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Struct
 
 from tests.property.strategies import json_values, optional, texts
-from weft.language.builtin_names import BUILT_IN_NAMES
-from weft.language.deep import deep_stack
-from weft.language.expressions import parse_text
-from weft.language.sexp.program import SPECIAL_FORMS
-from weft.language.spans import NOWHERE
-from weft.language.task_fields import (
-    ContextAssembly,
-    ContextOverrides,
-    FilePaths,
-    HistorySettings,
-    OutputFormat,
-    Parameter,
-)
-from weft.language.tree import (
+from weft.language.ast import (
     And,
     Apply,
     Assign,
@@ -31,6 +18,7 @@ from weft.language.tree import (
     Condition,
     Define,
     DirectorEvaluatorLoop,
+    FilePaths,
     FunctionCall,
     GetContext,
     If,
@@ -59,6 +47,18 @@ from weft.language.tree import (
     WithBudget,
     WithTimeout,
 )
+from weft.language.builtins import BUILT_IN_NAMES
+from weft.language.cel import parse_text
+from weft.language.sexp.program import SPECIAL_FORMS
+from weft.language.source import NOWHERE
+from weft.language.task_fields import (
+    ContextAssembly,
+    ContextOverrides,
+    HistorySettings,
+    OutputFormat,
+    Parameter,
+)
+from weft.language.traversal import deep_stack
 
 with deep_stack():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""

@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from tests.executor_work import TASK_ID, run, work_of
-from weft.executor_settings import CommandSettings
+from weft.config.sections import CommandSettings
 from weft.executors import ExecutionFailed
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.command import Command
-from weft.executors.watchdog import watchdog
+from weft.process.watchdog import watchdog
 from weft.tasks.record import JsonObject
 
 DEADLINE_SECONDS = 20

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import weft
-from weft.aider.changes import GitLook
-from weft.memory.commit_times import commit_times
-from weft.memory.git_environment import git_environment, without_own_programs
-from weft.memory.ignore_rules import tracked_though_ignored
+from weft.integrations.aider.changes import GitLook
+from weft.memory.files.git import commit_times, git_environment, without_own_programs
+from weft.memory.files.ignore import tracked_though_ignored
 
 PROGRAMS = (
     "core.fsmonitor", "core.pager", "core.sshCommand", "core.gitProxy", "core.askPass", "core.editor",

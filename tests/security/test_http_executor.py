@@ -17,10 +17,10 @@ import pytest
 
 from tests.executor_work import run, work_of
 from tests.http_server import Answer, Request, answering, send, serving
-from weft.executor_settings import HttpSettings
+from weft.config.sections import HttpSettings
 from weft.executors import ExecutionFailed
 from weft.executors.http import Http
-from weft.executors.http_connection import Resolve
+from weft.executors.http_client import Resolve
 from weft.tasks.record import JsonObject
 
 LOCAL = HttpSettings(allow_private=True)

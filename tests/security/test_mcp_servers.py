@@ -13,10 +13,11 @@ import pytest
 
 from tests.command_line import ended, is_gone, wait_for
 from tests.mcp_servers import call, script, served, shop, toolbox_with
+from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolFailed
-from weft.model_settings import ToolsSettings
-from weft.tools import mcp_transport, open_toolbox
-from weft.tools.mcp_connection import Patience
+from weft.tools import open_toolbox
+from weft.tools.mcp import transport
+from weft.tools.mcp.connection import Patience
 
 LONG = Patience(connect_seconds=60.0, call_seconds=60.0)
 """For servers that fail by themselves: no test waits that long."""
@@ -81,7 +82,7 @@ def programs_of(text: str) -> list[int]:
 async def test_a_server_that_is_none_is_said_to_be_none_and_ends(
     tmp_path: Path, text: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
+    monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     marked = f"{text} # {tmp_path}"
     seconds = {"import time; time.sleep(3600)": 0.5, HELLO_AND_NOTHING: 4.0}.get(text, 60.0)
     patience = Patience(connect_seconds=seconds)
@@ -128,7 +129,7 @@ async def test_an_answer_that_never_comes_is_given_up(tmp_path: Path) -> None:
 async def test_a_wrong_answer_fails_the_call_and_the_next_one_works(
     tmp_path: Path, answer: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
+    monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     good = 'say(id=asked["id"], result={"content": [{"type": "text", "text": "good"}]})'
     both = f'(lambda: {good})() if asked["params"].get("arguments") else ({answer})'
     if ";" in answer:
@@ -218,7 +219,7 @@ def answering(status: int, body: bytes, content_type: str, headers: tuple[tuple[
 async def test_a_url_that_is_no_server_is_said_to_be_none(
     tmp_path: Path, status: int, body: bytes, content_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
+    monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     async with served(answering(status, body, content_type)) as port:
         entry = {"url": f"http://127.0.0.1:{port}/mcp"}
         async with toolbox_with(tmp_path, Patience(connect_seconds=2), shop=entry) as toolbox:
@@ -255,8 +256,8 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from weft.evaluator.tools import ToolContext
-from weft.executor_tools import open_project_tools
-from weft.model_settings import ToolsSettings
+from weft.effects.tools import open_project_tools
+from weft.config.sections import ToolsSettings
 
 async def main():
     toolbox = open_project_tools(ToolsSettings(), Path(sys.argv[1]), os.environ)

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from tests.runs_bench import RunsBench
+from weft.app.questions import answer, questions_of
+from weft.app.wiring import open_store
+from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
 from weft.ids import TaskId
-from weft.local_effects import LocalEffects
-from weft.people import answer, questions_of
 from weft.secrets.references import SecretSettings
 from weft.secrets.registry import forget_all
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, EventFilter
-from weft.store_opening import open_store
 from weft.tasks.record import Status
 
 TOKEN = "wt-9Qz-x4R7-vK2-mB8Lp0Yd"  # noqa: S105 - it opens nothing

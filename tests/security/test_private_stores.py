@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import weft
-from weft.memory.index import SqliteIndex
+from weft.memory.index.index import SqliteIndex
 from weft.store.sqlite.store import SqliteStore
 
 

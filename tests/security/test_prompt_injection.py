@@ -19,19 +19,18 @@ from tests.attack_texts import ENCODED, PLAIN, attacks
 from tests.given_tools import GivenTool
 from tests.http_server import Request, Server, serving
 from tests.obedient_model import ObedientModel, calls_in, read_by
-from weft.equipment import RootFiles
-from weft.evaluation import evaluate_async
+from weft.app.evaluation import evaluate_async
+from weft.config.sections import CommandSettings, ExecutorSettings, HttpSettings, ToolsSettings
+from weft.effects.local import LocalEffects
+from weft.effects.resources import RootFiles
+from weft.effects.tools import executor_tools, script_runner
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import Tool
-from weft.executor_settings import CommandSettings, ExecutorSettings, HttpSettings
-from weft.executor_tools import executor_tools, script_runner
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.llm.events import ModelEvent, ToolCalled, ToolRefused
-from weft.llm.given import GivenModels
-from weft.llm.scripted import ScriptedModel
-from weft.local_effects import LocalEffects
-from weft.model_settings import ToolsSettings
+from weft.llm.protocol import GivenModels
+from weft.testing.scripted_model import ScriptedModel
 from weft.tools import Toolbox, open_toolbox
 
 SECRET = "the-secret-8c1f"  # noqa: S105 - a canary

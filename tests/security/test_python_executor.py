@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.executor_work import run, work_of
-from weft.executor_settings import PythonSettings
+from weft.config.sections import PythonSettings
 from weft.executors import ExecutionFailed
 from weft.executors.python import PythonFunction
 from weft.tasks.record import JsonObject

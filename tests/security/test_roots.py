@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import ended, weft
+from weft.config.paths import read_start
 from weft.errors import RequestError
-from weft.limits import read_start
-from weft.memory.reading import Reader
+from weft.memory.files.walk import Reader
 from weft.store.sqlite.connection import connect
-from weft.tools.roots import PathRefused, Roots
+from weft.tools.roots import Roots
+from weft.tools.safe_open import PathRefused
 
 CANARY = "canary-7f3a"
 

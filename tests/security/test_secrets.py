@@ -16,15 +16,15 @@ from tests.command_line import Ran
 from tests.http_server import Request, send, serving
 from tests.model_server import ModelServer, asks_for, fails, says
 from tests.secret_forms import is_told
+from weft.app.evaluation import evaluate
+from weft.effects.local import LocalEffects
 from weft.errors import WeftError
-from weft.evaluation import evaluate
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
-from weft.local_effects import LocalEffects
 from weft.secrets import Secret, redact
-from weft.secrets.marked import SecretTooShort
+from weft.secrets.value import SecretTooShort
 from weft.testing import effects
-from weft.tools.mcp_file import read_servers
+from weft.tools.mcp.config import read_servers
 
 TOKEN = "wt/9Qz+x4R7'vK2\"mB&é8Lp0Yd"  # noqa: S105 - it opens nothing
 HEADER_TOKEN = "hd-7Wb+2/Kq91\"xTz='Rm"  # noqa: S105 - it opens nothing, and a header can hold it

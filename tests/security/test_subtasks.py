@@ -9,12 +9,12 @@ import pytest
 from tests.given_tools import GivenTool, GivenTools
 from tests.subtasks import PROGRAM, World, heard, spawn
 from weft import testing
-from weft.evaluation import evaluate_async
+from weft.app.evaluation import evaluate_async
+from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolContext
 from weft.llm.events import ToolRefused
-from weft.llm.scripted import tool_use
-from weft.local_effects import LocalEffects
+from weft.testing.scripted_model import tool_use
 
 CATS = {"topic": "cats"}
 SAYS = json.dumps({"status": "CONTINUATION", "notes": {"subtask_request": spawn(inputs=CATS).arguments}})

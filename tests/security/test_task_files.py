@@ -10,12 +10,12 @@ import pytest
 from tests.model_calls import a_call, a_step
 from tests.security.test_roots import CANARY, UP, folder, payloads
 from weft import testing
+from weft.config.sections import CommandSettings
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import Files, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.executor_settings import CommandSettings
-from weft.llm.given import GivenModels
-from weft.llm.scripted import ScriptedModel
-from weft.local_effects import LocalEffects
+from weft.llm.protocol import GivenModels
+from weft.testing.scripted_model import ScriptedModel
 
 __all__ = ["folder"]  # the fixture
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.shared_files import shared
-from weft.language.deep import deep_stack
-from weft.language.problems import InvalidProgram, LanguageProblem
-from weft.language.spans import Source
-from weft.language.tree import Atomic, Literal
+from weft.language.ast import Atomic, Literal
+from weft.language.diagnostics import InvalidProgram, LanguageProblem
+from weft.language.source import Source
+from weft.language.traversal import deep_stack
 from weft.language.xml import read_xml
 from weft.language.xml.elements import MAX_ATTRIBUTES, MAX_ELEMENT_DEPTH
 from weft.limits import MAX_PROGRAM_CHARACTERS

@@ -12,20 +12,19 @@ from msgspec import structs
 from tests.given_tools import GivenTool, GivenTools
 from tests.simulation.processes import current_process
 from weft.clock import Clock
+from weft.config.sections import HandlerSettings
+from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.executors.registry import ExecutorRegistry
 from weft.llm.errors import ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage
 from weft.llm.protocol import OnText
-from weft.llm.scripted import ScriptedModel, tool_use
-from weft.local_effects import LocalEffects
-from weft.model_settings import HandlerSettings
 from weft.tasks.record import JsonObject
 from weft.testing import models
-from weft.tools.system_asking import RequestUserInput
-from weft.tools.system_subtasks import SpawnSubtask
+from weft.testing.scripted_model import ScriptedModel, tool_use
+from weft.tools.system.interaction import RequestUserInput, SpawnSubtask
 
 HEAD = """(deftask ask (x) :instructions "{{x}}")
 (deftask part (x) :description "A part of the work" :instructions "{{x}}")

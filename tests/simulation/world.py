@@ -16,14 +16,13 @@ from msgspec import Struct
 from tests.simulation.network import Network, RemoteAccess
 from tests.simulation.processes import START, MachineClock, Process, SimulatedLoop, current_process
 from tests.simulation.work import Effects, Model, Writer, executors
-from weft.app import App
+from weft.app.app import App
+from weft.app.programs import begin_again, stored_program
+from weft.app.questions import answer, questions_of
+from weft.config.settings import Settings
 from weft.engine.limits import EngineLimits
 from weft.errors import TransientError, WeftError
 from weft.ids import TaskId
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
-from weft.resuming import begin_again
-from weft.settings import Settings
 from weft.store.protocol import EVERYONE, EventFilter
 from weft.store.sqlite.memory import MemoryAccess, MemoryDatabase
 from weft.store.sqlite.store import SqliteStore

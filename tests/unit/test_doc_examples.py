@@ -9,8 +9,8 @@ import click
 import pytest
 
 from weft.cli.main import weft
+from weft.config.settings import load_settings
 from weft.language.reading import read_text
-from weft.settings import load_settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

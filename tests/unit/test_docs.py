@@ -8,16 +8,23 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.executor_settings import AiderSettings, CommandSettings, HttpSettings, PythonSettings
+from weft.config.sections import (
+    AiderSettings,
+    CommandSettings,
+    HandlerSettings,
+    HttpSettings,
+    MemorySettings,
+    ModelParameters,
+    ProviderSettings,
+    PythonSettings,
+    ToolsSettings,
+)
+from weft.config.settings import load_settings, read_project
 from weft.executors.registry import BUILT_IN_IDS
-from weft.memory_settings import MemorySettings
-from weft.model_settings import HandlerSettings, ModelParameters, ProviderSettings, ToolsSettings
-from weft.project_file import read_project
-from weft.settings import load_settings
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
-from weft.tools.mcp_file import read_servers
-from weft.tools.mcp_process import PASSED_ON
+from weft.tools.mcp.config import read_servers
+from weft.tools.mcp.process import PASSED_ON
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

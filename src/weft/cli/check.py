@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weft.cli.invoke import echo
 from weft.cli.options import store_options, surface_option
-from weft.cli.saying import echo
 from weft.errors import EXIT_INVALID
 
 if TYPE_CHECKING:
+    from weft.language.diagnostics import LanguageProblem
     from weft.language.library import TaskDefinition
-    from weft.language.problems import LanguageProblem
     from weft.language.reading import Surface
-    from weft.program_files import LoadedFile
+    from weft.runs.files import LoadedFile
 
 _OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
 """What a file that cannot be read may be the reason of: not said beside the reason."""
@@ -41,11 +41,10 @@ def check(
     file must pass are told on standard error.
     """
     # Imported here: `weft check --help` must not pay for it.
-    from weft.cli.output import print_json
-    from weft.cli.problems import print_problems
-    from weft.cli.programs import read_programs
-    from weft.cli.text import plural, printable
-    from weft.language.problems import in_order
+    from weft.cli.display.output import plural, print_json, printable
+    from weft.cli.display.problems import print_problems
+    from weft.cli.program_args import read_programs
+    from weft.language.diagnostics import in_order
 
     loaded, problems = read_programs(paths, surface)
     registered = _registered(db, user) if is_registered else {}
@@ -69,10 +68,10 @@ def _checked(
     registered: "dict[str, TaskDefinition]",
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
+    from weft.config.settings import load_settings
+    from weft.effects.checks import project_verdict
     from weft.language.library import TaskLibrary, definition_of
-    from weft.program_files import schema_file_text, templates_of
-    from weft.project_checks import project_verdict
-    from weft.settings import load_settings
+    from weft.runs.files import schema_file_text, templates_of
 
     owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
     for one in loaded:
@@ -99,7 +98,7 @@ def _checked(
 
 def _registered(db: str | None, user: str | None) -> "dict[str, TaskDefinition]":
     """The templates of the store by name."""
-    from weft.cli.running import with_app
-    from weft.library import known_templates
+    from weft.app.templates import known_templates
+    from weft.cli.invoke import with_app
 
     return with_app(db, user, known_templates).tasks

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weft.cli.invoke import echo
 from weft.cli.options import TEXT, json_option
-from weft.cli.saying import echo
 from weft.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def context(
     if not query.strip():
         raise click.UsageError("QUERY is blank; say what to look for")
     # Imported here: `weft context --help` must not pay for it.
-    from weft.cli.evaluating import run
+    from weft.cli.eval import run
     from weft.evaluator.effects import ContextQuery
 
     asked = ContextQuery(
@@ -82,7 +82,7 @@ def context(
     if is_explained:
         _add_commit_times(result["matches"])
     if is_json:
-        from weft.cli.output import print_json
+        from weft.cli.display.output import print_json
 
         print_json(result)
     else:
@@ -93,11 +93,11 @@ def context(
 async def _found(
     query: "ContextQuery", model: str | None, roots: tuple[Path, ...], db: str | None
 ) -> dict[str, Any]:
-    from weft.cli.indexing import IndexingLine
-    from weft.cli.models_fetch import fetch_model
-    from weft.cli.narrating import Narrator
+    from weft.cli.display.index_progress import IndexingLine
+    from weft.cli.display.model_events import Narrator
+    from weft.cli.models.fetch import fetch_model
+    from weft.effects.local import LocalEffects
     from weft.evaluator.effects import Step
-    from weft.local_effects import LocalEffects
 
     line = IndexingLine()
     effects = LocalEffects(
@@ -117,9 +117,8 @@ async def _found(
 
 def _add_commit_times(items: list[dict[str, Any]]) -> None:
     """Put `committed_at` into the metadata of items whose files git knows."""
-    from weft.memory.commit_times import commit_times
-    from weft.project_file import base_folder, read_project
-    from weft.settings import working_folder
+    from weft.config.settings import base_folder, read_project, working_folder
+    from weft.memory.files.git import commit_times
 
     base = base_folder(read_project(working_folder()))
     by_root: dict[str, dict[str, dict[str, Any]]] = {}
@@ -133,9 +132,8 @@ def _add_commit_times(items: list[dict[str, Any]]) -> None:
 
 
 def _print(result: dict[str, Any], *, is_explained: bool) -> None:
-    from weft.cli.output import print_table
-    from weft.cli.saying import say
-    from weft.cli.text import printable
+    from weft.cli.display.output import print_table, printable
+    from weft.cli.invoke import say
 
     if result.get("error"):
         say(f"warning: {printable(result['error'])}")
@@ -147,7 +145,7 @@ def _print(result: dict[str, Any], *, is_explained: bool) -> None:
 
 
 def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
-    from weft.cli.text import printable
+    from weft.cli.display.output import printable
 
     score = f"{item.get('relevance_score', 1.0):.2f}"
     return printable(item["id"]), score, printable(_why(item, is_explained=is_explained))

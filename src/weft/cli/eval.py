@@ -1,20 +1,36 @@
-"""`weft eval`."""
+"""`weft eval`: evaluate an expression or a program."""
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from greenlet import getcurrent
+from msgspec import Struct, structs
 
-from weft.cli.options import (
-    binding_options,
-    evaluation_options,
-    json_option,
-    model_options,
-    surface_option,
-)
+from weft.app.evaluation import require_sound
+from weft.cli.display.index_progress import IndexingLine
+from weft.cli.display.model_events import Narrator
+from weft.cli.display.output import printable
+from weft.cli.display.questions import person_to_ask
+from weft.cli.invoke import echo
+from weft.cli.models.fetch import fetch_model
+from weft.cli.options import binding_options, evaluation_options, json_option, model_options, surface_option
+from weft.config.settings import load_settings
+from weft.effects.asked_models import require_models
+from weft.effects.local import LocalEffects
+from weft.evaluator.branches import Branch
+from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.evaluator import Evaluator
+from weft.language.ast import Define, Program
+from weft.language.file_paths import certain_files
+from weft.runs.files import library_path, load_definitions
 
 if TYPE_CHECKING:
     from weft.language.reading import Surface
-    from weft.language.tree import Program
 
 
 @click.command("eval")
@@ -47,11 +63,9 @@ def eval_command(
     program as it ran; 5: it could not be tried (no model or network).
     """
     # Imported here: `weft eval --help` must not pay for it.
-    from weft.cli.bindings import read_bindings
-    from weft.cli.collecting import collecting
-    from weft.cli.evaluating import Evaluation, EvaluationOptions, run
-    from weft.cli.usage import print_usage, usage_json
-    from weft.cli.values import print_value, print_value_json
+    from weft.cli.display.values import print_usage, print_value, print_value_json, usage_json
+    from weft.cli.invoke import collecting
+    from weft.cli.options import read_bindings
 
     program = _program(expression, file, surface)
     bindings = read_bindings(settings, secrets)
@@ -85,7 +99,7 @@ def eval_command(
 
 
 def _program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
-    from weft.cli.programs import STDIN, read_one, read_stdin
+    from weft.cli.program_args import STDIN, read_one, read_stdin
     from weft.language.reading import read_text
 
     if (expression is None) == (file is None):
@@ -95,3 +109,122 @@ def _program(expression: str | None, file: str | None, surface: "Surface | None"
     if expression == STDIN:
         return read_stdin(surface)
     return read_text(expression or "", "<eval>", surface)
+
+
+T = TypeVar("T")
+
+
+class EvaluationOptions(Struct, frozen=True, kw_only=True):
+    """What the options of a command say of its evaluations."""
+
+    libraries: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_tokens: int | None = None
+    budget_cost: float | None = None
+    is_streaming: bool = False
+
+    def limits(self) -> EvaluationLimits:
+        """What an evaluation may use."""
+        limits = EvaluationLimits(
+            seconds=self.timeout_seconds, tokens=self.budget_tokens, cost=self.budget_cost
+        )
+        return limits if self.max_steps is None else structs.replace(limits, steps=self.max_steps)
+
+
+class Evaluation:
+    """An evaluator that knows the templates and functions of the libraries, and the effects it uses."""
+
+    def __init__(self, options: EvaluationOptions) -> None:
+        self._options = options
+        self.narrator = Narrator()
+        self._indexing = IndexingLine()
+        self.effects = LocalEffects(
+            log_message=_print_message,
+            model=options.model,
+            on_event=self.narrator.tell,
+            is_streaming=options.is_streaming,
+            ask_person=person_to_ask(),
+            fetch=fetch_model,
+            on_indexing=self._indexing.tell,
+            is_from_here=True,
+        )
+        self.evaluator = Evaluator(self.effects, limits=options.limits())
+        self._functions: list[Define] = []
+
+    def require_models(self, program: Program) -> None:
+        """Raise ModelUnusable when a model that the program may ask cannot be asked."""
+        require_models(
+            program.forms,
+            self.evaluator.library,
+            lambda: load_settings().models,
+            os.environ,
+            model=self._options.model,
+            functions=self._functions,
+        )
+
+    async def require_files(self, program: Program, bindings: Mapping[str, Any]) -> None:
+        """Raise TaskFailed when a file that the program certainly reads is not there."""
+        definitions = [*(one.template for one in self.evaluator.library), *self._functions]
+        await self.effects.require_files(certain_files(program.forms, definitions, bindings))
+
+    async def load(self) -> None:
+        """Load the libraries."""
+        libraries = [library_path(library) for library in self._options.libraries]
+        if libraries:
+            definitions = load_definitions(libraries)
+            self._functions = [form for form in definitions.forms if isinstance(form, Define)]
+            await self.evaluator.evaluate(definitions)
+
+    def require_sound(self, program: Program, bindings: Collection[str]) -> None:
+        """Raise InvalidProgram with everything that is known to be wrong, before the first effect."""
+        require_sound(program, self.evaluator, self.effects, bindings, self._functions)
+
+    async def close(self) -> None:
+        """Let go of models and tools."""
+        self._indexing.end()
+        await self.effects.close()
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | None = None) -> T:
+    """The result of the work, in an event loop of its own, or in the one of a session.
+
+    Ctrl-C raises KeyboardInterrupt, SIGTERM SystemExit: in the middle of a program at once, for a pure one
+    never gives the event loop a turn. Anywhere else the work is cancelled at the loop's next turn: to raise
+    there could lose a script that is just being started.
+    """
+    stopped_by: list[int] = []
+
+    async def stoppable() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if stopped_by or task is None or isinstance(getcurrent(), Branch):
+                raise _interruption(number)
+            stopped_by.append(number)
+            loop.call_soon_threadsafe(task.cancel)
+
+        for number in before:
+            signal.signal(number, stop)
+        return await work()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return asyncio.run(stoppable()) if runner is None else runner.run(stoppable())
+    except asyncio.CancelledError:
+        if not stopped_by:
+            raise
+        raise _interruption(stopped_by[0]) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_message(message: str) -> None:
+    for line in message.splitlines() or [""]:
+        echo(printable(line), err=True)
+
+
+def _interruption(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)

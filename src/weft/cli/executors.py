@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weft.cli.display.output import print_json, print_table, printable
+from weft.cli.invoke import echo
 from weft.cli.options import store_options
-from weft.cli.output import print_json, print_table
-from weft.cli.saying import echo
-from weft.cli.text import printable
 
 if TYPE_CHECKING:
-    from weft.executor_settings import ExecutorSettings
+    from weft.config.sections import ExecutorSettings
     from weft.executors.registry import Registered
 
 
@@ -25,8 +24,8 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
     weft.toml; `weft executors ID` shows the settings in force.
     """
     # Imported here: `weft executors --help` must not pay for it.
-    from weft.project_executors import project_registry
-    from weft.settings import load_settings
+    from weft.config.settings import load_settings
+    from weft.effects.tools import project_registry
 
     project = load_settings()
     settings, registry = project.executors, project_registry(project)
@@ -46,7 +45,7 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
 
 def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
     # Imported here: `weft executors --help` must not pay for it.
-    from weft.executors.outputs import output_schema_of
+    from weft.executors.protocol import output_schema_of
 
     if entry.executor is None:
         return {"id": entry.id, "source": entry.source, "error": entry.error}
@@ -74,9 +73,9 @@ def _programs() -> dict[str, Any]:
 def _templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
     """The templates of the store by name; none where there is no store."""
     # Imported here: `weft executors --help` must not pay for it.
-    from weft.cli.running import with_app
+    from weft.app.submission import task_templates
+    from weft.cli.invoke import with_app
     from weft.store.errors import StoreNotFound
-    from weft.submission import task_templates
 
     try:
         found = with_app(db, user, lambda app: task_templates(app.store, app.owner))

@@ -1,17 +1,21 @@
-"""`weft library`: the templates that are registered in the store."""
+"""`weft library`: add, list, show and remove templates of the store."""
 
 import click
 
-from weft.cli.lazy import LazyGroup
+from weft.cli.invoke import echo
+from weft.cli.main import LazyGroup
+from weft.cli.options import TEXT, store_options
+from weft.store.models import RegisteredTemplate
+from weft.tasks.record import JsonObject
 
 
 @click.group(
     cls=LazyGroup,
     commands_in={
-        "add": ("weft.cli.library_add:add", "Register the templates of files."),
-        "list": ("weft.cli.library_list:list_templates", "List the registered templates."),
-        "show": ("weft.cli.library_show:show", "Show a template, or a version of it."),
-        "remove": ("weft.cli.library_remove:remove", "Let a template be found no more."),
+        "add": ("weft.cli.library:add", "Register the templates of files."),
+        "list": ("weft.cli.library:list_templates", "List the registered templates."),
+        "show": ("weft.cli.library:show", "Show a template, or a version of it."),
+        "remove": ("weft.cli.library:remove", "Let a template be found no more."),
     },
 )
 def library() -> None:
@@ -20,3 +24,143 @@ def library() -> None:
     `weft run NAME` runs one; `ref` and calls in programs find them; a task of a flow may have one as its
     executor (`schemas.method`). Each change makes a new version, and a run keeps the versions it began with.
     """
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
+@store_options
+def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool) -> None:
+    """Register the templates of files, and of all program files of folders: all of them, or none.
+
+    They are checked first, beside all that is registered; registered templates that use them are checked
+    again, too. A template whose definition has changed gets the next version; one that has not stays as it
+    is. JSON Schema files that a template names are taken in with it. Only templates are registered: what else
+    a file has (functions, calls) is left out.
+    """
+    # Imported here: `weft library add --help` must not pay for it.
+    from weft.app.templates import add_templates, read_templates
+    from weft.cli.display.output import plural, print_json, printable
+    from weft.cli.invoke import with_app
+
+    read = read_templates(paths)
+    added = with_app(db, user, lambda app: add_templates(app, read.templates), must_exist=False)
+    if is_json:
+        rows = [{**summary_json(one.template), "is_new": one.is_new} for one in added]
+        print_json({"templates": rows, "left_out": read.left_out})
+        return
+    for one in added:
+        said = "registered" if one.is_new else "unchanged"
+        echo(f"{said} {printable(one.template.name)}@{one.template.version}")
+    if read.left_out:
+        echo(f"left out {plural(read.left_out, 'form')} that define no template", err=True)
+    if not added:
+        echo("no templates", err=True)
+
+
+@click.command("list")
+@store_options
+def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
+    """List the registered templates, the newest version of each; without --user those of all owners."""
+    # Imported here: `weft library list --help` must not pay for it.
+    from weft.app.templates import list_templates
+    from weft.cli.display.output import print_json, print_table, printable, when
+    from weft.cli.invoke import with_app
+
+    templates = with_app(db, user, list_templates)
+    if is_json:
+        print_json({"templates": [summary_json(one) for one in templates]})
+        return
+    if not templates:
+        echo("no templates")
+        return
+    rows = [
+        (
+            printable(one.name, width=40),
+            str(one.version),
+            printable(one.user_id or "-", width=20),
+            one.facts.type,
+            printable(arguments_line(one), width=40) or "-",
+            when(one.created_at),
+        )
+        for one in templates
+    ]
+    print_table(("NAME", "VERSION", "OWNER", "TYPE", "ARGUMENTS", "SINCE"), rows)
+
+
+@click.command()
+@click.argument("name", metavar="NAME", type=TEXT)
+@click.option("--force", "is_forced", is_flag=True, help="Also when other registered templates use it.")
+@store_options
+def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json: bool) -> None:
+    """Let a template be found by its name no more.
+
+    Its versions are kept: runs under way go on, and `weft library show NAME@VERSION` and
+    `weft run NAME@VERSION` find them. Registered again, it gets the next version. Refused when other
+    registered templates use it.
+    """
+    # Imported here: `weft library remove --help` must not pay for it.
+    from weft.app.templates import remove_template
+    from weft.cli.display.output import print_json, printable
+    from weft.cli.invoke import with_app
+
+    removed = with_app(db, user, lambda app: remove_template(app, name, is_forced=is_forced))
+    if is_json:
+        print_json(summary_json(removed))
+        return
+    echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be shown")
+
+
+@click.command()
+@click.argument("name", metavar="NAME[@VERSION]", type=TEXT)
+@store_options
+def show(name: str, db: str | None, user: str | None, is_json: bool) -> None:
+    """Show a template: its definition, its arguments, its versions.
+
+    A version can be shown also when the template was removed. Without --user it is a template that has no
+    owner.
+    """
+    # Imported here: `weft library show --help` must not pay for it.
+    from weft.app.templates import show_template
+    from weft.cli.display.output import print_bytes, print_json, printable, when
+    from weft.cli.invoke import with_app
+
+    template, versions = with_app(db, user, lambda app: show_template(app, name))
+    if is_json:
+        print_json(
+            {
+                **summary_json(template),
+                "text": template.text,
+                "versions": [{"version": one.version, "created_at": one.created_at} for one in versions],
+            }
+        )
+        return
+    echo(f"{printable(template.name)}@{template.version}  {template.facts.type}")
+    if template.facts.summary:
+        echo(printable(template.facts.summary))
+    echo(f"arguments  {printable(arguments_line(template)) or '-'}")
+    for one in versions:
+        removed = f", removed {when(one.removed_at)}" if one.removed_at else ""
+        echo(f"version {one.version}  {when(one.created_at)}{removed}")
+    echo()
+    print_bytes(template.text.rstrip("\n").encode())
+
+
+def summary_json(template: RegisteredTemplate) -> JsonObject:
+    """A template without its text."""
+    return {
+        "name": template.name,
+        "version": template.version,
+        "user_id": template.user_id,
+        "type": template.facts.type,
+        "summary": template.facts.summary,
+        "input_schema": template.facts.input_schema,
+        "created_at": template.created_at,
+        "removed_at": template.removed_at,
+    }
+
+
+def arguments_line(template: RegisteredTemplate) -> str:
+    """Its arguments as a person would write them: `code [style]`."""
+    schema = template.facts.input_schema
+    required = schema.get("required", ())
+    return " ".join(name if name in required else f"[{name}]" for name in schema.get("properties", ()))

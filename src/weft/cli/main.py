@@ -1,28 +1,63 @@
-"""The `weft` command. Commands are imported when they are used, so that `weft --help` is quick."""
+"""The `weft` command. Subcommands are imported when they are used, so that `weft --help` is quick."""
 
 import os
 import signal
 import sys
+from importlib import import_module
+from typing import Any
 
 import click
 
-from weft import __version__
-from weft.cli.lazy import LazyGroup
-from weft.cli.running import guarded
-from weft.cli.saying import clean_logs, open_closed_streams
+from weft.cli.invoke import clean_logs, guarded, open_closed_streams
+from weft.version import __version__
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name, place and one line of help."""
+
+    def __init__(self, *args: Any, commands_in: dict[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._places = commands_in
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return None
+        module, _, name = self._places[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # Imported here: only a mistake needs it, and it is slow to import.
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self._places, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx=ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in self._places.items()])
 
 
 @click.group(
     cls=LazyGroup,
     commands_in={
         "check": ("weft.cli.check:check", "Say what is wrong with programs."),
-        "run": ("weft.cli.run:run", "Run a program, every step of which is stored."),
+        "run": ("weft.cli.run.command:run", "Run a program, every step of which is stored."),
         "eval": ("weft.cli.eval:eval_command", "Evaluate an expression or a program."),
         "print": ("weft.cli.print:print_command", "Print a program as S-expressions."),
-        "repl": ("weft.cli.repl:repl", "Evaluate expressions one after the other."),
-        "flow": ("weft.cli.flow:flow", "Create and run flows of tasks."),
+        "repl": ("weft.cli.repl.command:repl", "Evaluate expressions one after the other."),
+        "flow": ("weft.cli.flow.group:flow", "Create and run flows of tasks."),
         "tasks": (
-            "weft.cli.tasks:tasks",
+            "weft.cli.tasks.group:tasks",
             "Look at stored tasks, steer, copy, link, archive them.",
         ),
         "library": ("weft.cli.library:library", "Register templates in the store, look at them."),
@@ -30,7 +65,7 @@ from weft.cli.saying import clean_logs, open_closed_streams
         "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
         "context": ("weft.cli.context:context", "Find the files that matter for a question."),
         "index": ("weft.cli.index:index", "Index the files that tasks may be given."),
-        "models": ("weft.cli.models:models", "Look at the models that can be used."),
+        "models": ("weft.cli.models.commands:models", "Look at the models that can be used."),
         "tools": ("weft.cli.tools:tools", "List what programs and models can call."),
         "executors": ("weft.cli.executors:executors", "List what can perform tasks."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of what weft reads and writes."),

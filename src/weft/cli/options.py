@@ -1,7 +1,9 @@
 """Options and arguments that several commands share."""
 
+import json
 import sys
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,7 +88,8 @@ class UnreadableFile(RequestError):
 def read_input(source: str) -> bytes:
     """The bytes of a file, or of standard input for `-`; one byte too many is enough to be refused."""
     # Imported here: --help must not pay for it.
-    from weft.limits import MAX_JSON_BYTES, read_start
+    from weft.config.paths import read_start
+    from weft.limits import MAX_JSON_BYTES
 
     try:
         if source == "-":
@@ -170,3 +173,65 @@ def model_options(command: F) -> F:
         type=TEXT,
         help="The model of tasks that name none: an alias, or provider:model. Also WEFT_MODEL.",
     )(command)
+
+
+def read_bindings(
+    settings: tuple[str, ...], secrets: tuple[str, ...], *, option: str | None = "--set"
+) -> dict[str, Any]:
+    """The names and what they are bound to; secrets are known as such from now on.
+
+    `option` is where the settings come from; None: they are arguments.
+    """
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, value = _binding(setting, option)
+        _add(found, name, value)
+    for setting in secrets:
+        _add(found, *_secret(setting))
+    return found
+
+
+def _add(found: dict[str, Any], name: str, value: Any) -> None:
+    if name in found:
+        raise click.UsageError(f"{name!r} is given twice")
+    found[name] = value
+
+
+def _binding(setting: str, option: str | None) -> tuple[str, Any]:
+    name, sign, text = setting.partition("=")
+    if not name or not sign:
+        what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
+        raise click.UsageError(f"{what}; {setting!r} is none")
+    if text.startswith("@"):
+        return name, read_input(text[1:]).decode("utf-8", "replace")
+    try:
+        return name, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return name, text
+
+
+def _secret(setting: str) -> tuple[str, Any]:
+    """A name, and the secret it is bound to. The value is never an argument: others can read these."""
+    import os
+
+    from weft.secrets.value import Secret
+
+    name, _, variable = setting.partition("=")
+    variable = variable or name
+    if not name.isprintable() or not name:
+        raise click.UsageError(f"--secret takes NAME or NAME=VARIABLE; {setting!r} is none")
+    value = os.environ.get(variable)
+    if not value:
+        raise click.UsageError(f"--secret {name}: the environment variable {variable} is not set")
+    return name, Secret(value, name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise click.UsageError(f"--set: {digits} is too large for a number")
+    return number
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

@@ -28,10 +28,10 @@ def print_command(file: str, form: str, surface: "Surface | None", is_json: bool
     What is printed reads back to the same program; comments are not part of it. --json is --to json.
     """
     # Imported here: `weft print --help` must not pay for it.
-    from weft.cli.output import print_bytes, print_json
-    from weft.cli.programs import read_one
+    from weft.cli.display.output import print_bytes, print_json
+    from weft.cli.program_args import read_one
+    from weft.language.dump import program_data, program_lines
     from weft.language.sexp import print_program
-    from weft.language.tree_data import program_data, program_lines
 
     program = read_one(file, surface)
     if is_json or form == "json":

@@ -1,17 +1,21 @@
-"""`weft schedule`: tasks with a schedule."""
+"""`weft schedule`: list schedules, show due times, enable and disable."""
 
 import click
 
-from weft.cli.lazy import LazyGroup
+from weft.cli.display.output import print_json, print_table, printable, when
+from weft.cli.invoke import echo, with_app
+from weft.cli.main import LazyGroup
+from weft.cli.options import COUNT, TASK_ID, store_options
+from weft.ids import TaskId
 
 
 @click.group(
     cls=LazyGroup,
     commands_in={
-        "list": ("weft.cli.schedule_list:list_schedules", "List tasks whose schedule is on."),
-        "next": ("weft.cli.schedule_next:next_times", "Show when a task is due next."),
-        "enable": ("weft.cli.schedule_switch:enable", "Switch a task's schedule on."),
-        "disable": ("weft.cli.schedule_switch:disable", "Switch a task's schedule off."),
+        "list": ("weft.cli.schedule:list_schedules", "List tasks whose schedule is on."),
+        "next": ("weft.cli.schedule:next_times", "Show when a task is due next."),
+        "enable": ("weft.cli.schedule:enable", "Switch a task's schedule on."),
+        "disable": ("weft.cli.schedule:disable", "Switch a task's schedule off."),
     },
 )
 def schedule() -> None:
@@ -20,3 +24,94 @@ def schedule() -> None:
     A task with a schedule is a definition and stays pending. Each time it is due, a copy of it is run: of the
     whole tree when it is a root, else of the task and all it depends on.
     """
+
+
+@click.command("list")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
+@store_options
+def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) -> None:
+    """List tasks whose schedule is on, with the next and the last time."""
+    # Imported here: `weft schedule list --help` must not pay for them.
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.parsing.problems import task_object
+    from weft.tasks.schedules.schedule import time_zone
+
+    page = with_app(db, user, lambda app: app.list(TaskFilter(only_scheduled=True, limit=limit)))
+    if is_json:
+        print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
+        return
+    if not page.tasks:
+        echo("no schedules")
+        return
+    rows = [
+        (
+            task.id,
+            printable(task.name, width=30),
+            f"{task.schedule_type} {printable(task.schedule_expression or '', width=30)}",
+            time_zone(task.params),
+            when(task.next_run_at) if task.next_run_at else "ended",
+            when(task.last_run_at),
+            str(task.run_count),
+        )
+        for task in page.tasks
+    ]
+    print_table(("ID", "NAME", "SCHEDULE", "ZONE", "NEXT", "LAST", "RUNS"), rows)
+
+
+@click.command("next")
+@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.option(
+    "-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many times."
+)
+@store_options
+def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is_json: bool) -> None:
+    """Show when a task is due next, whether its schedule is on or not."""
+    # Imported here: `weft schedule next --help` must not pay for them.
+    from datetime import UTC, datetime
+
+    from weft.tasks.schedules.schedule import NoSchedule, due_between, schedule_of
+
+    task = with_app(db, user, lambda app: app.get(task_id))
+    schedule = schedule_of(task)
+    if schedule is None:
+        raise NoSchedule(task_id=task_id)
+    now = datetime.now(UTC)
+    times = due_between(schedule, after=now, until=datetime.max.replace(tzinfo=UTC), limit=count)
+    if is_json:
+        print_json({"task_id": task_id, "enabled": task.schedule_enabled, "next": times})
+        return
+    for at in times:
+        echo(when(at))
+    if not times:
+        echo("never again")
+    if not task.schedule_enabled:
+        echo(f"(the schedule is off: weft schedule enable {task_id})", err=True)
+
+
+@click.command()
+@click.argument("task_id", metavar="ID", type=TASK_ID)
+@store_options
+def enable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
+    """Switch a task's schedule on; times that passed while it was off are not made up for."""
+    _switch(task_id, is_on=True, db=db, user=user, is_json=is_json)
+
+
+@click.command()
+@click.argument("task_id", metavar="ID", type=TASK_ID)
+@store_options
+def disable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
+    """Switch a task's schedule off."""
+    _switch(task_id, is_on=False, db=db, user=user, is_json=is_json)
+
+
+def _switch(task_id: TaskId, *, is_on: bool, db: str | None, user: str | None, is_json: bool) -> None:
+    # Imported here: --help must not pay for it.
+    from weft.tasks.parsing.problems import task_object
+
+    task = with_app(db, user, lambda app: app.update(task_id, {"schedule_enabled": is_on}))
+    if is_json:
+        print_json(task_object(task))
+    elif is_on:
+        echo(f"on; next: {when(task.next_run_at)}")
+    else:
+        echo("off")

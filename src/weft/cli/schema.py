@@ -2,9 +2,9 @@
 
 import click
 
+from weft.cli.display.output import print_json
+from weft.cli.invoke import echo
 from weft.cli.options import json_option
-from weft.cli.output import print_json
-from weft.cli.saying import echo
 
 
 @click.command()
@@ -18,7 +18,7 @@ def schema(what: str, is_json: bool) -> None:
     `task-error` is the XML Schema of a TaskError as XML, as `TaskFailed.as_xml()` writes it.
     """
     if what == "task-error":
-        from weft.evaluator.error_xml import error_schema
+        from weft.evaluator.errors import error_schema
 
         echo(error_schema(), nl=False)
         return

@@ -5,19 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.collecting import collecting
-from weft.cli.flow_run import (
-    allow_many_files,
-    concurrency_option,
-    known_executors,
-    limit_option,
-    limits_of,
-)
+from weft.cli.flow.run import allow_many_files, concurrency_option, known_executors, limit_option, limits_of
+from weft.cli.invoke import collecting, with_app
 from weft.cli.options import store_options
-from weft.cli.running import with_app
 
 if TYPE_CHECKING:
-    from weft.app import App
+    from weft.app.app import App
 
 
 @click.command()
@@ -56,10 +49,10 @@ def serve(
 
 
 async def _serve(app: "App", *, is_json: bool) -> None:
-    from weft.cli.output import print_json
-    from weft.cli.saying import say
-    from weft.cli.stopping import Stopping
-    from weft.settings import shown_location
+    from weft.cli.display.output import print_json
+    from weft.cli.invoke import say
+    from weft.cli.signals import Stopping
+    from weft.config.settings import shown_location
 
     async def stop(received: signal.Signals) -> None:
         await app.stop()

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weft.cli.display.output import print_json, print_table, printable
+from weft.cli.invoke import say
 from weft.cli.options import json_option
-from weft.cli.output import print_json, print_table
-from weft.cli.saying import say
-from weft.cli.text import printable
 
 if TYPE_CHECKING:
     from weft.tools.toolbox import ListedTool
@@ -36,8 +35,7 @@ def tools(is_connecting: bool, is_json: bool) -> None:
 def missing_tool_paths() -> list[str]:
     """What `[tools]` names and is not there."""
     # Imported here: `weft tools --help` must not pay for it.
-    from weft.project_file import find_project_file, missing_paths, read_project
-    from weft.settings import working_folder
+    from weft.config.settings import find_project_file, missing_paths, read_project, working_folder
 
     folder = working_folder()
     file = find_project_file(folder)
@@ -49,9 +47,8 @@ async def listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
     # Imported here: `weft tools --help` must not pay for it.
     import os
 
-    from weft.executor_tools import open_project_tools
-    from weft.project_file import find_project_file, read_project
-    from weft.settings import working_folder
+    from weft.config.settings import find_project_file, read_project, working_folder
+    from weft.effects.tools import open_project_tools
 
     folder = working_folder()
     project = read_project(folder)

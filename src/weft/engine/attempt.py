@@ -1,4 +1,4 @@
-"""One attempt at one task: inputs, executor, outcome."""
+"""One attempt at one task: inputs, executor, progress, outcome."""
 
 import asyncio
 import logging
@@ -7,27 +7,25 @@ from datetime import timedelta
 
 import msgspec
 
+from weft.aio import run_blocking
 from weft.clock import Clock
-from weft.engine.limits import EngineLimits
-from weft.engine.patience import Patience
+from weft.engine.limits import EngineLimits, Patience
 from weft.errors import RequestError, WeftError, text_of
-from weft.executors.performing import perform, seconds_to_let_go
+from weft.executors.invoke import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Executor, Report, Rests, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
-from weft.secrets.cutting import cut
 from weft.secrets.references import SecretSettings, resolved
 from weft.secrets.registry import is_any, redact_json
+from weft.secrets.truncation import cut
 from weft.store.errors import StoreUnusable
-from weft.store.protocol import EVERYONE, Claimed, Ending, Rest, TaskStore
-from weft.tasks.input_checks import input_problems
-from weft.tasks.input_mappings import has_mappings, mapped_inputs
-from weft.tasks.problems import InvalidTasks
+from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Rest, TaskStore
+from weft.tasks.parsing.inputs import has_mappings, input_problems, mapped_inputs
+from weft.tasks.parsing.problems import InvalidTasks
+from weft.tasks.policies import retry_policy
 from weft.tasks.record import JsonObject, Status, Task, evolve, method_of
-from weft.tasks.retries import retry_policy
 from weft.tasks.states import Completed, Failed
 from weft.telemetry.spans import Span, span
-from weft.threads import run_blocking
 
 log = logging.getLogger(__name__)
 
@@ -225,3 +223,29 @@ def error_message(error: BaseException) -> str:
     """What is stored of an error: our own as they are, others with their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
     return cut(text_of(error if own is None else own), MAX_ERROR_CHARACTERS, " ... (cut)")
+
+
+MIN_SECONDS_BETWEEN = 0.2
+"""An executor may report after every line of a file; the store needs a few reports a second."""
+
+
+class ProgressReports:
+    """Makes the `report` functions that executors get."""
+
+    def __init__(self, store: TaskStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def of(self, claim: Claim) -> Report:
+        """The report function of one attempt."""
+        last = float("-inf")
+
+        async def report(progress: float) -> None:
+            nonlocal last
+            now = asyncio.get_running_loop().time()
+            if now - last >= MIN_SECONDS_BETWEEN:
+                last = now
+                with Patience(f"progress of task {claim.task_id}"):  # advice: no task fails for want of it
+                    await self._store.report(claim, progress=progress, now=self._clock.now())
+
+        return report

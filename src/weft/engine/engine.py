@@ -10,10 +10,8 @@ from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 
-from weft.engine.attempt import Attempts
-from weft.engine.limits import EngineLimits, Slots
-from weft.engine.patience import Patience
-from weft.engine.progress import ProgressReports
+from weft.engine.attempt import Attempts, ProgressReports
+from weft.engine.limits import EngineLimits, Patience, Slots
 from weft.engine.running import RunningAttempt
 from weft.engine.worker import Worker
 from weft.errors import WeftError

@@ -1,9 +1,13 @@
-"""How much an engine does at once, and how long it waits for what."""
+"""Limits of an engine: concurrency, waiting times, tolerance of a store that is away."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
+from types import TracebackType
 
 from msgspec import Struct
+
+from weft.errors import TransientError
 
 
 class EngineLimits(Struct, frozen=True, kw_only=True):
@@ -53,3 +57,24 @@ class Slots:
 
     def give(self, method: str) -> None:
         self._taken[method] -= 1
+
+
+log = logging.getLogger(__name__)
+
+
+class Patience:
+    """A block whose transient errors are logged, not raised: its user tries again, or can do without."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, TransientError):
+            return False
+        log.warning("%s: %s", self._what, error.message, extra={"action": "store_transient_error"})
+        return True

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Callable
 from contextvars import Context
 
+from weft.aio import abandon
 from weft.engine.attempt import Attempts
 from weft.executors.protocol import ExecutionFailed, Report, Rests
 from weft.store.errors import StoreUnusable
 from weft.store.protocol import Claimed, Ending, Rest
+from weft.tasks.policies import timeout_seconds
 from weft.tasks.record import method_of
 from weft.tasks.states import Completed
-from weft.tasks.time_limits import timeout_seconds
-from weft.threads import abandon
 
 log = logging.getLogger(__name__)
 

@@ -1,15 +1,54 @@
-"""What an evaluation may use: limits, scopes that nest, and the meter that counts."""
+"""Limits of an evaluation: nested scopes, a meter, deadlines that run on while a run is suspended."""
 
 from collections.abc import Callable, Iterator
 from math import inf
 
 from msgspec import Struct
 
+from weft.aio import WaitQueue
 from weft.evaluator.errors import BudgetExceeded, exhausted
-from weft.evaluator.line import Line
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
-from weft.evaluator.waits import Waits
 from weft.language.task_fields import BUDGETS
+
+
+class Waits:
+    """When a time limit is reached, the waits of the past considered: once, however many waited."""
+
+    __slots__ = ("_is_counting", "_spans", "due")
+
+    def __init__(self, due: float, *, is_bound_elsewhere: bool = False) -> None:
+        """`is_bound_elsewhere`: who performs keeps to the limit by himself while there are no waits."""
+        self.due = due
+        self._is_counting = not is_bound_elsewhere
+        self._spans: list[tuple[float, float]] = []
+        """From when to when somebody was waited for, in order, without overlap."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When what is evaluated must be ended; None: it ends by itself."""
+        return self.due if self._is_counting else None
+
+    def add(self, begun: float, ended: float) -> None:
+        """Count a wait of the past, by any clock, as far as it is not part of others."""
+        before = self._seconds()
+        spans = sorted([*self._spans, (begun, max(begun, ended))])
+        self._spans = spans[:1]
+        for start, end in spans[1:]:
+            first, last = self._spans[-1]
+            if start <= last:
+                self._spans[-1] = first, max(end, last)
+            else:
+                self._spans.append((start, end))
+        self.due -= self._seconds() - before
+        self._is_counting = True
+
+    def end_by(self, due: float) -> None:
+        """Reach the limit then, if not before."""
+        self.due = min(self.due, due)
+
+    def _seconds(self) -> float:
+        return sum(end - start for start, end in self._spans)
+
 
 SLICE = 5_000
 """Steps between two looks at the clock: a few milliseconds of pure code."""
@@ -31,7 +70,7 @@ MOST = 10**15
 
 
 class EvaluationLimits(Struct, frozen=True, kw_only=True):
-    """Bounds of one evaluation. How deep non-tail calls may nest is `weft.language.deep.FRAMES`."""
+    """Bounds of one evaluation. How deep non-tail calls may nest is `weft.language.traversal.FRAMES`."""
 
     steps: int = 10_000_000
     """Calls and rounds; a built-in that walks a long list counts its length: seconds of pure code."""
@@ -81,7 +120,7 @@ class Scope:
         self.reserved = dict.fromkeys(PAID, 0.0)
         """What requests under way may still use."""
         self.reservations = 0
-        self._line: Line | None = None
+        self._line: WaitQueue | None = None
         self.spenders: dict[str, dict[str, float]] = {}
         """Tokens and cost by who spent them: the name of a template, else the key of a step."""
         self.seconds = seconds
@@ -178,12 +217,12 @@ class Scope:
         """How much may still be used or set aside, the scopes around considered."""
         return min(scope.free_of(resource) for scope in self.chain())
 
-    def line(self) -> Line:
+    def line(self) -> WaitQueue:
         """Where requests wait for room: one line for a whole evaluation."""
         if self.outer is not None:
             return self.outer.line()
         if self._line is None:
-            self._line = Line()
+            self._line = WaitQueue()
         return self._line
 
     def attainable(self, resource: str) -> float:

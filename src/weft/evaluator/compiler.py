@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from weft.evaluator.env import Env, GlobalEnv
+from weft.evaluator.environment import Env, GlobalEnv
 from weft.evaluator.errors import program_error
 from weft.evaluator.functions import BuiltIn, Closure, finished, new_frame, wrong_arity
 from weft.evaluator.functions import Code as Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.values import kind_of
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.ast import Node
+from weft.language.builtins import BUILT_IN_NAMES
+from weft.language.diagnostics import nearest, refuse
 from weft.language.library import TaskDefinition, TaskLibrary
-from weft.language.problems import refuse
-from weft.language.spans import NOWHERE, Span
-from weft.language.suggestions import nearest
-from weft.language.tree import Node
+from weft.language.source import NOWHERE, Span
 
 Form = Callable[["Compiler", Any, bool], Code]
 """Compiles one kind of node: (compiler, node, is_tail)."""

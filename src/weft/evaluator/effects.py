@@ -1,25 +1,127 @@
-"""The one door to the world: what the evaluator asks for, and who answers.
+"""The effects protocol: what the evaluator requests, and who performs it.
+
+A model asks for subtasks while its own task is under way. So the step that it works on carries a `Spawn`, if
+its template lists the tool: with it the subtask is evaluated below that step, through the same effects, and
+paid for out of the same budgets. Nothing else in a step lets anybody evaluate anything.
 
 The evaluator is deterministic; a step's key says where in the evaluation it was asked for, and is the same
 whenever the same program is evaluated with the same answers, whatever ran concurrently.
 """
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any, Protocol
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
-from weft.evaluator.spawning import Spawn
+from weft.evaluator.tools import ToolDefinition
 from weft.ids import TaskId
-from weft.language.spans import NOWHERE, Span
-from weft.language.task_fields import (
-    ContextAssembly,
-    ContextManagement,
-    HistorySettings,
-    OutputFormat,
-)
+from weft.language.source import NOWHERE, Span
+from weft.language.task_fields import ContextAssembly, ContextManagement, HistorySettings, OutputFormat
+from weft.language.traversal import SPAWN_TOOL as SPAWN_TOOL
+
+
+class Allowance(Struct, frozen=True):
+    """What is left, the budgets around considered; infinite without a budget."""
+
+    tokens: float = inf
+    cost: float = inf
+
+
+class Reservation(Protocol):
+    """An amount set aside: nobody else can spend it until it is settled or released."""
+
+    def settle(self, tokens: float, cost: float) -> None:
+        """Count what was really used, and free the rest. Never raises: what is paid for is not lost."""
+        ...
+
+    def release(self) -> None:
+        """Free all of it: the request was not made, or nothing is charged for it."""
+        ...
+
+
+class Purse(Protocol):
+    """The budgets that a request counts in: of its task, of what is around it, of the run."""
+
+    def left(self) -> Allowance:
+        """What may still be spent or set aside."""
+        ...
+
+    async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
+        """Wait until enough is left, or as much as there can be once requests under way have ended.
+
+        What is set aside is the worst case: most of it is free again soon. At once where that cannot help.
+        """
+        ...
+
+    def reserve(self, tokens: float, cost: float) -> Reservation:
+        """Set an amount aside; raises BudgetExceeded, which says who spent what, when it is not left."""
+        ...
+
+
+class _Free:
+    def settle(self, tokens: float, cost: float) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class Unlimited:
+    """A purse without a bottom."""
+
+    def left(self) -> Allowance:
+        return Allowance()
+
+    async def room(self, is_enough: Callable[[Allowance], bool]) -> None: ...
+
+    def reserve(self, tokens: float, cost: float) -> Reservation:
+        return _Free()
+
+
+UNLIMITED = Unlimited()
+
+
+class Subtask(Protocol):
+    """A subtask that may begin: its request is valid, a template is chosen, the limits allow it."""
+
+    @property
+    def key(self) -> str:
+        """The key of its step: that of the step which spawns it, and a number: `3/1/s2`."""
+        ...
+
+    @property
+    def template(self) -> str:
+        """The name of the template that was chosen."""
+        ...
+
+    @property
+    def depth(self) -> int:
+        """How many subtasks it is inside of, itself included: 1 for that of a task which nobody spawned."""
+        ...
+
+    async def run(self) -> TaskResult:
+        """Its completed result.
+
+        Raises TaskFailed (`subtask_failure`), which a model may be told of, and BudgetExceeded when a budget
+        around the spawning task is used up, or one of the whole chain: nobody inside may go on then.
+        """
+        ...
+
+
+class Spawn(Protocol):
+    """Lets one step spawn subtasks."""
+
+    def definition(self) -> ToolDefinition:
+        """What a model is told of the tool: which templates there are, and what they take."""
+        ...
+
+    def begin(self, request: dict[str, Any], number: int) -> Subtask:
+        """The subtask that a `SubtaskRequest`, as JSON, asks for; raises as `Subtask.run` does.
+
+        The number is the caller's: the same for the same request whenever the step is performed again, and
+        another one for each request of the step. It makes the key of the subtask.
+        """
+        ...
 
 
 class ContextPayload(Struct, frozen=True):

@@ -7,24 +7,24 @@ from weft.errors import WeftError, unexpected
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Compiler, Form, TaskCalls
+from weft.evaluator.conversion import taken_in
+from weft.evaluator.dispatch import FORMS, OPERATORS
 from weft.evaluator.effects import Effects
-from weft.evaluator.env import GlobalEnv
+from weft.evaluator.environment import GlobalEnv
 from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.forms import FORMS
-from weft.evaluator.forms.names import check_definable
-from weft.evaluator.forms.places import placed
+from weft.evaluator.forms.bindings import check_definable
+from weft.evaluator.forms.error_locations import placed
 from weft.evaluator.functions import Code
-from weft.evaluator.history import History
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
-from weft.evaluator.operators import OPERATORS, template_calls
-from weft.evaluator.taking_in import taken_in
+from weft.evaluator.operators import templates
+from weft.evaluator.replay_log import History
 from weft.evaluator.values import check_finite
-from weft.language.deep import deep_stack
+from weft.language.ast import Node, Program, Template
+from weft.language.diagnostics import refuse
 from weft.language.library import TaskLibrary, definition_of
-from weft.language.problems import refuse
-from weft.language.spans import NOWHERE
-from weft.language.tree import Node, Program, Template
+from weft.language.source import NOWHERE
+from weft.language.traversal import deep_stack
 from weft.limits import MAX_PROGRAM_DEPTH
 from weft.telemetry.spans import Span as TelemetrySpan
 from weft.telemetry.spans import span
@@ -53,7 +53,7 @@ class Evaluator:
             self.library,
             {**FORMS, **(OPERATORS if operators is None else operators)},
             global_env=self.global_env,
-            task_calls=task_calls or template_calls,
+            task_calls=task_calls or templates,
         )
 
     def bind(self, bindings: Mapping[str, Any]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.evaluator.env import Env
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, program_error
-from weft.language.spans import NOWHERE, Span
+from weft.language.source import NOWHERE, Span
 
 Code = Callable[[Env], Any]
 """Compiled code: the value of a node in an environment. In tail position it may give a Frame."""

@@ -11,13 +11,12 @@ from typing import Any, TypeVar, cast
 from weft.errors import WeftError, unexpected
 from weft.evaluator.branches import Branch, Foretold, current_branch, is_of_outer_scope
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
+from weft.evaluator.budget_account import pay
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
-from weft.evaluator.history import History, NoHistory, Reached
-from weft.evaluator.known import Known, give_up
-from weft.evaluator.strands import Join, Strand, resume
-from weft.evaluator.usage import pay
-from weft.evaluator.waiting import Awaited, Effect, evaluating, scope_around
+from weft.evaluator.joins import Awaited, Effect, Join, Strand, evaluating, resume, scope_around
+from weft.evaluator.replay_log import History, NoHistory, Reached
+from weft.evaluator.resolved import Known, give_up
 
 T = TypeVar("T")
 

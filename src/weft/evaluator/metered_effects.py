@@ -5,14 +5,22 @@ from typing import Any, TypeVar
 
 from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import PAID, Scope
-from weft.evaluator.effects import ContextQuery, Effects, ModelCall, ScriptOutcome, ScriptRun, Step, ToolCall
+from weft.evaluator.budget_account import ScopePurse, pay
+from weft.evaluator.conversion import context_answer, tool_answer
+from weft.evaluator.effects import (
+    UNLIMITED,
+    ContextQuery,
+    Effects,
+    ModelCall,
+    Purse,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.known import Known, give_up, then
-from weft.evaluator.purse import UNLIMITED, Purse
+from weft.evaluator.resolved import Known, give_up, then
 from weft.evaluator.results import TaskResult
-from weft.evaluator.scope_purse import ScopePurse
-from weft.evaluator.taking_in import context_answer, tool_answer
-from weft.evaluator.usage import pay
 
 T = TypeVar("T")
 

@@ -1,6 +1,7 @@
-"""What a task gives: TaskResult, and the TaskError union of the specification."""
+"""TaskResult, the TaskError union, DataContext and matches, as the specification names them."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -143,3 +144,34 @@ def error_of(result: TaskResult) -> TaskError:
         message = result.content or "the task failed and said nothing"
         return TaskFailure("unexpected_error", message, content=result.content, notes=result.notes or None)
     return error
+
+
+class MatchItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece: a file, a match of memory, a binding, what earlier steps gave."""
+
+    id: str
+    content: str
+    content_type: str
+    relevance_score: float = 1.0
+    source_path: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class DataContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was found for a task, and when."""
+
+    retrieved_at: datetime | None = None
+    source_query: str | None = None
+    items: tuple[MatchItem, ...] = ()
+    overall_summary: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class AssociativeMatchResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What memory answers to a query."""
+
+    context_summary: str
+    matches: tuple[MatchItem, ...] = ()
+    """The most relevant first."""
+    error: str | None = None
+    """Why there is no answer, or only a part of one."""

@@ -10,9 +10,9 @@ from msgspec import UNSET
 from weft.evaluator.errors import exhausted, program_error
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
+from weft.language.ast import Symbol
+from weft.language.diagnostics import nearest
 from weft.language.library import TaskDefinition, TaskLibrary
-from weft.language.suggestions import nearest
-from weft.language.tree import Symbol
 from weft.limits import MAX_JSON_DEPTH, MAX_VALUE_SIZE, MAX_WALKED_PARTS
 
 _KINDS: dict[type, str] = {

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weft.executor_settings import HttpSettings
+from weft.aio import run_blocking
+from weft.config.sections import HttpSettings
 from weft.executors.http_inputs import HttpInputs, read_http_inputs
-from weft.executors.inputs import schema_of
-from weft.executors.outputs import result_schema
-from weft.executors.protocol import ExecutionFailed, Work
+from weft.executors.protocol import ExecutionFailed, Work, result_schema, schema_of
 from weft.tasks.record import ExecutorType, JsonObject
-from weft.threads import run_blocking
 
 if TYPE_CHECKING:
-    from weft.executors.http_connection import Resolve
-    from weft.executors.http_exchange import Answer
+    from weft.executors.http_client import Answer, Resolve
 
 _PASSING = frozenset({408, 425, 429})
 """Refusals (4xx) that say to try again: timed out, too early, too many."""
@@ -83,14 +80,13 @@ class Http:
             # In a thread: importing the client and reading the certificates takes a tenth of a second.
             self._tls = await run_blocking(_load_tls, name="weft-http")
         # Imported here: see the module; `weft --help` and flows without http must not pay for it.
-        from weft.executors.http_connection import resolve_by_system
-        from weft.executors.http_exchange import call
+        from weft.executors.http_client import call, resolve_by_system
 
         return await call(inputs, self.settings, resolve=self._resolve or resolve_by_system, tls=self._tls)
 
 
 def _load_tls() -> ssl.SSLContext:
-    from weft.executors.http_exchange import default_tls
+    from weft.executors.http_client import default_tls
 
     return default_tls()
 

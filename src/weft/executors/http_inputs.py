@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from weft.executors.inputs import Inputs, read_inputs
-from weft.executors.protocol import ExecutionFailed
+from weft.executors.protocol import ExecutionFailed, Inputs, read_inputs
 from weft.tasks.record import JsonObject
 
 DEFAULT_TIMEOUT_SECONDS = 60.0

@@ -1,13 +1,15 @@
-"""What an executor is: code that performs a task record, found by `schemas.method`."""
+"""The executor protocol: inputs as typed structs, the JSON Schema of results."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct, field
 
 from weft.errors import WeftError, text_of
 from weft.ids import TaskId
+from weft.tasks.json_schema import DRAFT_07
 from weft.tasks.record import Dependency, ExecutorType, JsonObject, Task
 
 LET_GO_SECONDS = 1.0
@@ -114,7 +116,7 @@ class Cancellable(Protocol):
     """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
 
     For work that goes on elsewhere: a job on another machine, a thread, a model's request that costs until
-    it is stopped. `weft.executors.performing.perform` calls it, once, however the attempt came to be
+    it is stopped. `weft.executors.invoke.perform` calls it, once, however the attempt came to be
     cancelled (a person, a time limit, a shutdown). It may take `CANCEL_SECONDS`; then, or as soon as it
     returns or raises, `execute` is cancelled as an asyncio task. Its outcome does not matter: the attempt
     is cancelled either way.
@@ -163,3 +165,41 @@ class ExecutionFailed(WeftError):
         self.is_permanent = is_permanent
         """Whether a further attempt would end the same way; a permanent failure is not retried."""
         self.details = details or {}
+
+
+def result_schema(**fields: str | JsonObject) -> JsonObject:
+    """The schema of a result that has no other fields than these, each a type's name or a schema."""
+    properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in fields.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def output_schema_of(executor: Executor) -> JsonObject | None:
+    """What an executor's attribute `output_schema` says of its results; None: they may be anything."""
+    found: Any = getattr(executor, "output_schema", None)
+    return found if isinstance(found, dict) else None
+
+
+T = TypeVar("T", bound=Struct)
+
+
+class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of what an executor takes: exactly these fields."""
+
+
+def schema_of(kind: type[Inputs], **more: Any) -> JsonObject:
+    """The draft-07 schema of inputs that are flat, with `more` rules between the fields."""
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/definitions/{name}")
+    flat = definitions.pop(schema["$ref"].rpartition("/")[2])
+    flat.pop("title", None)
+    flat.pop("description", None)
+    if definitions:
+        raise TypeError(f"{kind.__name__} is not flat: {', '.join(definitions)}")
+    return {"$schema": DRAFT_07, **flat, **more}
+
+
+def read_inputs(kind: type[T], inputs: JsonObject) -> T:
+    """The inputs as a struct; what does not fit fails the task for good, since no retry changes it."""
+    try:
+        return msgspec.convert(inputs, kind)
+    except msgspec.ValidationError as error:
+        raise ExecutionFailed(f"wrong inputs: {error}", is_permanent=True) from error

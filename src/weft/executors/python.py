@@ -8,11 +8,10 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta, field
 
-from weft.executor_settings import PythonSettings
-from weft.executors.inputs import Inputs, read_inputs, schema_of
-from weft.executors.protocol import ExecutionFailed, Work
+from weft.aio import run_blocking
+from weft.config.sections import PythonSettings
+from weft.executors.protocol import ExecutionFailed, Inputs, Work, read_inputs, schema_of
 from weft.tasks.record import ExecutorType
-from weft.threads import run_blocking
 
 
 class PythonInputs(Inputs, frozen=True, kw_only=True):

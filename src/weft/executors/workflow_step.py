@@ -9,12 +9,11 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from weft.executors.inputs import Inputs, read_inputs, schema_of
-from weft.executors.performing import perform, seconds_to_let_go
-from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Work
+from weft.executors.invoke import perform, seconds_to_let_go
+from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Inputs, Work, read_inputs, schema_of
 from weft.executors.registry import ExecutorRegistry
-from weft.tasks.input_mappings import value_at
-from weft.tasks.problems import nearest
+from weft.tasks.parsing.inputs import value_at
+from weft.tasks.parsing.problems import nearest
 from weft.tasks.record import ExecutorType, JsonObject
 
 

@@ -1,15 +1,13 @@
-"""The task library: templates by name."""
+"""The task library: templates by name, and by how well they match a description."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 
 from weft.errors import RequestError
-from weft.language.spans import Span
-from weft.language.suggestions import nearest
-from weft.language.task_fields import STANDARD, Parameter
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     DirectorEvaluatorLoop,
     Node,
@@ -19,6 +17,9 @@ from weft.language.tree import (
     TaskNode,
     Template,
 )
+from weft.language.diagnostics import nearest
+from weft.language.source import Span
+from weft.language.task_fields import STANDARD, AtomicTaskSubtype, Parameter
 
 
 class DuplicateTask(RequestError, ValueError):
@@ -142,3 +143,40 @@ class TaskLibrary:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+
+EVALUATOR: AtomicTaskSubtype = "evaluator"
+"""The subtype of templates that judge."""
+
+
+def words(text: str) -> set[str]:
+    """Return the words of a text in small letters; parts of names are words."""
+    return set(re.findall(r"[^\W_]+", text.lower()))
+
+
+def words_of(definition: TaskDefinition) -> set[str]:
+    """Return the words that say what a template does."""
+    body = definition.ast_node
+    criteria = body.criteria if isinstance(body, TaskNode) else None
+    return words(f"{definition.name} {definition.metadata.get('description') or ''} {criteria or ''}")
+
+
+def best_evaluator(definitions: Iterable[TaskDefinition], criteria: str) -> TaskDefinition | None:
+    """Return the evaluator that has most words in common with the criteria, of equals the first by name.
+
+    None: no template of subtype `evaluator` has one of the words.
+    """
+    wanted = words(criteria)
+    scored = [
+        (-len(wanted & words_of(one)), one.name, one) for one in definitions if one.subtype == EVALUATOR
+    ]
+    score, _, found = min(scored, default=(0, "", None), key=lambda one: one[:2])
+    return found if score else None
+
+
+def no_evaluator(criteria: str) -> str:
+    """Return what to say where criteria match no evaluator."""
+    return (
+        f"no evaluator is named, and no template of subtype evaluator matches '{criteria}'; "
+        "name an evaluator, or give a template of that subtype a word of the criteria"
+    )

@@ -3,10 +3,10 @@
 import re
 from typing import Literal
 
-from weft.language.problems import refuse
+from weft.language.ast import Program
+from weft.language.diagnostics import refuse
 from weft.language.sexp import read_program
-from weft.language.spans import Source, Span
-from weft.language.tree import Program
+from weft.language.source import Source, Span
 from weft.language.xml import read_xml
 
 Surface = Literal["xml", "sexp"]

@@ -1,15 +1,13 @@
 """What task nodes are made of besides nodes: context settings, output format, files, parameters."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
-
-if TYPE_CHECKING:  # tree.py is made of these
-    from weft.language.tree import Text
 
 InheritContext = Literal["full", "none", "subset"]
 AccumulationFormat = Literal["full_output", "notes_only"]
 FreshContext = Literal["enabled", "disabled"]
+FileSource = Literal["literal", "command", "description", "context_description"]
 
 IMPLICIT_INPUT = "input"
 """What a task reads `input_source` as, and the inner task of a reduce each of its inputs."""
@@ -83,17 +81,6 @@ class OutputFormat(Struct, frozen=True):
     type: Literal["json", "text"]
     schema: str | None = None
     """As written: a name, a path, or a JSON Schema as JSON text (normalised: sorted keys, no spaces)."""
-
-
-class FilePaths(Struct, frozen=True):
-    """`file_paths`: which files belong to the context."""
-
-    source: Literal["literal", "command", "description", "context_description"] = "literal"
-    paths: tuple["Text", ...] = ()
-    text: "Text | None" = None
-    """The command, or the description to match."""
-    optional: tuple[int, ...] = ()
-    """Which of the paths may be missing, by their position. A task fails when another one is not there."""
 
 
 class ContextAssembly(Struct, frozen=True):

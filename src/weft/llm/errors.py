@@ -55,7 +55,10 @@ class InvalidModel(ModelError):
 
 def model_failure(error: ModelError, message: str, details: dict[str, Any] | None = None) -> "TaskError":
     """Return the TaskError of a request that failed."""
-    from weft.evaluator.results import TaskFailure, ValidationFailure  # slow, see above
+    from weft.evaluator.results import (
+        TaskFailure,  # slow, see above
+        ValidationFailure,
+    )
 
     if isinstance(error, InvalidModel):
         return ValidationFailure(message, path="model", invalid_model=True, content=error.partial_text)

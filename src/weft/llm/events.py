@@ -1,4 +1,4 @@
-"""What happens while a model works on a task: for live display, logs and the events of a flow."""
+"""Events while a model works on a task, redacted for listeners."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -6,6 +6,8 @@ from typing import Literal
 from msgspec import Struct
 
 from weft.llm.payload import Usage
+from weft.secrets.registry import is_any, redact_struct
+from weft.secrets.truncation import RedactedStream
 
 
 class TextArrived(Struct, frozen=True, tag="text_arrived"):
@@ -110,3 +112,27 @@ ModelEvent = (
 
 OnEvent = Callable[[ModelEvent], None]
 """Called in the event loop; must not block."""
+
+
+class RedactedEvents:
+    """Passes the events of one step on. Its text is kept back as long as a secret may have begun in it.
+
+    One for each step: models speak at the same time, and what one says must not end what another has begun.
+    """
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._stream = RedactedStream()
+
+    def tell(self, event: ModelEvent) -> None:
+        """Pass the event on, or as much of it as is safe."""
+        if isinstance(event, TextArrived):
+            self._text(event.step_key, self._stream.feed(event.text))
+            return
+        if isinstance(event, TurnEnded | TurnFailed):
+            self._text(event.step_key, self._stream.end())
+        self._on_event(redact_struct(event) if is_any() else event)
+
+    def _text(self, step_key: str, text: str) -> None:
+        if text:
+            self._on_event(TextArrived(step_key, text))

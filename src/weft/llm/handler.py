@@ -12,29 +12,27 @@ from typing import Any
 import msgspec
 
 from weft.clock import Clock, SystemClock
-from weft.evaluator.data_context import DataContext
-from weft.evaluator.effects import ModelCall, Step
+from weft.config.sections import HandlerSettings
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import ResourceExhaustion, TaskError, TaskFailure, TaskResult
-from weft.evaluator.spawning import SPAWN_TOOL
+from weft.evaluator.results import DataContext, ResourceExhaustion, TaskError, TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
+from weft.language.traversal import SPAWN_TOOL
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.llm.attempts import counted_attempts
-from weft.llm.deadline import time_limit
 from weft.llm.errors import ContextTooLong, ModelError, model_failure
 from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
-from weft.llm.journal import TurnJournal, Unkept
-from weft.llm.outlay import added, priced, set_aside
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
-from weft.llm.request_spans import request, tool_span
+from weft.llm.providers.retries import time_limit
+from weft.llm.reservations import added, priced, set_aside
 from weft.llm.session import Session
 from weft.llm.subtasks import continuation_of, continuation_words, spawning
-from weft.llm.toolset import Toolset, find_tools
-from weft.model_settings import HandlerSettings
-from weft.secrets.cutting import cut
+from weft.llm.telemetry import request, tool_span
+from weft.llm.tool_calls import Toolset, find_tools
+from weft.llm.turn_log import TurnJournal, Unkept
+from weft.llm.usage import counted_attempts
 from weft.secrets.registry import redact as redact_secrets
+from weft.secrets.truncation import cut
 
 MAX_TOOL_USES = 32
 """How many tools a model may call in one turn; what it asks for beyond is refused."""

@@ -1,22 +1,157 @@
-"""The models that settings and environment make known, found by name."""
+"""Find models by name, and report which can be used now and why the rest cannot."""
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from weft.llm.errors import ModelError
+from msgspec import Struct
+
+from weft.config.sections import ModelParameters, ModelsSettings
+from weft.config.toml import KEY_VARIABLES, LOCAL, meant
+from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.events import OnEvent
-from weft.llm.model_names import AUTO, ModelName, resolved
 from weft.llm.protocol import Model, Models
-from weft.llm.providers.access import access_to
-from weft.llm.providers.timing import Timing
-from weft.llm.verdicts import Verdict, verdicts
-from weft.model_settings import ModelParameters, ModelsSettings
-from weft.project_models import KEY_VARIABLES, LOCAL
+from weft.llm.providers.access import access_to, provider_names
+from weft.llm.providers.rate_limits import Timing
 
 if TYPE_CHECKING:
-    from weft.llm.providers.connection import Connection
-    from weft.llm.providers.provider_model import ProviderModel
+    from weft.llm.providers.client import Connection
+    from weft.llm.providers.model import ProviderModel
+
+
+class ModelName(Struct, frozen=True):
+    """Which model of which provider."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+AUTO = ModelName(LOCAL, "auto")
+"""The best embedded model that is there."""
+
+
+def resolved(name: str | None, settings: ModelsSettings, provider: str | None = None) -> ModelName:
+    """What a name stands for: aliases followed, the default for None, the provider replaced.
+
+    Raises ModelError when there is no such alias or provider, or half of the name is missing.
+    """
+    if name is None:
+        name = settings.default or (None if provider else str(AUTO))
+    if name is None:
+        if provider == LOCAL:
+            return AUTO
+        raise _problem(f"provider '{provider}' is named, but no model: say which one")
+    name = _followed(name.strip(), settings)
+    found, separator, model = name.partition(":")
+    if not separator:
+        if provider is None:
+            raise _problem(_unknown(name, settings))
+        found, model = provider, name
+    found = provider or found
+    if not found or not model:
+        raise _problem(f"'{name}' is no model: a name is 'provider:model'")
+    known = [*provider_names(settings), LOCAL]
+    if found not in known:
+        raise _problem(f"model '{name}': unknown provider '{found}'{meant(found, known)}")
+    return ModelName(found, model)
+
+
+def model_name_problem(name: str, settings: ModelsSettings, provider: str | None = None) -> str | None:
+    """What is wrong with the name of a model; None when nothing is that can be known without asking."""
+    try:
+        found = resolved(name, settings, provider)
+    except ModelError as error:
+        return error.message
+    return _embedded_problem(found.model) if found.provider == LOCAL else None
+
+
+def _embedded_problem(model: str) -> str | None:
+    """What is wrong with the name of an embedded model; whether it is here is not asked."""
+    if model == AUTO.model or model.endswith(".gguf") or "/" in model:
+        return None
+    # Imported here: most names are no names of embedded models.
+    from weft.llm.local.catalogue import NoSuchEmbeddedModel, find_entry
+
+    try:
+        entry = find_entry(model)
+    except NoSuchEmbeddedModel as error:
+        return error.message
+    return None if entry.makes == "text" else f"{entry.name} makes embeddings and writes no text"
+
+
+def _followed(name: str, settings: ModelsSettings) -> str:
+    """The end of a chain of aliases; settings made by a program may have a cycle in them."""
+    seen = {name}
+    while (target := settings.aliases.get(name)) is not None:
+        name = target.strip()
+        if name in seen:
+            raise _problem(f"the alias '{name}' leads back to itself")
+        seen.add(name)
+    return name
+
+
+def _unknown(name: str, settings: ModelsSettings) -> str:
+    known = [*settings.aliases, *(f"{provider}:" for provider in provider_names(settings)), f"{LOCAL}:auto"]
+    hint = meant(name, known) if settings.aliases else ""
+    if "/" not in name and _embedded_problem(name) is None:
+        hint = f"; did you mean '{LOCAL}:{name}'?"
+    return f"unknown model '{name}': it is no alias, and no 'provider:model'{hint}"
+
+
+def _problem(message: str) -> ModelError:
+    return InvalidModel("configuration_error", message)
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether a provider, an alias or an embedded model can be used."""
+
+    kind: Literal["provider", "alias", "embedded"]
+    name: str
+    is_usable: bool
+    why: str
+    """Where its key is, what an alias stands for, or what is missing."""
+
+
+def verdicts(
+    settings: ModelsSettings, environment: Mapping[str, str], embedded: tuple[Verdict, ...] = ()
+) -> tuple[Verdict, ...]:
+    """One for each embedded model, each provider that is known or configured, and each alias."""
+    providers = [_of_provider(name, settings, environment) for name in provider_names(settings)]
+    known = {verdict.name: verdict for verdict in (*embedded, *providers)}
+    aliases = [_of_alias(name, settings, known) for name in settings.aliases]
+    return (*embedded, *providers, *aliases)
+
+
+def _of_provider(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> Verdict:
+    try:
+        access = access_to(name, settings, environment)
+    except ModelError as error:
+        return Verdict(kind="provider", name=name, is_usable=False, why=error.message)
+    key = f"key in {access.key_variable}" if access.key_variable else "no key"
+    where = f", at {access.base_url}" if access.base_url else ""
+    return Verdict(kind="provider", name=name, is_usable=True, why=key + where)
+
+
+def _of_alias(name: str, settings: ModelsSettings, known: Mapping[str, Verdict]) -> Verdict:
+    try:
+        target = resolved(name, settings)
+    except ModelError as error:
+        return Verdict(kind="alias", name=name, is_usable=False, why=error.message)
+    if target.provider != LOCAL:
+        provider = known[target.provider]
+        why = str(target) if provider.is_usable else f"{target}: {provider.why}"
+        return Verdict(kind="alias", name=name, is_usable=provider.is_usable, why=why)
+    if target.model == "auto":
+        is_usable = any(verdict.is_usable for verdict in known.values() if verdict.kind == "embedded")
+        why = str(target) if is_usable else f"{target}: no embedded model is there"
+        return Verdict(kind="alias", name=name, is_usable=is_usable, why=why)
+    found = known.get(str(target))
+    if found is not None and not found.is_usable:
+        return Verdict(kind="alias", name=name, is_usable=False, why=f"{target}: {found.why}")
+    return Verdict(kind="alias", name=name, is_usable=True, why=str(target))
 
 
 class ConfiguredModels:
@@ -84,8 +219,8 @@ class ConfiguredModels:
                 return self._models[name]
             # In a thread: the import takes a second, and the event loop has other work.
             await asyncio.to_thread(_import_clients)
-            from weft.llm.providers.connection import Connection
-            from weft.llm.providers.provider_model import ProviderModel
+            from weft.llm.providers.client import Connection
+            from weft.llm.providers.model import ProviderModel
 
             if name.provider not in self._connections:
                 self._connections[name.provider] = Connection(access, self._timing)
@@ -119,4 +254,4 @@ def _with_default(settings: ModelsSettings, default: str | None) -> ModelsSettin
 
 
 def _import_clients() -> None:
-    import weft.llm.providers.provider_model  # noqa: F401
+    import weft.llm.providers.model  # noqa: F401

@@ -1,11 +1,14 @@
-"""`HandlerPayload`: what is sent to a model, whichever it is; and what comes back."""
+"""`HandlerPayload` and `ModelReply`: what is sent to a model and what comes back; a digest of settings."""
 
+import hashlib
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from weft.evaluator.tools import ToolDefinition, ToolUse
+from weft.secrets.registry import redact
 
 
 class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
@@ -117,3 +120,12 @@ class ModelReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`provider:model`, as it was asked for."""
     response_model: str | None = None
     """What the provider says has answered."""
+
+
+DIGEST_BYTES = 8
+
+
+def settings_digest(*settings: Any) -> str:
+    """The same for the same settings. An address may hold a secret: of that no hash is made."""
+    text = redact(msgspec.json.encode(settings).decode())
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

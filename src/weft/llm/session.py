@@ -6,14 +6,12 @@ from datetime import datetime
 import msgspec
 
 from weft.clock import Clock
-from weft.evaluator.data_context import DataContext
+from weft.config.sections import HandlerSettings
 from weft.evaluator.effects import ModelCall, Turn
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.results import ResourceExhaustion
+from weft.evaluator.results import DataContext, ResourceExhaustion
 from weft.evaluator.tools import ToolDefinition
-from weft.llm.data_context import context_text, with_inherited
 from weft.llm.events import OnEvent, ResourceWarned
-from weft.llm.output_words import output_schema, output_words, repair_words
 from weft.llm.payload import (
     AssistantMessage,
     ContextMetrics,
@@ -26,9 +24,9 @@ from weft.llm.payload import (
     TurnMetrics,
     UserMessage,
 )
+from weft.llm.prompt import context_text, output_schema, output_words, repair_words, with_inherited
 from weft.llm.protocol import Model
 from weft.llm.subtasks import result_words
-from weft.model_settings import HandlerSettings
 
 CONTINUED = "I have asked for a subtask."
 """For an answer without a text: providers take no empty messages."""

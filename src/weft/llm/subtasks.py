@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from weft.evaluator.effects import Step
+from weft.evaluator.conversion import told_json
+from weft.evaluator.effects import Spawn, Step, Subtask
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.outputs import BadOutput, parse_output
-from weft.evaluator.plain import told_json
-from weft.evaluator.spawning import SPAWN_TOOL, Spawn, Subtask
+from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.tools import ToolUse
+from weft.language.traversal import SPAWN_TOOL
 from weft.llm.events import OnEvent, SubtaskChanged, SubtaskRefused
 from weft.llm.payload import ToolMessage
 

@@ -1,14 +1,179 @@
-"""Tools that a program calls by name: no model is asked."""
+"""Tools of a task at the edge of a model: names, calls, results."""
 
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from itertools import islice
+from math import isfinite
 from typing import Any
 
+import jsonschema_rs
+import msgspec
+
 from weft.errors import WeftError, text_of
-from weft.evaluator.effects import ToolCall
-from weft.evaluator.errors import TaskFailed
+from weft.evaluator.conversion import as_text
+from weft.evaluator.effects import Spawn, ToolCall
+from weft.evaluator.errors import EndsEvaluation, TaskFailed
 from weft.evaluator.results import TaskFailure, TaskFailureReason
-from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed, Tools
-from weft.language.suggestions import nearest_tool
-from weft.llm.toolset import BadArguments, check_arguments
+from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
+from weft.language.diagnostics import nearest_tool
+from weft.language.traversal import SPAWN_TOOL
+from weft.limits import MAX_INTEGER_BITS, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.llm.payload import ModelReply, ToolMessage
+from weft.secrets.truncation import cut
+
+MAX_CHARACTERS = 64
+
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def wire_names(names: Iterable[str]) -> dict[str, str]:
+    """Names that providers take, each with its tool: `system_read_files` for `system:read_files`.
+
+    Of two that would have the same name the second gets a number.
+    """
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        base = _OTHER.sub("_", name)[:MAX_CHARACTERS] or "_"
+        chosen, number = base, 1
+        while chosen in found:
+            number += 1
+            chosen = f"{base[: MAX_CHARACTERS - len(f'_{number}')]}_{number}"
+        found[chosen] = name
+    return found
+
+
+MAX_RESULT_CHARACTERS = 100_000
+"""How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
+
+MAX_PROBLEMS = 5
+"""How many mistakes in its arguments a model is told at once."""
+
+
+class BadArguments(Exception):
+    """Arguments do not fit the schema of a tool; the message says how. Never leaves this room's callers."""
+
+
+class Toolset:
+    """Finds tools once, and calls them by the names that the model was told."""
+
+    def __init__(
+        self, tools: dict[str, Tool], *, redact: Callable[[str], str], spawn: Spawn | None = None
+    ) -> None:
+        self._tools = tools
+        self._spawn = spawn
+        self._by_name = {tool.definition.name: tool for tool in tools.values()}
+        self._redact = redact
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told, with names that providers take."""
+        return tuple(
+            msgspec.structs.replace(self._told(tool.definition), name=name)
+            for name, tool in self._tools.items()
+        )
+
+    def _told(self, definition: ToolDefinition) -> ToolDefinition:
+        """The definition; of spawning the one that knows the templates there are."""
+        if self._spawn is None or definition.name != SPAWN_TOOL:
+            return definition
+        return self._spawn.definition()
+
+    def find(self, name: str) -> Tool | None:
+        """The tool that a model means; None: the template does not list it."""
+        return self._tools.get(name) or self._by_name.get(name)
+
+    def problem_of(self, tool: Tool, use: ToolUse) -> str | None:
+        """Why the tool is not called with these arguments; None: they fit."""
+        try:
+            _fitting(tool, use)
+        except BadArguments as error:
+            return str(error)
+        return None
+
+    async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
+        """What the tool gives, for the model; what goes wrong is told to it and raises nothing."""
+        try:
+            text = as_text(await tool.call(_fitting(tool, use), context))
+        except (BadArguments, ToolFailed) as error:
+            return self.error(use, str(error))
+        except EndsEvaluation:
+            raise
+        except (Exception, SystemExit) as error:
+            if tool.definition.name == SPAWN_TOOL:
+                raise  # of the evaluation itself: a budget is used up, a store is gone, or we are wrong
+            return self.error(use, f"the tool failed: {text_of(error)}")
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self.error(use, "the tool has cancelled itself")  # nobody else has
+        return ToolMessage(self._cut(text), use.id, use.name)
+
+    def error(self, use: ToolUse, message: str) -> ToolMessage:
+        """A message that tells the model what went wrong."""
+        return ToolMessage(self._cut(message), use.id, use.name, is_error=True)
+
+    def _cut(self, text: str) -> str:
+        """The text as it can be sent: without secrets, half surrogate pairs replaced, and not too long."""
+        text = text.encode("utf-8", "replace").decode()
+        end = f"\n[cut here: {len(text)} characters in all]"
+        return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
+
+
+async def find_tools(
+    names: tuple[str, ...],
+    tools: Tools | None,
+    *,
+    redact: Callable[[str], str],
+    spawn: Spawn | None = None,
+) -> Toolset:
+    """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached.
+
+    `spawn` is that of the step.
+    """
+    found: dict[str, Tool] = {}
+    for provider_name, name in wire_names(names).items():
+        try:
+            tool = None if tools is None else await tools.find(name)
+        except ToolFailed as error:
+            message = redact(f"tool '{name}' cannot be used: {error}")
+            raise TaskFailed(TaskFailure(error.reason, message)) from None
+        if tool is None:
+            known = sorted(tools.names()) if tools is not None else []
+            hint = f"; there are {', '.join(known)}" if known else ""
+            message = f"the task lists the tool '{name}', and there is none of that name{hint}"
+            raise TaskFailed(TaskFailure("configuration_error", message))
+        found[provider_name] = tool
+    return Toolset(found, redact=redact, spawn=spawn)
+
+
+def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
+    """The arguments, which fit the tool's schema; raises BadArguments."""
+    if isinstance(use.arguments, str):
+        given = cut(use.arguments, MAX_SHOWN_CHARACTERS)
+        raise BadArguments(f"the arguments are no JSON object: {given}")
+    check_arguments(tool.definition, use.arguments)
+    return use.arguments
+
+
+def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:
+    """Raise BadArguments when they do not fit the tool's schema. Nothing is fetched for a `$ref`."""
+    try:
+        validator = jsonschema_rs.validator_for(definition.input_schema, offline=True)
+    except (ValueError, TypeError) as error:
+        raise BadArguments(f"the schema of the tool's arguments cannot be used: {error}") from None
+    try:
+        problems = list(islice(map(_problem, validator.iter_errors(arguments)), MAX_PROBLEMS))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # nested too deeply, or no JSON
+        raise BadArguments(f"the arguments cannot be checked: {text_of(error)}") from None
+    if problems:
+        raise BadArguments(f"the arguments do not fit: {'; '.join(problems)}")
+
+
+def _problem(found: jsonschema_rs.ValidationError) -> str:
+    place = "".join(f"[{part!r}]" for part in found.instance_path)
+    return cut(f"{place}: {found.message}" if place else found.message, MAX_SHOWN_CHARACTERS)
 
 
 async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> Any:
@@ -44,3 +209,65 @@ def named_arguments(definition: ToolDefinition, call: ToolCall) -> dict[str, Any
 
 def _failed(call: ToolCall, message: str, reason: TaskFailureReason = ToolFailed.reason) -> TaskFailed:
     return TaskFailed(TaskFailure(reason, f"tool '{call.tool}': {message}"))
+
+
+MAX_PARTS = 200_000
+"""Of the arguments of one call: many times what a model writes in one answer, and a moment to walk over."""
+
+
+def sound_reply(reply: ModelReply) -> ModelReply:
+    """The reply; arguments of tools that no JSON reader would take are a text that says what is wrong."""
+    if not reply.tool_uses:
+        return reply
+    return msgspec.structs.replace(reply, tool_uses=tuple(_sound_use(use) for use in reply.tool_uses))
+
+
+def _sound_use(use: ToolUse) -> ToolUse:
+    return ToolUse(id=_sound_text(use.id), name=_sound_text(use.name), arguments=_sound_arguments(use))
+
+
+def _sound_arguments(use: ToolUse) -> dict[str, Any] | str:
+    if isinstance(use.arguments, str):
+        return _sound_text(use.arguments)
+    try:
+        found: dict[str, Any] = _Walk().sound(use.arguments, MAX_JSON_DEPTH)
+    except ValueError as error:
+        return f"left out, because {error}"
+    return found
+
+
+def _sound_text(text: str) -> str:
+    """The text with halves of surrogate pairs replaced, which nobody can write."""
+    return text.encode("utf-8", "replace").decode()
+
+
+class _Walk:
+    """One walk over a value: a list that holds a list twice, and so on, is small and has no end."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+
+    def sound(self, value: Any, levels: int) -> Any:
+        """The value with every text in it sound; raises ValueError, which says what is wrong."""
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise ValueError(f"they have more than {MAX_PARTS} parts")
+        if isinstance(value, str):
+            return _sound_text(value)
+        if isinstance(value, list | tuple | dict):
+            if levels == 0:
+                raise ValueError(f"they are nested deeper than {MAX_JSON_DEPTH} levels")
+            if isinstance(value, dict):
+                return {_sound_text(str(key)): self.sound(item, levels - 1) for key, item in value.items()}
+            return [self.sound(item, levels - 1) for item in value]
+        return _sound_atom(value)
+
+
+def _sound_atom(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise ValueError(f"a whole number in them has more than {MAX_INTEGER_BITS} bits")
+    if value is not None and not isinstance(value, bool | int | float):
+        raise ValueError(f"a Python {type(value).__name__} is no JSON")
+    return value

@@ -1,23 +1,24 @@
-"""Memory: what of the files of some roots is relevant to a question."""
+"""Memory: what in the files of some roots is relevant to a query."""
 
+import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
-from weft.evaluator.data_context import AssociativeMatchResult, MatchItem
 from weft.evaluator.effects import ContextQuery
-from weft.language.task_fields import ContextAssembly
-from weft.memory.assembly import in_order, meant, once, without
-from weft.memory.elements import elements_of, is_pattern
+from weft.evaluator.results import AssociativeMatchResult, MatchItem
+from weft.language.task_fields import STRATEGIES, ContextAssembly
+from weft.memory.context.assembly import elements_of, in_order, is_pattern, meant, once, without
+from weft.memory.context.freshness import stale_files, unreadable
+from weft.memory.context.items import items_of, ranges_text, summaries_of
 from weft.memory.errors import IndexBusy, IndexFileFailed
-from weft.memory.freshness import stale_files, unreadable
-from weft.memory.pieces import items_of, ranges_text, summaries_of
 from weft.memory.protocol import (
     FileFacts,
     Index,
@@ -28,7 +29,50 @@ from weft.memory.protocol import (
     Query,
     QueryPart,
 )
-from weft.memory.questions import question_of, title_of
+
+MAX_PART_CHARACTERS = 4_000
+"""How much of a text takes part: the beginning says what it is about, the rest only costs time."""
+
+QUERY, DESCRIPTION = 1.0, 1.0
+BESIDE_QUERY = 0.5
+"""What the description counts where a query says more exactly what is wanted."""
+INPUT = 0.5
+SURROUNDINGS = 0.3
+"""Inherited context and earlier outputs say what it is about, but less what is wanted now."""
+
+
+def question_of(query: ContextQuery, *, limit: int, roots: tuple[str, ...] = ()) -> Query:
+    """What the matcher is asked. Raises ValueError for a strategy that there is not."""
+    if query.matching_strategy not in STRATEGIES:
+        known = " or ".join(STRATEGIES)
+        raise ValueError(f"the matching strategy is {known}; this is '{query.matching_strategy}'")
+    return Query(parts=tuple(_parts(query)), strategy=query.matching_strategy, limit=limit, roots=roots)
+
+
+def _parts(query: ContextQuery) -> Iterator[QueryPart]:
+    has_query = bool(query.query and query.query.strip())
+    texts = [
+        (query.query, QUERY),
+        (query.template_description, BESIDE_QUERY if has_query else DESCRIPTION),
+        *((text_of(value), INPUT) for value in query.inputs.values()),
+        (query.inherited_context, SURROUNDINGS),
+        (query.previous_outputs, SURROUNDINGS),
+    ]
+    for text, weight in texts:
+        if text and text.strip():
+            yield QueryPart(text[:MAX_PART_CHARACTERS], weight)
+
+
+def text_of(value: Any) -> str:
+    """An input as text that can be looked for."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def title_of(query: ContextQuery) -> str:
+    """The query in one short line, for summaries."""
+    text = " ".join((query.query or query.template_description or "").split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
 
 log = logging.getLogger(__name__)
 

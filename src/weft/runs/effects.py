@@ -1,4 +1,4 @@
-"""Effects that are journalled: every step is a record, and is not performed again once it has an outcome."""
+"""Journalled effects: every step is a record, and is not performed again once it has an outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,10 +7,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from weft.evaluator.conversion import context_answer, result_json, tool_answer
 from weft.evaluator.effects import (
+    UNLIMITED,
     ContextQuery,
     Effects,
     ModelCall,
+    Purse,
     ScriptOutcome,
     ScriptRun,
     Step,
@@ -18,29 +21,64 @@ from weft.evaluator.effects import (
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.known import Known, then
-from weft.evaluator.plain import result_json
-from weft.evaluator.purse import UNLIMITED, Purse
-from weft.evaluator.results import TaskResult, ValueResult
-from weft.evaluator.taking_in import context_answer, tool_answer
+from weft.evaluator.joins import scope_around
+from weft.evaluator.operators.script import script_facts, script_failure
+from weft.evaluator.resolved import Known, then
+from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
 from weft.evaluator.tools import ASKS_PEOPLE
-from weft.evaluator.waiting import scope_around
 from weft.language.task_fields import AIDER_SUBTYPES
-from weft.llm.journal import TurnJournal
-from weft.runs.answers import EarlierAnswers
-from weft.runs.digests import request_digest, reuse_digest
-from weft.runs.forks import Fork
-from weft.runs.halting import Halting
-from weft.runs.journal import Journal
-from weft.runs.open_step import OpenStep
-from weft.runs.past import Fate, going_on, is_halted
-from weft.runs.records import failure_of, halted_failure, name_of
-from weft.runs.script_steps import ending, outcome_json
-from weft.runs.turns import LeasedSlots, Turns
+from weft.llm.turn_log import TurnJournal
+from weft.runs.cancellation import Halting
+from weft.runs.fork import Fork
+from weft.runs.journal import Journal, OpenStep
+from weft.runs.replay import Fate, going_on, is_halted
+from weft.runs.reuse import EarlierAnswers, request_digest, reuse_digest
+from weft.runs.sessions import LeasedSlots, Turns
+from weft.runs.step_records import failure_of, halted_failure, name_of
+from weft.secrets.registry import is_any, redact_json
+from weft.store.models import StoredStep
 from weft.store.protocol import TaskStore
-from weft.store.steps import StoredStep
 from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
 from weft.tasks.steps import mark_of
+
+
+def outcome_json(outcome: ScriptOutcome, run: ScriptRun) -> JsonObject:
+    """The result of a script that ended well; raises TaskFailed for another."""
+    if is_any():  # the program must be told what is stored: a replay knows nothing else
+        outcome = msgspec.convert(redact_json(msgspec.to_builtins(outcome)), ScriptOutcome)
+    failure = script_failure(outcome, run.timeout_seconds)
+    if failure is not None:
+        # The output is in the details, where `failure_of` finds it.
+        raise TaskFailed(msgspec.structs.replace(failure, content=None))
+    facts: JsonObject = msgspec.to_builtins(outcome)
+    return facts
+
+
+def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]:
+    """How the script ended, well or badly; raises TaskFailed when it could not be run at all."""
+    try:
+        asked = ask()
+    except TaskFailed as error:  # it is known
+        return Known(_outcome_of(error))
+    return then(asked, lambda found: msgspec.convert(found, ScriptOutcome), rescue=_outcome_of)
+
+
+def _outcome_of(error: TaskFailed) -> ScriptOutcome:
+    """The outcome that a failure was made of; raises the failure if it was made of none."""
+    failure = error.error
+    details = (failure.details or {}) if isinstance(failure, TaskFailure) else {}
+    if not details.keys() >= _FACTS:
+        raise error
+    return ScriptOutcome(
+        stdout=details["script_stdout"],
+        stderr=details["script_stderr"],
+        exit_code=details["script_exit_code"],
+        is_timed_out=isinstance(failure, TaskFailure) and failure.reason == "execution_timeout",
+    )
+
+
+_FACTS = frozenset(script_facts(ScriptOutcome("", "", 0)))
+
 
 Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
 """Performs a step: its result, and facts for the journal."""

@@ -3,8 +3,8 @@
 from weft.errors import RequestError, WeftError
 from weft.evaluator.effects import Step
 from weft.evaluator.errors import EndsEvaluation
-from weft.language.spans import NOWHERE, Span
-from weft.tasks.problems import shown
+from weft.language.source import NOWHERE, Span
+from weft.tasks.parsing.problems import shown
 
 
 class RunLost(EndsEvaluation, WeftError):

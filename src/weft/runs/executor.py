@@ -7,32 +7,31 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import structs
 
 from weft.clock import Clock
+from weft.config.sections import ModelsSettings
 from weft.evaluator.budget import EvaluationLimits
+from weft.evaluator.conversion import as_result, result_json
 from weft.evaluator.effects import Effects
 from weft.evaluator.errors import ProgramError, TaskFailed, program_failure
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.plain import as_result, result_json
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId
-from weft.language.certain_files import CertainFile, certain_files
-from weft.language.problems import InvalidProgram
-from weft.model_settings import ModelsSettings
+from weft.language.diagnostics import InvalidProgram
+from weft.language.file_paths import CertainFile, certain_files
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
-from weft.runs.forks import Fork, may_reuse
-from weft.runs.history import RunHistory
+from weft.runs.fork import Fork, may_reuse
 from weft.runs.journal import Journal
-from weft.runs.program import StoredProgram, as_params, main_of, program_of
+from weft.runs.limit_log import RunHistory
+from weft.runs.program import StoredProgram, as_params, in_its_folder, main_of, program_of, with_model
 from weft.runs.questions import AsksPeople, Questions
-from weft.runs.records import FAILURE, failure_json
-from weft.runs.settling import in_its_folder, with_model
+from weft.runs.sessions import LeasedSlots
+from weft.runs.step_records import FAILURE, failure_json
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
-from weft.runs.turns import LeasedSlots
+from weft.store.models import Run
 from weft.store.protocol import TaskStore
-from weft.store.steps import Run
-from weft.tasks.pinned import TEMPLATE
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.parsing.problems import InvalidTasks
+from weft.tasks.program_params import TEMPLATE
 from weft.tasks.record import ExecutorType, JsonObject
 
 MAX_CALLS = 1_000_000

@@ -1,4 +1,4 @@
-"""The journal of a run: its steps as task records, each stored before anything that depends on it begins."""
+"""Append-only journal of one attempt of a program run."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,18 +10,42 @@ from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
-from weft.runs.endings import called_off, completed, failed, with_mark
-from weft.runs.open_step import OpenStep
-from weft.runs.past import Past
-from weft.runs.records import asked_of, failure_json, halted_failure, inputs_of, kind_of, name_of
-from weft.runs.spent_before import spent_before
+from weft.runs.replay import Past, spent_before
+from weft.runs.step_records import (
+    asked_of,
+    called_off,
+    completed,
+    failed,
+    failure_json,
+    halted_failure,
+    inputs_of,
+    kind_of,
+    name_of,
+    with_mark,
+)
 from weft.runs.step_writer import StepWriter
 from weft.secrets.registry import is_any, redact_json
+from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.store.steps import Run, StepChange, StoredStep
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
 from weft.tasks.steps import first_mark
+
+
+class OpenStep:
+    """A step under way."""
+
+    __slots__ = ("input_hash", "is_composite", "is_shown", "is_stored", "key", "parent", "task")
+
+    def __init__(self, key: str, input_hash: str, task: Task, parent: "OpenStep | None") -> None:
+        self.key = key
+        self.input_hash = input_hash
+        self.task = task
+        self.parent = parent
+        self.is_stored = False
+        self.is_shown = False
+        self.is_composite = False
+
 
 SHOWN_SECONDS = 0.05
 """A step that takes longer is stored as one in progress, so that who watches sees it."""

@@ -8,15 +8,14 @@ from msgspec import Struct
 from weft.evaluator.errors import TaskFailed, program_failure
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
-from weft.language.problems import InvalidProgram
+from weft.language.diagnostics import InvalidProgram
 from weft.runs.errors import NoRun, differs
-from weft.runs.past import is_halted
 from weft.runs.program import NoProgram, program_of
-from weft.runs.records import FAILURE, failure_of, halted_failure
+from weft.runs.replay import is_halted
+from weft.runs.step_records import FAILURE, failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import KEY, is_step, mark_of
-from weft.tasks.usage import Usage, has_told_usage, is_answer, usage_of
+from weft.tasks.steps import KEY, Usage, has_told_usage, is_answer, is_step, mark_of, usage_of
 
 
 class Spent(Struct, frozen=True):

@@ -1,23 +1,32 @@
-"""A program as it is kept in the record of its run: nothing that changes later changes it."""
+"""A program as stored with its run: text, settings and working folder, pinned when it starts."""
 
+import os
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from weft.config.sections import ModelsSettings
+from weft.config.settings import find_project_file, working_folder
 from weft.errors import RequestError
-from weft.language.definitions import definitions_of
-from weft.language.inlined_schemas import ReadSchema
+from weft.executors.protocol import ExecutionFailed
+from weft.language.ast import FunctionCall, Node, Program, TaskNode, Template, Variable, definitions_of
+from weft.language.diagnostics import refuse
 from weft.language.library import TaskLibrary
-from weft.language.output_schemas import is_path
-from weft.language.problems import refuse
-from weft.language.reading import Surface, read_text
+from weft.language.reading import Surface, read_bytes, read_text
+from weft.language.schemas import ReadSchema, is_path
 from weft.language.sexp.printer import print_program
 from weft.language.task_fields import OutputFormat
-from weft.language.tree import FunctionCall, Node, Program, TaskNode, Template, Variable
-from weft.tasks.pinned import PROGRAM
+from weft.llm.errors import ModelError
+from weft.llm.models import resolved
+from weft.runs.files import read_content
+from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import JsonObject, Task
+from weft.version import __version__
 
 
 class NoProgram(RequestError):
@@ -112,7 +121,6 @@ def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonOb
 
 def as_params(program: StoredProgram) -> JsonObject:
     """Return the entry of a record's `params`; it notes the version of weft that began the run."""
-    from weft import __version__  # at import time it is a cycle
 
     program = msgspec.structs.replace(program, version=program.version or __version__)
     return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
@@ -149,3 +157,61 @@ def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
             stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
         elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
             stack.extend(one)
+
+
+def file_text(path: Path, surface: Surface | None = None) -> StoredText:
+    """The text of a program file; raises InvalidProgram when it cannot be read."""
+    content, surface = read_content(path, surface)  # once: of a pipe there is no second time
+    read_bytes(content, str(path), surface)  # says what is wrong with it, with the location
+    text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return StoredText(str(path), text, surface)
+
+
+def with_model(program: StoredProgram, models: ModelsSettings) -> StoredProgram:
+    """The program with the model of tasks that name none, as it is called now; None where none is chosen."""
+    name = program.model or models.default
+    if name is None:
+        return program
+    with suppress(ModelError):  # which is said when the model is asked, with everything that helps
+        name = str(resolved(name, models))
+    return structs.replace(program, model=name)
+
+
+def in_its_folder(program: StoredProgram, *, has_begun: bool) -> StoredProgram:
+    """Return the program where it works: in its own folder if this process accepts it, else here.
+
+    Raises ExecutionFailed when steps of it were performed in a folder that this process does not accept.
+    """
+    if program.folder is None:
+        return program
+    problem = _folder_problem(Path(program.folder))
+    if problem is None:
+        return program
+    if has_begun:
+        raise ExecutionFailed(f"the run works in {program.folder}, {problem}; resume it there")
+    return structs.replace(program, folder=None)
+
+
+def _folder_problem(folder: Path) -> str | None:
+    """Return why this process does not work in a folder, whose `weft.toml` would apply to it.
+
+    It is another machine's, or another user's: only this process's own project, and projects of the user it
+    runs as, may decide what it does. In a folder that everybody can write to, as /tmp, anybody can leave a
+    `.mcp.json` or a module.
+    """
+    try:
+        found = folder.stat()
+        owners = {found.st_uid}
+        file = find_project_file(folder)
+        if file is not None:
+            owners.add(file.stat().st_uid)
+    except OSError:
+        return "which is not here"
+    if not folder.is_dir():
+        return "which is not here"
+    here = working_folder()
+    if folder == here or (file is not None and file == find_project_file(here)):
+        return None
+    if owners != {os.geteuid()}:
+        return "a project of another user"
+    return "which every user can write to" if found.st_mode & stat.S_IWOTH else None

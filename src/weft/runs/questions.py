@@ -1,27 +1,57 @@
-"""Questions to people in a run: each a record, answered here or elsewhere, now or in days."""
+"""Questions to people in a run, and time limits that count while nobody answers.
+
+It is known from the records: when a question was asked, and when it was answered, or what the time is now.
+Time in which nobody was waited for and nothing was evaluated counts in no limit.
+"""
 
 import asyncio
 import logging
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.joins import scope_around
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
 from weft.executors.protocol import Rests
 from weft.ids import TaskId
-from weft.runs.digests import digest
-from weft.runs.journal import Journal
-from weft.runs.open_step import OpenStep
-from weft.runs.past import going_on
-from weft.runs.records import question_name
-from weft.runs.time_limits import count_time_of, due_time
+from weft.runs.journal import Journal, OpenStep
+from weft.runs.replay import going_on
+from weft.runs.reuse import digest
+from weft.runs.step_records import question_name
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import DUE_AT, mark_of
 from weft.telemetry.spans import RESTS
+
+MOST_SECONDS = 10**9
+"""A limit that is further away is none: no date can say when it is reached."""
+
+
+def due_time(now: datetime) -> str | None:
+    """Until when what is asked now can be answered, by the time limits around it; None: for ever."""
+    scope = scope_around()
+    due = None if scope is None else scope.due()
+    if due is None:
+        return None
+    seconds = due - asyncio.get_running_loop().time()
+    return None if seconds > MOST_SECONDS else (now + timedelta(seconds=max(0.0, seconds))).isoformat()
+
+
+def count_time_of(task: Task, *, now: datetime | None = None) -> None:
+    """Count the time of a step that earlier evaluations have left; `now`: it is open still."""
+    scope = scope_around()
+    ended = task.completed_at if now is None else now
+    if scope is None or not scope.has_waits or task.created_at is None or ended is None:
+        return
+    until = None if now is None else due_at(task)
+    left = None if until is None or now is None else (until - now).total_seconds()
+    due = None if left is None else asyncio.get_running_loop().time() + left
+    scope.count_wait(task.created_at.timestamp(), ended.timestamp(), due)
+
 
 log = logging.getLogger(__name__)
 

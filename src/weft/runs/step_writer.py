@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from weft.errors import TransientError
 from weft.ids import TaskId
 from weft.runs.errors import RunLost
+from weft.store.models import Run, StepChange
 from weft.store.protocol import TaskStore
-from weft.store.steps import Run, StepChange
 
 log = logging.getLogger(__name__)
 

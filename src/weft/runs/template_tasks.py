@@ -6,12 +6,11 @@ import msgspec
 
 from weft.executors.registry import BUILT_IN_IDS
 from weft.runs.templates import UnknownTemplate, find_template, read_name
+from weft.store.models import RegisteredTemplate
 from weft.store.protocol import TaskStore
-from weft.store.templates import RegisteredTemplate
-from weft.tasks.input_checks import known_problems, problems_of, validator_for
-from weft.tasks.input_mappings import mapped_names
-from weft.tasks.pinned import PROGRAM, TEMPLATE
-from weft.tasks.problems import InvalidTasks, Problem, joined, shown
+from weft.tasks.parsing.inputs import known_problems, mapped_names, problems_of, validator_for
+from weft.tasks.parsing.problems import InvalidTasks, Problem, joined, shown
+from weft.tasks.program_params import PROGRAM, TEMPLATE
 from weft.tasks.record import JsonObject, Task, method_of
 from weft.tasks.steps import is_step
 

@@ -6,15 +6,14 @@ import msgspec
 from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
-from weft.language.builtin_names import RESERVED_NAMES
-from weft.language.problems import refuse
+from weft.language.ast import Define, FunctionCall, Program, Template, Variable
+from weft.language.builtins import RESERVED_NAMES
+from weft.language.diagnostics import nearest, refuse
 from weft.language.sexp.printer import print_program
-from weft.language.suggestions import nearest
-from weft.language.tree import Define, FunctionCall, Program, Template, Variable
-from weft.language.used_names import used_names
+from weft.language.traversal import used_names
 from weft.runs.program import StoredProgram, StoredText
+from weft.store.models import RegisteredTemplate
 from weft.store.protocol import Owner, TaskStore
-from weft.store.templates import RegisteredTemplate
 
 
 class UnknownTemplate(RequestError):

@@ -1,8 +1,14 @@
 """Values that nobody is to read in a log, an error, a record or an answer."""
 
-from weft.secrets.cutting import cut, cut_middle, without_half
-from weft.secrets.marked import Secret, secret
-from weft.secrets.references import SecretNotAllowed, SecretSettings, has_references, masked, resolved
+from weft.secrets.references import (
+    SecretNotAllowed,
+    SecretSettings,
+    has_references,
+    is_secret_name,
+    masked,
+    register_environment,
+    resolved,
+)
 from weft.secrets.registry import (
     MIN_CHARACTERS,
     Registry,
@@ -13,7 +19,8 @@ from weft.secrets.registry import (
     redact_struct,
     register,
 )
-from weft.secrets.variables import is_secret_name, register_environment
+from weft.secrets.truncation import cut, cut_middle, without_half
+from weft.secrets.value import Secret, secret
 
 __all__ = [
     "MIN_CHARACTERS",

@@ -1,8 +1,10 @@
-"""Which values are secret, and texts without them."""
+"""The registry of secret values, and texts and log records without them."""
 
+import logging
 import re
 import threading
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,7 +30,7 @@ class _Form(msgspec.Struct, frozen=True):
 
     def replaced(self, text: str) -> str:
         if self.is_encoded:
-            from weft.secrets.forms import wrapped_pattern
+            from weft.secrets.encodings import wrapped_pattern
 
             return re.sub(wrapped_pattern(self.text), lambda _: self.mark, text)
         return text.replace(self.text, self.mark)
@@ -229,7 +231,7 @@ def _marks(names: Mapping[str, str]) -> dict[str, str]:
 
 def _forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
     # Imported here: most commands have no secret, and need none of the encodings.
-    from weft.secrets.forms import encoded_forms, literal_forms
+    from weft.secrets.encodings import encoded_forms, literal_forms
 
     found: dict[str, _Form] = {}
     for value, mark in marks.items():
@@ -252,7 +254,6 @@ def register(value: str, name: str) -> bool:
 
     Log records, whoever makes them, and the messages of weft's errors are redacted from now on, too.
     """
-    from weft.secrets.logs import redact_logs  # imported here for the same reason
 
     is_kept = _REGISTRY.register(value, name)
     if is_kept:
@@ -301,3 +302,45 @@ def redact_struct(value: T) -> T:
     plain = msgspec.to_builtins(value)
     shown = _REGISTRY.redact_json(plain, with_numbers=False)
     return value if shown is plain else msgspec.convert(shown, type(value))
+
+
+Redact = Callable[[str], str]
+
+_LOCK = threading.Lock()
+_INSTALLED: list[Redact] = []
+
+
+def redact_logs(redact: Redact) -> None:
+    """Have every log record of this process redacted when it is made; the second time does nothing.
+
+    The factory, for filters of a logger do not see what its children log.
+    """
+    with _LOCK:
+        if redact in _INSTALLED:
+            return
+        _INSTALLED.append(redact)
+        make = logging.getLogRecordFactory()
+
+        def make_redacted(*arguments: Any, **named: Any) -> logging.LogRecord:
+            return _redacted(make(*arguments, **named), redact)
+
+        logging.setLogRecordFactory(make_redacted)
+
+
+def _redacted(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:
+    try:
+        message = record.getMessage()
+    except Exception:  # arguments that do not fit: the handler will say so, and print them
+        record.msg, record.args = redact(f"{record.msg!s} {record.args!r}"), ()
+        message = record.msg
+    shown = redact(message)
+    if shown != message:
+        record.msg, record.args = shown, ()
+    if record.exc_info and record.exc_info[0] is not None:
+        told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        shown = redact(told)
+        if shown != told:
+            record.exc_info, record.exc_text = None, shown
+    if record.stack_info:
+        record.stack_info = redact(record.stack_info)
+    return record

@@ -1,15 +1,33 @@
-"""Task records as columns: what rows of every dialect have in common."""
+"""Task records, attempts and step events as columns, for every SQL dialect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
 import msgspec
 
+from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.store.errors import NotJson
-from weft.tasks.kinds import DEPENDENCIES_FIELD, ENUM_FIELDS, JSON_FIELDS
-from weft.tasks.record import FIELD_NAMES, Dependency, Origin, ScheduleType, Status, Task
+from weft.store.models import StepChange
+from weft.store.protocol import Claim, Ending, Rest
+from weft.store.requests import Start
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import TaskNotFound
+from weft.tasks.record import (
+    DEPENDENCIES_FIELD,
+    ENUM_FIELDS,
+    FIELD_NAMES,
+    JSON_FIELDS,
+    Dependency,
+    JsonObject,
+    Origin,
+    ScheduleType,
+    Status,
+    Task,
+)
+from weft.tasks.states import Completed, Started, error_text, require_object, transition
 from weft.tasks.steps import KEY, digests_of, is_step, mark_of
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
@@ -101,3 +119,73 @@ def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool
     return (
         (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
     )
+
+
+CLOCK_PUT_BACK = "the clock was put back; the delay starts again"
+
+
+def claim_facts(claim: Claim) -> JsonObject:
+    """The facts of the events that tell who has an attempt, or had it."""
+    return {"attempt": claim.attempt, "worker": claim.worker}
+
+
+def ending(
+    request: Ending, retry_at: datetime | None
+) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
+    """The columns after an ending (status, result, error, progress; None: as it is), and its events' facts.
+
+    Before a retry they are those of the attempt, not of the task: that is pending again.
+    """
+    outcome = request.outcome
+    facts: JsonObject = {"attempt": request.claim.attempt}
+    if isinstance(outcome, Completed):
+        require_object(outcome.result)
+        columns: tuple[Any, ...] = ("completed", json_text(outcome.result), None, 1.0)
+    else:
+        facts["error"] = error_text(outcome.error)
+        columns = (outcome.verb, None, facts["error"], None)
+    events = [(outcome.event_type, facts)]
+    if retry_at is not None:
+        events.append((EventType.TASK_RETRIED, {"at": retry_at.isoformat()}))
+    return columns, events
+
+
+def dependencies_at_rest(request: Rest, *, has_ended: bool) -> tuple[Dependency, ...]:
+    """What a task at rest depends on; nothing more than before when something it rests for has ended."""
+    if has_ended:
+        return request.dependencies
+    return (*request.dependencies, *(Dependency(task_id, required=False) for task_id in request.until))
+
+
+def refusal(request: Start, task: Task | None) -> WeftError:
+    """Why a task could not be started, from what the store holds of it."""
+    if task is None:
+        return TaskNotFound(task_id=request.task_id)
+    try:
+        transition(task, Started(request.now))
+    except WeftError as error:
+        return error
+    return InternalError(f"task {task.id} may be started, but was not")
+
+
+_ENDED = {
+    Status.COMPLETED: EventType.TASK_COMPLETED,
+    Status.FAILED: EventType.TASK_FAILED,
+    Status.CANCELLED: EventType.TASK_CANCELLED,
+}
+
+
+def step_events(change: StepChange) -> Iterator[NewEvent]:
+    """The events of a step as it is now: that it began, once in an attempt at the run; and how it ended."""
+    if change.is_mark:
+        return
+    task = change.task
+    tree, began, ended = task.task_tree_id or task.id, task.started_at, task.completed_at
+    if began is not None and not change.is_continued:
+        yield NewEvent(EventType.TASK_STARTED, task.id, tree, task.user_id, began, {"step": change.key})
+    kind = _ENDED.get(task.status)
+    if kind is not None and ended is not None:
+        facts: JsonObject = {} if task.error is None else {"error": task.error}
+        if task.original_task_id is not None:
+            facts["reused"] = task.original_task_id
+        yield NewEvent(kind, task.id, tree, task.user_id, ended, facts)

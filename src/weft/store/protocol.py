@@ -9,9 +9,8 @@ from msgspec import Struct
 from weft.clock import Clock
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.steps import Run, StepChange, StoredStep
-from weft.store.templates import AddedTemplate, NewTemplate, RegisteredTemplate
-from weft.tasks.changes import Operation
+from weft.store.models import AddedTemplate, NewTemplate, RegisteredTemplate, Run, StepChange, StoredStep
+from weft.tasks.decisions import Operation
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
 from weft.tasks.record import Dependency, JsonObject, Status, Task

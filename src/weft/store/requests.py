@@ -7,10 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from weft.ids import TaskId
+from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
 from weft.store.protocol import Claim, Ending, Owner, Rest, Wanted
-from weft.store.steps import WriteSteps
-from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
-from weft.tasks.changes import Operation
+from weft.tasks.decisions import Operation
 
 
 class Start(Struct, frozen=True):

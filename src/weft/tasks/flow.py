@@ -1,14 +1,110 @@
-"""A flow: a tree of task records with one root, held together in memory."""
+"""A flow: a tree of task records with one root. Its graph, nested JSON form and HTML."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
+
+import msgspec
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import TaskId
-from weft.tasks import graph
-from weft.tasks.flow_html import flow_html
-from weft.tasks.record import Task
+from weft.limits import MAX_NESTED_DEPTH
+from weft.tasks.parsing.problems import task_object
+from weft.tasks.record import Status, Task
 from weft.tasks.steps import is_step, place_of
+
+Edges = Mapping[TaskId, Sequence[TaskId]]
+
+
+def find_cycles(edges: Edges) -> list[tuple[TaskId, ...]]:
+    """Disjoint cycles of the graph, each as its nodes in edge order; empty when there is none.
+
+    Every knot of cycles yields at least one of them. Edges to unknown nodes count for nothing.
+    """
+    stuck = _unordered(edges)
+    # Each stuck node has an edge to another stuck one, so following those always ends in a cycle.
+    following = {node: next(target for target in edges[node] if target in stuck) for node in stuck}
+    cycles: list[tuple[TaskId, ...]] = []
+    seen_in: dict[TaskId, TaskId] = {}
+    for start in stuck:
+        walk: list[TaskId] = []
+        node = start
+        while node not in seen_in:
+            seen_in[node] = start
+            walk.append(node)
+            node = following[node]
+        if seen_in[node] == start:
+            cycles.append(tuple(walk[walk.index(node) :]))
+    return cycles
+
+
+def _unordered(edges: Edges) -> dict[TaskId, None]:
+    """The nodes that no topological order reaches, in the graph's order."""
+    waiting = {node: sum(target in edges for target in targets) for node, targets in edges.items()}
+    sources = reverse(edges)
+    ready = deque(node for node, count in waiting.items() if count == 0)
+    while ready:
+        node = ready.popleft()
+        del waiting[node]
+        for source in sources.get(node, ()):
+            waiting[source] -= 1
+            if waiting[source] == 0:
+                ready.append(source)
+    return dict.fromkeys(waiting)
+
+
+def reverse(edges: Edges) -> dict[TaskId, list[TaskId]]:
+    """The graph with every edge turned round, among known nodes."""
+    turned: dict[TaskId, list[TaskId]] = {}
+    for node, targets in edges.items():
+        for target in targets:
+            if target in edges:
+                turned.setdefault(target, []).append(node)
+    return turned
+
+
+def reachable(starts: Iterable[TaskId], edges: Edges) -> list[TaskId]:
+    """The starts and everything their edges lead to, each once, nearest first."""
+    found = dict.fromkeys(starts)
+    queue = deque(found)
+    while queue:
+        for target in edges.get(queue.popleft(), ()):
+            if target not in found:
+                found[target] = None
+                queue.append(target)
+    return list(found)
+
+
+MAX_ROWS = 500
+"""A notebook cell with more rows helps nobody."""
+
+_COLOURS = {
+    Status.PENDING: "#777",
+    Status.IN_PROGRESS: "#0086b3",
+    Status.COMPLETED: "#2a8a2a",
+    Status.FAILED: "#c62828",
+    Status.CANCELLED: "#b58900",
+}
+
+
+def flow_html(flow: "Flow") -> str:
+    """The tree as a table: name, status, progress, error."""
+    rows = []
+    for number, (task, depth) in enumerate(flow.walk()):
+        if number == MAX_ROWS:
+            rows.append(f"<tr><td colspan=4>... {len(flow) - MAX_ROWS:,} more</td></tr>")
+            break
+        rows.append(_row(task, depth))
+    heads = "<tr><th style='text-align:left'>task</th><th>status</th><th>done</th><th>error</th></tr>"
+    return f"<table>{heads}{''.join(rows)}</table>"
+
+
+def _row(task: Task, depth: int) -> str:
+    name = f"<td style='text-align:left;padding-left:{depth * 1.5 + 0.5}em'>{escape(task.name)}</td>"
+    status = f"<td style='color:{_COLOURS[task.status]}'>{task.status.value}</td>"
+    rest = f"<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td>"
+    return f"<tr title='{task.id}'>{name}{status}{rest}</tr>"
 
 
 class TaskNotFound(RequestError):
@@ -68,11 +164,11 @@ class Flow:
     @cached_property
     def dependents(self) -> dict[TaskId, list[TaskId]]:
         """The ids that depend on each task."""
-        return graph.reverse(self.dependencies)
+        return reverse(self.dependencies)
 
     def subtree(self, task_id: TaskId) -> list[TaskId]:
         """The task and all its descendants, parents before children."""
-        return graph.reachable([self[task_id].id], self.children)
+        return reachable([self[task_id].id], self.children)
 
     def _repr_html_(self) -> str:
         """The tree, as a notebook shows it."""
@@ -85,3 +181,38 @@ class Flow:
             task_id, depth = stack.pop()
             yield self.by_id[task_id], depth
             stack.extend((child, depth + 1) for child in reversed(self.children.get(task_id, [])))
+
+
+def makers(flow: Flow) -> dict[TaskId, TaskId | None]:
+    """For every step, and what is below one, the task whose evaluation made it; None: that is not here."""
+    found: dict[TaskId, TaskId | None] = {}
+    if not any(map(is_step, flow)):
+        return found
+    for task, _ in flow.walk():
+        if task.parent_id in found:
+            found[task.id] = found[task.parent_id]
+        elif is_step(task):
+            found[task.id] = task.parent_id
+    return found
+
+
+def nested_json(flow: Flow) -> bytes:
+    """The flow in the nested form; as a flat list when it is deeper than JSON readers go."""
+    if max(depth for _, depth in flow.walk()) >= MAX_NESTED_DEPTH:
+        return msgspec.json.format(msgspec.json.encode([task_object(task) for task in flow]), indent=2)
+    return msgspec.json.format(b"".join(_pieces(flow)), indent=2)
+
+
+def _pieces(flow: Flow) -> Iterator[bytes]:
+    open_nodes = 0
+    for task, depth in flow.walk():
+        if depth < open_nodes:
+            yield b"]}" * (open_nodes - depth)
+            yield b","
+        yield _opening(task)
+        open_nodes = depth + 1
+    yield b"]}" * open_nodes
+
+
+def _opening(task: Task) -> bytes:
+    return b'{"task":' + msgspec.json.encode(task_object(task)) + b',"children":['

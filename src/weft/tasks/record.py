@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, inspect
 
 from weft.ids import UUID4_PATTERN, TaskId
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
@@ -175,3 +175,22 @@ def method_of(task: Task) -> str:
 def indexed_method(method: str) -> str:
     """The name of an executor in a form that every store can index."""
     return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")
+
+
+def _kind(info: object) -> str:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    if isinstance(info, inspect.UnionType):
+        return _kind(next(member for member in info.types if not isinstance(member, inspect.NoneType)))
+    return type(info).__name__
+
+
+_INFO = inspect.type_info(Task)
+assert isinstance(_INFO, inspect.StructType)  # noqa: S101 - for the type checker
+_KINDS = tuple(_kind(field.type) for field in _INFO.fields)
+
+JSON_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "DictType")
+TIME_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "DateTimeType")
+BOOL_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "BoolType")
+ENUM_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "EnumType")
+DEPENDENCIES_FIELD = _KINDS.index("VarTupleType")

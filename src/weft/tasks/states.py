@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.tasks.events import EventType
-from weft.tasks.json_text import is_json
-from weft.tasks.problems import shown
+from weft.tasks.parsing.problems import is_json, shown
 from weft.tasks.record import JsonObject, Status, Task, evolve
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.tasks import graph
-from weft.tasks.flow import Flow
+from weft.tasks.flow import Flow, reachable
 from weft.tasks.record import Status
 
 _BROKEN = frozenset({Status.FAILED, Status.CANCELLED})
@@ -80,7 +79,7 @@ def _with_all_that_waits(flow: Flow, first: list[TaskId]) -> set[TaskId]:
         task_id: [dependent for dependent in dependents if flow[dependent].status is Status.PENDING]
         for task_id, dependents in flow.dependents.items()
     }
-    return set(graph.reachable(first, waiting))
+    return set(reachable(first, waiting))
 
 
 def _overall(counts: Mapping[str, int]) -> Status:

@@ -1,21 +1,60 @@
-"""Python functions as tools: `@weft.tool`."""
+"""Python functions as tools: `@weft.tool`, and a digest of their code."""
 
 import asyncio
+import hashlib
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from inspect import isfunction
+from types import CodeType
 from typing import Any, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from weft.aio import run_blocking
 from weft.errors import text_of
 from weft.evaluator.errors import EndsEvaluation
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
-from weft.threads import run_blocking
 from weft.tools.arguments import is_finite, read_arguments, schema_of
-from weft.tools.code import code_digest
 from weft.tools.registry import ToolRegistry, check_name
+
+DIGEST_BYTES = 16
+
+
+def code_digest(function: Callable[..., Any]) -> str:
+    """Another one when the code of the function is changed, not when it only moves in its file.
+
+    What it calls, and the values of its module that it uses, are not looked at.
+    """
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in _parts_of(function):
+        digest.update(repr(part).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def _parts_of(function: Any) -> Iterator[object]:
+    """Also of what a decorator has wrapped."""
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    yield from _parts(function.__code__)
+    wrapped = getattr(function, "__wrapped__", None)
+    if isfunction(wrapped):
+        yield from _parts_of(wrapped)
+
+
+def _parts(code: CodeType) -> Iterator[object]:
+    yield code.co_code
+    yield code.co_names
+    yield code.co_varnames
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _parts(value)
+        elif isinstance(value, frozenset):  # its order is another in every process
+            yield sorted(map(repr, value))
+        else:
+            yield value
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

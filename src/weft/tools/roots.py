@@ -17,10 +17,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from weft.cache_folder import identity, open_databases
-from weft.tools.path_walk import FileUnavailable, PathRefused, Walk, open_file, parts_of
-
-__all__ = ["FileText", "FileUnavailable", "FolderEntry", "Listing", "PathRefused", "Roots"]
+from weft.config.paths import identity, open_databases
+from weft.tools.safe_open import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 MAX_READ_BYTES = 1024 * 1024
 """How much of a file is read unless asked otherwise: more than any model's window."""

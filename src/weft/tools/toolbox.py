@@ -1,27 +1,74 @@
-"""All the tools of a project, by name."""
+"""All the tools of a project, by name, including those of `[tools] modules`."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import importlib
+import logging
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from weft.aio import run_blocking
+from weft.config.sections import PythonSettings, ToolsSettings
+from weft.errors import text_of
 from weft.evaluator.tools import Tool, ToolFailed, ToolMissesDependency
-from weft.executor_settings import PythonSettings
-from weft.model_settings import ToolsSettings
-from weft.threads import run_blocking
 from weft.tools.functions import registered
-from weft.tools.mcp_connection import Patience
-from weft.tools.mcp_file import InvalidServer
-from weft.tools.mcp_process import GroupGuard
-from weft.tools.mcp_servers import PREFIX, McpServer, McpServers
-from weft.tools.modules import ToolModules
+from weft.tools.mcp.client import PREFIX, McpServer, McpServers
+from weft.tools.mcp.config import InvalidServer
+from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.process import GroupGuard
 from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
-from weft.tools.system_asking import GetContext, RequestUserInput
-from weft.tools.system_files import ListDirectory, ReadFiles, WriteFile
-from weft.tools.system_scripts import RunScript, RunScriptTool
-from weft.tools.system_subtasks import SpawnSubtask
+from weft.tools.system.files import ListDirectory, ReadFiles, WriteFile
+from weft.tools.system.interaction import GetContext, RequestUserInput, SpawnSubtask
+from weft.tools.system.scripts import RunScript, RunScriptTool
+
+log = logging.getLogger(__name__)
+
+
+class ToolModules:
+    """Imports modules once, when they are first needed; keeps why one could not be."""
+
+    def __init__(self, names: Sequence[str], folder: Path) -> None:
+        self._names = names
+        self._folder = str(folder)
+        self._failures: dict[str, str] = {}
+        self._is_loaded = not names
+        self._lock = threading.Lock()  # names are asked for in the event loop, tools found beside it
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there is nothing left to import."""
+        return self._is_loaded
+
+    def load(self) -> Mapping[str, str]:
+        """Import them, unless that is done; the modules that could not be, and why."""
+        with self._lock:
+            if not self._is_loaded:
+                if self._folder not in sys.path:
+                    sys.path.append(
+                        self._folder
+                    )  # Last: a project's file never takes the place of a library.
+                for name in self._names:
+                    self._import(name)
+                self._is_loaded = True
+        return self._failures
+
+    def _import(self, name: str) -> None:
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            # SystemExit: a module that calls sys.exit() is a module that cannot be imported.
+            self._failures[name] = text_of(error)
+            log.warning(
+                "tools of module %s are not there: %s",
+                name,
+                text_of(error),
+                extra={"action": "tool_module_failed", "tool_module": name},
+            )
+
 
 BUILT_IN = "built in"
 

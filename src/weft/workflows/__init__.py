@@ -1,9 +1,8 @@
 """Workflows in Python: steps that use each other's results, compiled to flows of records."""
 
 from weft.workflows.checks import InvalidWorkflow
-from weft.workflows.interfaces import ExecutorTasks, TaskInterface, TaskInterfaces
-from weft.workflows.results import StepNotCompleted, WorkflowResult
-from weft.workflows.steps import WorkflowStepDefinition
+from weft.workflows.model import StepNotCompleted, WorkflowResult, WorkflowStepDefinition
+from weft.workflows.task_interfaces import ExecutorTasks, TaskInterface, TaskInterfaces
 from weft.workflows.workflow import Workflow
 
 __all__ = [

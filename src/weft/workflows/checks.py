@@ -1,6 +1,6 @@
-"""Everything that can be wrong with a workflow before it runs, all of it at once."""
+"""Check a workflow before it runs, and report all problems at once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,16 +9,67 @@ from msgspec.structs import replace
 from weft.errors import RequestError
 from weft.ids import ANY_ID, TaskId
 from weft.limits import MAX_SUGGESTIONS
-from weft.tasks import graph
-from weft.tasks.input_checks import input_problems
-from weft.tasks.input_mappings import MissingMapping, value_at
-from weft.tasks.json_text import is_json
-from weft.tasks.problems import Problem, SeveralProblems, joined, nearest, shown
+from weft.tasks.flow import find_cycles
+from weft.tasks.parsing.inputs import MissingMapping, input_problems, is_index, value_at
+from weft.tasks.parsing.problems import Problem, SeveralProblems, is_json, joined, nearest, shown
+from weft.tasks.parsing.rules import checked_task
 from weft.tasks.record import JsonObject, Status, Task
-from weft.tasks.task_checks import checked_task
-from weft.workflows.interfaces import TaskInterface, TaskInterfaces
-from weft.workflows.schema_paths import NoSuchField, schema_at, types_of
-from weft.workflows.steps import Source, WorkflowStepDefinition
+from weft.workflows.model import Source, WorkflowStepDefinition
+from weft.workflows.task_interfaces import TaskInterface, TaskInterfaces
+
+_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not"})
+"""Keywords whose effect on a field cannot be read off `properties` alone."""
+
+_ANYTHING: JsonObject = {}
+
+
+class NoSuchField(Exception):
+    """A path leads to what a value of the schema never has."""
+
+
+def schema_at(schema: JsonObject, parts: Iterable[str]) -> JsonObject:
+    """The schema of what a path leads to, `{}` when nothing is known; raises NoSuchField."""
+    for part in parts:
+        if not _COMBINED.isdisjoint(schema):
+            return _ANYTHING
+        schema = _inside(schema, part)
+    return schema
+
+
+def types_of(schema: JsonObject) -> frozenset[str] | None:
+    """The JSON types that a schema allows; None when it does not say."""
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema and "type" not in schema:
+            each = [types_of(_schema(part)) for part in schema[keyword]]
+            return None if None in each else frozenset().union(*(part for part in each if part))
+    found: Any = schema.get("type")
+    if found is None:
+        return None
+    types = frozenset([found] if isinstance(found, str) else found)
+    # An integer is a number, and a number may be a whole one.
+    return types | {"integer", "number"} if types & {"integer", "number"} else types
+
+
+def _inside(schema: JsonObject, part: str) -> JsonObject:
+    types = types_of(schema)
+    if types is not None and types.isdisjoint({"object", "array"}):
+        raise NoSuchField(f"there is no {part!r} in what is no object: it is {' or '.join(sorted(types))}")
+    fields: JsonObject = schema.get("properties", {})
+    if part in fields:
+        return _schema(fields[part])
+    if types == frozenset({"array"}):
+        if not is_index(part):
+            raise NoSuchField(f"{part!r} is no index of a list")
+        return _schema(schema.get("items"))
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    if types == frozenset({"object"}) and is_closed:
+        known = f"; it has {', '.join(fields)}" if fields else "; it has no fields"
+        raise NoSuchField(f"there is no field {part!r}{nearest(part, fields) or known}")
+    return _ANYTHING
+
+
+def _schema(found: Any) -> JsonObject:
+    return found if isinstance(found, dict) else _ANYTHING
 
 
 class InvalidWorkflow(SeveralProblems):
@@ -190,7 +241,7 @@ class CheckedWorkflow:
             TaskId(name): [TaskId(source) for source in self.dependencies_of(step)]
             for name, step in self.steps.items()
         }
-        for cycle in graph.find_cycles(edges):
+        for cycle in find_cycles(edges):
             labels = [str(shown(name)) for name in (*cycle, cycle[0])]
             reason = f"steps use each other in a cycle: {' -> '.join(labels)}"
             yield _problem("dynamic_input_mappings", reason, "no cycle", list(cycle), self._paths[cycle[0]])

@@ -6,17 +6,15 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from weft.app import App
-from weft.project_executors import project_registry
-from weft.settings import load_settings
-from weft.submission import named_templates
-from weft.sync import SyncApp
+from weft.app.app import App
+from weft.app.submission import named_templates
+from weft.app.sync import SyncApp
+from weft.config.settings import load_settings
+from weft.effects.tools import project_registry
 from weft.tasks.record import JsonObject
-from weft.workflows.compiling import compiled
-from weft.workflows.interfaces import ExecutorTasks, TaskInterfaces
-from weft.workflows.results import WorkflowResult
-from weft.workflows.steps import WorkflowStepDefinition
-from weft.workflows.tools import ToolTasks
+from weft.workflows.compile import compiled
+from weft.workflows.model import WorkflowResult, WorkflowStepDefinition
+from weft.workflows.task_interfaces import ExecutorTasks, TaskInterfaces, ToolTasks
 
 
 class Workflow(Struct, frozen=True):

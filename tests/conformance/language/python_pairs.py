@@ -4,7 +4,7 @@ from typing import Any
 
 import weft
 from weft import build as b
-from weft.language.tree import Program
+from weft.language.ast import Program
 
 
 @weft.task

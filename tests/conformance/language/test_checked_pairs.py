@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.language.test_pairs import FOLDER
 from weft.language.check import check_program
-from weft.program_files import read_file
+from weft.runs.files import read_file
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)

@@ -8,8 +8,8 @@ import pytest
 from tests.conformance.language.operators import ROWS, Row
 from tests.programs import evaluate
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
+from weft.testing.in_memory_effects import InMemoryEffects
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

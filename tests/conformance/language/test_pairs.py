@@ -10,11 +10,11 @@ import pytest
 from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
+from weft.language.ast import Program
 from weft.language.sexp import print_program, read_program
-from weft.language.spans import Source
-from weft.language.tree import Program
+from weft.language.source import Source
 from weft.language.xml import read_xml
+from weft.testing.in_memory_effects import InMemoryEffects
 
 FOLDER = Path(__file__).parent / "pairs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.xml"))

@@ -8,7 +8,7 @@ from tests.conformance.language.built_ins import BUILT_INS
 from tests.conformance.language.forms import FORMS
 from tests.conformance.language.scheme_programs import SCHEME_PROGRAMS
 from tests.evaluation import outcome_of
-from weft.language.tree import Symbol
+from weft.language.ast import Symbol
 
 
 @pytest.mark.parametrize(("program", "expected"), [*FORMS, *BUILT_INS, *SCHEME_PROGRAMS])

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.builders import NOON
+from weft.app.wiring import open_store
 from weft.clock import SystemClock
+from weft.config.settings import Settings
 from weft.engine.attempt import Attempts
 from weft.engine.limits import EngineLimits
 from weft.engine.running import RunningAttempt
-from weft.executors.built_in import built_in_registry
+from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed
 from weft.ids import TaskId
-from weft.settings import Settings
 from weft.store.protocol import Claim, Claimed, Ending, Rest
-from weft.store_opening import open_store
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed, Failed
 

@@ -11,12 +11,12 @@ from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.effects import ContextPayload, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError
-from weft.evaluator.forms.clipping import clipped
+from weft.evaluator.forms.error_locations import clipped
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 from weft.language.task_fields import ContextManagement
 
 SPIN = "(define (spin n) (spin (+ n 1))) "

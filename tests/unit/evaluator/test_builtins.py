@@ -7,8 +7,7 @@ from tests.conformance.language.forms import FORMS as FORM_ROWS
 from tests.evaluation import outcome_of, value_of
 from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.values import are_equal, check_finite, key_of
-from weft.language.builtin_arities import BUILT_IN_ARITIES
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtins import BUILT_IN_ARITIES, BUILT_IN_NAMES
 
 
 def test_there_are_exactly_the_built_ins_of_the_language() -> None:

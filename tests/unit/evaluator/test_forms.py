@@ -4,15 +4,15 @@ import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
+from weft.evaluator.conversion import told_error
 from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.forms.places import expression_of
+from weft.evaluator.forms.error_locations import expression_of
 from weft.evaluator.functions import Closure
-from weft.evaluator.plain import told_error
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.language.problems import InvalidProgram
+from weft.language.ast import Atomic, If, Literal, Node, Program, Template, Text, Variable
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source, Span
-from weft.language.tree import Atomic, If, Literal, Node, Program, Template, Text, Variable
+from weft.language.source import Source, Span
 
 ROUNDS = (
     "(iterative-loop :max-iterations 5 :initial 1 :executor (lambda (s n) {})"

@@ -8,15 +8,14 @@ import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, value_of
 from weft.errors import InternalError
-from weft.evaluator import waiting
+from weft.evaluator import joins
 from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.effects import ContextQuery, Step
+from weft.evaluator.effects import UNLIMITED, ContextQuery, Purse, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.machine import Machine
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 
 
 @pytest.mark.parametrize("turns", list(itertools.permutations([0, 2, 5])))
@@ -210,7 +209,7 @@ async def test_an_effect_is_cancelled_once_whatever_times_out_around_it(program:
 async def test_an_effect_that_does_not_end_is_left_to_itself(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(waiting, "CLEAN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(joins, "CLEAN_UP_SECONDS", 0.01)
     effects = SlowToEnd()
     program = '(sequential (with-timeout 0.2 (map (lambda (n) (get-context :query "stubborn")) (range 2))))'
     with pytest.raises(TaskFailed, match="not done after"):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.evaluator.plain import told_error, told_json
+from weft.evaluator.conversion import told_error, told_json
 from weft.evaluator.results import TaskFailure, TaskResult
 
 MEASURED: dict[str, Any] = {

@@ -7,15 +7,15 @@ import pytest
 
 import weft
 from tests.evaluation import an_evaluator, value_of
-from weft.evaluation import evaluate_async
+from weft.app.evaluation import evaluate_async
+from weft.evaluator.conversion import taken_in
 from weft.evaluator.effects import ContextQuery
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
-from weft.evaluator.taking_in import taken_in
-from weft.language.problems import InvalidProgram
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
+from weft.testing.in_memory_effects import InMemoryEffects
 
 
 class Colour(StrEnum):

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.executor_work import Reports, run, work_of
+from weft.config.settings import ProjectSettings
+from weft.effects.tools import project_registry
 from weft.executors import DuplicateExecutor, ExecutionFailed, ExecutorRegistry, UnknownExecutor, Work
-from weft.executors.built_in import built_in_registry, default_registry
-from weft.executors.noop import Noop
-from weft.executors.performing import perform
+from weft.executors.builtin import built_in_registry, default_registry
+from weft.executors.invoke import perform
 from weft.executors.registry import BUILT_IN, BUILT_IN_IDS, decorated, executor
-from weft.project_executors import project_registry
-from weft.project_file import ProjectSettings
+from weft.executors.simple import Noop
 from weft.tasks.record import ExecutorType
 
 
@@ -266,7 +266,7 @@ async def test_a_cancel_that_hangs_is_given_up(
         async def cancel(self, work: Work) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("weft.executors.performing.CANCEL_SECONDS", 0.01)
+    monkeypatch.setattr("weft.executors.invoke.CANCEL_SECONDS", 0.01)
     remote = Hanging()
     registry.executor("remote")(type("R", (), {"__new__": lambda cls: remote}))
 

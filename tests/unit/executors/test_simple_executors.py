@@ -11,12 +11,9 @@ import pytest
 
 from tests.executor_work import Reports, run
 from weft.executors import ExecutionFailed, Executor
-from weft.executors.aggregate_results import AggregateResults
-from weft.executors.built_in import built_in_registry
-from weft.executors.noop import Noop
-from weft.executors.outputs import output_schema_of
-from weft.executors.sleep import Sleep
-from weft.executors.system_info import SystemInfo
+from weft.executors.builtin import built_in_registry
+from weft.executors.protocol import output_schema_of
+from weft.executors.simple import AggregateResults, Noop, Sleep, SystemInfo
 from weft.ids import TaskId
 from weft.tasks.record import JsonObject
 
@@ -79,7 +76,7 @@ async def test_sleep_waits_as_long_as_it_is_told() -> None:
 
 
 async def test_a_long_sleep_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.executors.sleep.SHORTEST_STEP_SECONDS", 0.01)
+    monkeypatch.setattr("weft.executors.simple.SHORTEST_STEP_SECONDS", 0.01)
     reports = Reports()
 
     await run(Sleep(), {"seconds": 0.2}, report=reports)
@@ -147,7 +144,7 @@ async def test_two_results_of_one_name_cannot_be_keyed_by_it() -> None:
 
 def test_the_registry_is_imported_without_the_http_client() -> None:
     program = (
-        "import sys, weft.executors.registry, weft.executors.built_in as b; b.default_registry();"
+        "import sys, weft.executors.registry, weft.executors.builtin as b; b.default_registry();"
         "print([m for m in sys.modules if m.startswith(('httpx', 'httpcore', 'anyio'))])"
     )
 

@@ -4,10 +4,10 @@ import pytest
 
 from tests.executor_work import run, work_of
 from weft.executors import ExecutionFailed, ExecutorRegistry, UnknownExecutor
-from weft.executors.built_in import built_in_registry
-from weft.executors.performing import perform, seconds_to_let_go
+from weft.executors.builtin import built_in_registry
+from weft.executors.invoke import perform, seconds_to_let_go
 from weft.ids import TaskId
-from weft.tasks.input_mappings import MissingMapping
+from weft.tasks.parsing.inputs import MissingMapping
 from weft.tasks.record import JsonObject
 
 ONE, TWO = TaskId("one-id"), TaskId("two-id")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.language.certain_files import certain_files
+from weft.language.file_paths import certain_files
 from weft.language.reading import read_text
 
 FIRST = '(task :instructions "first") '

@@ -2,11 +2,11 @@
 
 import pytest
 
-from weft.language.inlined_schemas import with_inlined_schemas
-from weft.language.problems import InvalidProgram
+from weft.language.ast import Program, Template
+from weft.language.diagnostics import InvalidProgram
 from weft.language.reading import read_text
+from weft.language.schemas import with_inlined_schemas
 from weft.language.sexp.printer import print_program
-from weft.language.tree import Program, Template
 
 FILES = {"a.json": '{"type": "object", "minProperties": 1}', "b.json": "true", "bad.json": "{"}
 

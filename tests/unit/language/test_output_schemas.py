@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.language.output_schemas import (
-    MAX_VIOLATIONS,
-    NAMED_SCHEMAS,
-    BadSchema,
-    is_path,
-    shape_of,
-)
+from weft.language.schemas import MAX_VIOLATIONS, NAMED_SCHEMAS, BadSchema, is_path, shape_of
 
 FITTING: dict[str, list[Any]] = {
     "object": [{}, {"a": 1}],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.language.path_names import path_names
+from weft.language.file_paths import path_names
 from weft.language.reading import read_text
 
 REVIEW = '(deftask review (path) :instructions "Review {{path}}" :files ("{{path}}")) '

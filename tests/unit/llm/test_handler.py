@@ -9,17 +9,17 @@ import pytest
 
 from tests.model_calls import JSON, a_call, a_step
 from weft.clock import ManualClock
+from weft.config.sections import HandlerSettings
 from weft.evaluator.effects import ModelCall, Repair, Step, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.events import AnswerCut, ModelEvent, TextArrived, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
-from weft.llm.journal import Unkept
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel
-from weft.model_settings import HandlerSettings
+from weft.llm.turn_log import Unkept
+from weft.testing.scripted_model import ScriptedModel
 
 
 async def run(model: ScriptedModel, call: ModelCall, **handler: Any) -> TaskResult:

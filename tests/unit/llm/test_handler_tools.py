@@ -7,6 +7,7 @@ import pytest
 
 from tests.given_tools import GivenTool, GivenTools
 from tests.model_calls import a_call, a_step
+from weft.config.sections import HandlerSettings
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolFailed, ToolUse
@@ -14,9 +15,8 @@ from weft.llm.events import ModelEvent, ToolCalled, ToolRefused
 from weft.llm.handler import MAX_TOOL_USES, Handler
 from weft.llm.payload import AssistantMessage, ToolMessage
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel, tool_use
-from weft.llm.toolset import MAX_RESULT_CHARACTERS
-from weft.model_settings import HandlerSettings
+from weft.llm.tool_calls import MAX_RESULT_CHARACTERS
+from weft.testing.scripted_model import ScriptedModel, tool_use
 
 ADD = GivenTool("system:add", lambda a, b: a + b)
 

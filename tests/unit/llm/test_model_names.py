@@ -3,12 +3,11 @@
 import pytest
 from msgspec import structs
 
+from weft.config.sections import ModelsSettings, ProviderSettings
 from weft.llm.errors import ModelError
-from weft.llm.model_names import model_name_problem, resolved
+from weft.llm.models import Verdict, model_name_problem, resolved, verdicts
 from weft.llm.providers import access as access_module
 from weft.llm.providers.access import access_to
-from weft.llm.verdicts import Verdict, verdicts
-from weft.model_settings import ModelsSettings, ProviderSettings
 
 SETTINGS = ModelsSettings(
     default="fast",

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from tests.model_payloads import KEY, MODEL_OF, a_payload, served_models, served_settings
 from tests.model_server import ModelServer
+from weft.config.sections import ModelsSettings
 from weft.llm.errors import ModelError
 from weft.llm.models import ConfiguredModels
 from weft.llm.protocol import Model
-from weft.model_settings import ModelsSettings
 
 
 class Embedded:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.config.sections import ProviderSettings
 from weft.llm.providers.access import Access, ApiKey
-from weft.llm.providers.redaction import LONGEST_MESSAGE, Redactor
-from weft.model_settings import ProviderSettings
+from weft.llm.providers.client import LONGEST_MESSAGE, Redactor
 from weft.secrets import registry
 
 KEY = 'sk-"ö/ab+cd=ef 0123456789'

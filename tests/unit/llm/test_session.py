@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.model_calls import a_call, a_step
+from weft.config.sections import HandlerSettings
 from weft.evaluator.effects import ModelCall, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion
@@ -12,8 +13,7 @@ from weft.llm.events import ModelEvent, ResourceWarned
 from weft.llm.handler import Handler
 from weft.llm.payload import ModelReply
 from weft.llm.protocol import Features
-from weft.llm.scripted import ScriptedModel, tool_use
-from weft.model_settings import HandlerSettings
+from weft.testing.scripted_model import ScriptedModel, tool_use
 
 TURNS = tuple(Turn(f"question {number} " + "x" * 400, f"answer {number}") for number in range(10))
 """Some 110 tokens each, as a scripted model counts."""

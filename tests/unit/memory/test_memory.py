@@ -12,13 +12,13 @@ import pytest
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
 from weft.language.task_fields import ContextAssembly
-from weft.memory.database import has_index
 from weft.memory.errors import IndexBusy, IndexFileFailed
-from weft.memory.index import SqliteIndex
-from weft.memory.matching import LexicalMatcher
+from weft.memory.index.database import has_index
+from weft.memory.index.index import SqliteIndex
 from weft.memory.memory import REFRESH_SECONDS, IndexUnavailable, MatchingFailed, Memory
 from weft.memory.protocol import IndexProgress, IndexReport, Match, Query
-from weft.memory.simple_index import SimpleIndex
+from weft.memory.search.matcher import LexicalMatcher
+from weft.testing.simple_index import SimpleIndex
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.secret_forms import forms_of, is_told
 from weft.llm.payload import ModelReply, Usage
+from weft.secrets.references import is_secret_name, register_environment
 from weft.secrets.registry import Registry, redact, redact_struct, register
-from weft.secrets.variables import is_secret_name, register_environment
 
 KEY = "sk-proj-4Rk9/x+Zq7'Lw\"2\\Tn&é<0>"
 PLAIN = "ghp_9fK2mX7qLw3ZrT8vBn5Y"

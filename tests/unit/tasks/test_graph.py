@@ -3,7 +3,7 @@
 import pytest
 
 from weft.ids import TaskId
-from weft.tasks.graph import find_cycles, reachable, reverse
+from weft.tasks.flow import find_cycles, reachable, reverse
 
 
 def graph(text: str) -> dict[TaskId, list[TaskId]]:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.shared_files import shared
 from tests.unit.tasks.test_record import COPIED_EXAMPLE, INTERVAL_EXAMPLE
-from weft.tasks.field_checks import read_task
 from weft.tasks.json_schema import DRAFT_07, flow_schema, task_schema
+from weft.tasks.parsing.fields import read_task
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 BARE = {"id": ID, "name": "t", "status": "pending"}

@@ -6,10 +6,9 @@ import pytest
 
 from tests.builders import NOON, a_chain, a_flow, an_unchecked_chain, numbered_ids
 from weft.limits import MAX_JSON_DEPTH, MAX_NESTED_DEPTH
-from weft.tasks.flow import Flow
-from weft.tasks.json_text import decode, task_object
-from weft.tasks.nested import nested_json
-from weft.tasks.reading import read_flow
+from weft.tasks.flow import Flow, nested_json
+from weft.tasks.parsing.flow_parser import read_flow
+from weft.tasks.parsing.problems import decode, task_object
 
 
 def read_back(flow: Flow) -> Flow:

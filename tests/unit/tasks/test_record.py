@@ -9,11 +9,11 @@ import pytest
 
 from tests.builders import a_task
 from tests.shared_files import shared
-from weft.tasks.consistency import consistency_problems
-from weft.tasks.field_checks import read_task
-from weft.tasks.input_checks import input_problems
 from weft.tasks.json_schema import task_schema
-from weft.tasks.json_text import task_object
+from weft.tasks.parsing.fields import read_task
+from weft.tasks.parsing.inputs import input_problems
+from weft.tasks.parsing.problems import task_object
+from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import FIELD_NAMES, Origin, Status, Task, evolve
 
 REQUIRED = object()

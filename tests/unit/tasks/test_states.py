@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import NOON, in_status
 from weft.ids import TaskId
-from weft.tasks.consistency import consistency_problems
+from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import Origin, Status, Task, evolve
 from weft.tasks.states import (
     Cancelled,

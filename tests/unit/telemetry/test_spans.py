@@ -17,14 +17,14 @@ from opentelemetry.trace import StatusCode
 
 from tests.given_tools import GivenTool, GivenTools
 from weft import testing
-from weft.app import App
-from weft.evaluation import evaluate_async
+from weft.app.app import App
+from weft.app.evaluation import evaluate_async
+from weft.app.programs import stored_program
+from weft.app.questions import answer, questions_of
+from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolFailed
 from weft.llm.errors import ModelError
-from weft.local_effects import LocalEffects
-from weft.people import answer, questions_of
-from weft.program_runs import stored_program
 from weft.secrets import Secret
 from weft.tasks.record import Status
 from weft.telemetry.spans import span
@@ -229,7 +229,7 @@ async def test_a_cancelled_request_ends_its_span(spans: InMemorySpanExporter) ->
 
 LOADED = """
 import sys
-from weft.evaluation import evaluate
+from weft.app.evaluation import evaluate
 from weft.testing import ScriptedModel
 evaluate('(deftask ask () :instructions "Hi.") (ask)', model=ScriptedModel(["x"]))
 print([name for name in sys.modules if name.startswith("opentelemetry")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.tools.code import code_digest
+from weft.tools.functions import code_digest
 
 ADD = "def add(a, b=2):\n    return a + b\n"
 PICK = 'def pick(a):\n    return a in {"x", "y", "z"} and [one + 1 for one in a]\n'

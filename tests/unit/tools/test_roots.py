@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from weft.tools import roots as module
-from weft.tools.roots import FileUnavailable, FolderEntry, PathRefused, Roots
+from weft.tools.roots import FolderEntry, Roots
+from weft.tools.safe_open import FileUnavailable, PathRefused
 
 
 @pytest.fixture

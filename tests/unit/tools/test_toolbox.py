@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from weft.config.sections import ToolsSettings
+from weft.effects.tools import SYSTEM_TOOLS, open_project_tools
 from weft.evaluator.tools import ToolContext, ToolFailed
-from weft.executor_tools import open_project_tools
-from weft.model_settings import ToolsSettings
-from weft.project_tools import SYSTEM_TOOLS
 from weft.tools import functions
 from weft.tools.registry import DuplicateTool, ToolRegistry
-from weft.tools.system_asking import GetContext
+from weft.tools.system.interaction import GetContext
 from weft.tools.toolbox import open_toolbox
 
 
@@ -89,7 +88,7 @@ async def test_executors_are_tools_when_the_settings_list_them(tmp_path: Path) -
 
 
 async def test_an_executor_that_raises_anything_fails_as_a_tool(tmp_path: Path) -> None:
-    from weft.executor_tools import executor_tools
+    from weft.effects.tools import executor_tools
     from weft.executors.registry import ExecutorRegistry
 
     registry = ExecutorRegistry()

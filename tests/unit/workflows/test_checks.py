@@ -4,14 +4,8 @@ from typing import Any
 
 import pytest
 
-from weft.executors.built_in import built_in_registry
-from weft.workflows import (
-    ExecutorTasks,
-    InvalidWorkflow,
-    TaskInterface,
-    Workflow,
-    WorkflowStepDefinition,
-)
+from weft.executors.builtin import built_in_registry
+from weft.workflows import ExecutorTasks, InvalidWorkflow, TaskInterface, Workflow, WorkflowStepDefinition
 
 TASKS = ExecutorTasks(built_in_registry())
 

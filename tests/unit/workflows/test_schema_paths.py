@@ -3,7 +3,7 @@
 import pytest
 
 from weft.tasks.record import JsonObject
-from weft.workflows.schema_paths import NoSuchField, schema_at, types_of
+from weft.workflows.checks import NoSuchField, schema_at, types_of
 
 TEXT: JsonObject = {"type": "string"}
 CLOSED: JsonObject = {"type": "object", "properties": {"a": TEXT}, "additionalProperties": False}

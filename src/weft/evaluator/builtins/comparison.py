@@ -9,8 +9,8 @@ from weft.evaluator.builtins.table import built_in, wrong_type
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import are_equal, is_number
+from weft.language.ast import Symbol
 from weft.language.library import TaskDefinition
-from weft.language.tree import Symbol
 
 
 def _all_equal(*values: Any) -> bool:

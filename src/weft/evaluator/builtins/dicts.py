@@ -9,7 +9,7 @@ from weft.evaluator.builtins.table import as_list, built_in, check_size, want, w
 from weft.evaluator.errors import program_error
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import check_finite, fields_of, json_text, part_of
-from weft.language.tree import Symbol
+from weft.language.ast import Symbol
 
 
 def _key(name: str, value: Any, position: int) -> str:

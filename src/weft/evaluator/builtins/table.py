@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from weft.evaluator.errors import ProgramError, exhausted, program_error
 from weft.evaluator.functions import BuiltIn
 from weft.evaluator.values import is_number, kind_of
-from weft.language.builtin_arities import BUILT_IN_ARITIES
+from weft.language.builtins import BUILT_IN_ARITIES
 from weft.limits import MAX_VALUE_SIZE
 
 Act = TypeVar("Act", bound=Callable[..., Any])

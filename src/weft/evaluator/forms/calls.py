@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.evaluator.budget import Meter
-from weft.evaluator.compiler import Code, Compiler, Form, by_name
-from weft.evaluator.env import Env
+from weft.evaluator.compiler import Compiler, Form, by_name
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.forms.built_in_calls import compile_built_in_call, counted
-from weft.evaluator.forms.places import placed, unbound
-from weft.evaluator.functions import Closure, Frame, new_frame
-from weft.language.builtin_names import BUILT_IN_NAMES
-from weft.language.tree import Apply, FunctionCall, Node
+from weft.evaluator.forms.builtin_calls import compile_built_in_call, counted
+from weft.evaluator.forms.error_locations import placed, unbound
+from weft.evaluator.functions import Closure, Code, Frame, new_frame
+from weft.language.ast import Apply, FunctionCall, Node
+from weft.language.builtins import BUILT_IN_NAMES
 
 Completion = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
 

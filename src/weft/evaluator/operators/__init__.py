@@ -1,5 +1,1 @@
 """Task operators: what each kind of task does."""
-
-from weft.evaluator.operators.table import OPERATORS
-
-__all__ = ["OPERATORS"]

@@ -5,28 +5,27 @@ from msgspec import UNSET
 
 from weft.evaluator.branches import current_branch
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.context import mentioned_bindings
+from weft.evaluator.conversion import told_json
 from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
-from weft.evaluator.env import Env
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.history import Reached
-from weft.evaluator.operators.conversation import record, seen
-from weft.evaluator.operators.evaluators import with_evaluation
+from weft.evaluator.operators.context import record, seen, surroundings
+from weft.evaluator.operators.director_loop import with_evaluation
 from weft.evaluator.operators.steps import at, completed, failed, in_time, unfit
-from weft.evaluator.operators.subtasks import Spawner, spawner_of
-from weft.evaluator.operators.surroundings import surroundings
 from weft.evaluator.operators.task import Entered, TaskCode
-from weft.evaluator.operators.texts import FilledText, fill_all
-from weft.evaluator.outputs import BadOutput, format_failure
-from weft.evaluator.plain import told_json
+from weft.evaluator.operators.text import FilledText, fill_all
+from weft.evaluator.output_parsing import BadOutput, format_failure
+from weft.evaluator.replay_log import Reached
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.spawning import SPAWN_TOOL
+from weft.evaluator.subtasks.spawner import Spawner, spawner_of
+from weft.evaluator.task_scope import mentioned_bindings
 from weft.evaluator.tools import ASKS_PEOPLE
-from weft.language.problems import refuse
+from weft.language.ast import Atomic, Text
+from weft.language.diagnostics import refuse
+from weft.language.library import EVALUATOR
 from weft.language.task_fields import AIDER_SUBTYPES
-from weft.language.template_words import EVALUATOR
-from weft.language.tree import Atomic, Text
+from weft.language.traversal import SPAWN_TOOL
 
 MAX_CONTINUATIONS = 20
 """How often one task may answer with CONTINUATION: as many as the turns that a session has."""

@@ -6,17 +6,16 @@ from typing import Any
 import msgspec
 
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.env import Env
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.history import SequentialHistory, partial_results
+from weft.evaluator.operators.context import SequentialHistory, inside, partial_results, surroundings
 from weft.evaluator.operators.steps import part_failed
-from weft.evaluator.operators.surroundings import inside, surroundings
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.results import TaskResult
-from weft.language.problems import refuse
+from weft.language.ast import Node, Reduce
+from weft.language.diagnostics import refuse
 from weft.language.task_fields import IMPLICIT_INPUT
-from weft.language.tree import Node, Reduce
 
 
 def reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:

@@ -4,19 +4,19 @@ import shlex
 from typing import Any
 
 from weft.evaluator.compiler import Compiler
+from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
-from weft.evaluator.env import Env
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.steps import ask, at, failed, mistake, unfit
 from weft.evaluator.operators.task import Entered, TaskCode
-from weft.evaluator.operators.texts import FilledText, fill_all
-from weft.evaluator.plain import as_text
+from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
-from weft.language.problems import refuse
+from weft.language.ast import Script
+from weft.language.diagnostics import refuse
 from weft.language.task_fields import IMPLICIT_INPUT
-from weft.language.tree import Script
-from weft.secrets.cutting import cut
+from weft.secrets.truncation import cut
 
 COMMAND = "command"
 """The input that is the command of a script which has neither `argv` nor `shell`."""

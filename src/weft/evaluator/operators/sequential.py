@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.env import Env
+from weft.evaluator.conversion import as_text
+from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.history import SequentialHistory, partial_results
+from weft.evaluator.operators.context import SequentialHistory, partial_results
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import TaskCode, as_task_result, title_of
-from weft.evaluator.plain import as_text
 from weft.evaluator.results import TaskResult
-from weft.language.problems import refuse
-from weft.language.tree import Sequential
+from weft.language.ast import Sequential
+from weft.language.diagnostics import refuse
 
 
 def sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:

@@ -6,13 +6,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.evaluator.branches import current_branch
-from weft.evaluator.budget import Scope
+from weft.evaluator.budget import Scope, Waits
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
 from weft.evaluator.machine import Machine
-from weft.evaluator.operators.conversation import take_recorded, with_recorded
-from weft.evaluator.operators.surroundings import Surroundings, inside, surroundings
+from weft.evaluator.operators.context import Surroundings, inside, surroundings, take_recorded, with_recorded
 from weft.evaluator.results import (
     ResourceExhaustion,
     TaskError,
@@ -21,9 +20,8 @@ from weft.evaluator.results import (
     ValidationFailure,
     error_of,
 )
-from weft.evaluator.spawning import SPAWN_TOOL
-from weft.evaluator.waits import Waits
-from weft.language.spans import NOWHERE, Span
+from weft.language.source import NOWHERE, Span
+from weft.language.traversal import SPAWN_TOOL
 
 T = TypeVar("T")
 

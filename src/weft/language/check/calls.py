@@ -1,28 +1,29 @@
-"""Calls of closures, templates and constants: how many arguments, which keywords, of which types."""
+"""Check calls of functions, templates and built-ins: arity, keywords, types."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET
 
-from weft.language.call_settings import CALL_SETTINGS, BadSetting, read_setting
-from weft.language.check.constants import (
+from weft.language.ast import FunctionCall, Lambda, Literal, Node, TaskNode, Template, Variable
+from weft.language.builtins import ARGUMENT_KINDS, BUILT_IN_ARITIES, FUNCTION_ARGUMENTS, TASK_LIBRARY
+from weft.language.check.inference import (
     UNKNOWN,
     constant,
+    is_function,
     json_type,
     kind_of,
     known_shape,
+    leaves,
+    length_of,
     types_of,
 )
-from weft.language.check.findings import Findings
-from weft.language.check.leaving import is_function, leaves
 from weft.language.check.outputs import value_types
 from weft.language.check.scopes import Call, Cell, Frame, Need
-from weft.language.context import context_conflict
-from weft.language.problems import LanguageProblem
-from weft.language.request_fields import misplaced
+from weft.language.diagnostics import Findings, LanguageProblem
+from weft.language.fields import CALL_SETTINGS, BadSetting, context_conflict, misplaced, read_setting
+from weft.language.source import Span
 from weft.language.task_fields import Parameter
-from weft.language.tree import Lambda, Node, TaskNode, Template, Variable
 
 _STAND_INS: dict[str | None, Any] = {
     "nil": None,
@@ -254,3 +255,92 @@ def default_problem(parameter: Parameter, template: Template) -> LanguageProblem
         return None
     message = f"the default of '{parameter.name}' must be {parameter.type}: {found[0]}"
     return LanguageProblem(template.span, "wrong-type", message)
+
+
+ORDERED = frozenset({"<", ">", "<=", ">="})
+"""They compare numbers with numbers and strings with strings."""
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+
+def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) -> None:
+    """Note what is wrong with a call of a built-in."""
+    name, count = node.func_name, len(node.args)
+    if name == TASK_LIBRARY:
+        message = f"'{name}' is the task library; only functions and tasks can be called"
+        findings.note(node.span, "wrong-type", message)
+        return
+    if node.keywords and name != "dict":
+        findings.note(node.span, "unknown-keyword", f"{name} takes no keywords: :{node.keywords[0][0]}")
+    if not takes(name, count):
+        note_arity(name, count, node.span, findings)
+        return
+    if name in ("dict", "assoc") and (count - (name == "assoc")) % 2:
+        message = f"{name} takes keys and values in turn; the last key has no value"
+        findings.note(node.span, "wrong-arity", message)
+    if name == "format":
+        _check_format(node, findings)
+    kinds = ARGUMENT_KINDS.get(name)
+    if kinds is not None:
+        _check_kinds(node, kinds, frame, findings)
+
+
+def takes(name: str, count: int) -> bool:
+    """Whether a built-in takes so many arguments."""
+    least, most = BUILT_IN_ARITIES[name]
+    return least <= count and (most is None or count <= most)
+
+
+def note_arity(name: str, count: int, span: Span, findings: Findings) -> None:
+    """Note that a built-in is called with so many arguments and does not take them."""
+    expected = count_text(*BUILT_IN_ARITIES[name])
+    findings.note(span, "wrong-arity", f"{name} takes {expected}; it is given {count}")
+
+
+def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | None:
+    """The argument that the built-in calls, and with how many arguments; None: there is none."""
+    name, args = node.func_name, node.args
+    if name in ("map", "for-each"):
+        return (args[0], len(args) - 1) if len(args) > 1 else None
+    if name == "apply":
+        last = length_of(args[-1], frame) if len(args) > 1 else None
+        return (args[0], len(args) - 2 + last) if last is not None else None
+    position, count = FUNCTION_ARGUMENTS.get(name, (len(args), 0))
+    if name in ("any", "all") and len(args) < 2:
+        return None
+    return (args[position], count) if position < len(args) else None
+
+
+def _check_kinds(
+    node: FunctionCall, kinds: tuple[tuple[str, ...], ...], frame: Frame, findings: Findings
+) -> None:
+    if node.func_name == "apply":  # the last argument is a list, however many there are before it
+        kinds = (kinds[0], *((),) * (len(node.args) - 2), kinds[-1])
+    last = len(kinds) - 1
+    first: str | None = None
+    for position, argument in enumerate(node.args):
+        allowed = kinds[min(position, last)] if first is None else (first,)
+        kind = kind_of(argument, frame) if allowed else None
+        if kind is None:
+            continue
+        if kind in allowed:
+            first = kind if node.func_name in ORDERED else None
+            continue
+        which = f"the {_ORDINALS[position]}" if position < len(_ORDINALS) else f"argument {position + 1}"
+        wanted = " or ".join(allowed[:-1] if allowed[-1] == "nil" else allowed)  # nil as an empty list
+        message = f"{node.func_name} takes {wanted} here; {which} is {kind}{_hint(kind)}"
+        findings.note(argument.span, "wrong-type", message)
+
+
+def _hint(kind: str) -> str:
+    return "; (content r) is its text, (parsed r) its value" if kind == "a task result" else ""
+
+
+def _check_format(node: FunctionCall, findings: Findings) -> None:
+    template = node.args[0]
+    if not isinstance(template, Literal) or not isinstance(template.value, str):
+        return
+    places = template.value.replace("{{", "").replace("}}", "").count("{}")
+    if places != len(node.args) - 1:
+        message = f"format has {places} {{}} for the {len(node.args) - 1} values it is given"
+        findings.note(node.span, "wrong-arity", message)

@@ -1,8 +1,6 @@
 """What is known of the output of a task before it runs: the shape of its JSON, the types of its value."""
 
-from weft.language.check.constants import template_called, types_of
-from weft.language.check.scopes import Cell, Frame, Made
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     DirectorEvaluatorLoop,
     FunctionCall,
@@ -14,6 +12,8 @@ from weft.language.tree import (
     TaskNode,
     Template,
 )
+from weft.language.check.inference import template_called, types_of
+from weft.language.check.scopes import Cell, Frame, Made
 
 MAX_PARTS = 50
 """How many tasks inside tasks are followed to the one that gives the output: templates call each other."""

@@ -5,21 +5,19 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from weft.collector import paused_collector
-from weft.language.builtin_names import RESERVED_NAMES
-from weft.language.check.cycles import check_cycles
-from weft.language.check.forms import FORMS
+from weft.gc_tuning import paused_collector
+from weft.language.ast import FunctionCall, Node, Program, TaskCond, TaskNode, Template
+from weft.language.builtins import RESERVED_NAMES
+from weft.language.check.expressions import FORMS
 from weft.language.check.scopes import Cell, Frame, TooIntricate
-from weft.language.check.task_rules import check_criteria
-from weft.language.check.tasks import TASKS
-from weft.language.check.templates import check_unused, define_template, visit_template
-from weft.language.check.walk import Visitor, Walk
-from weft.language.deep import deep_stack
-from weft.language.inlined_schemas import ReadSchema
+from weft.language.check.tasks import TASKS, check_criteria
+from weft.language.check.templates import check_cycles, check_unused, define_template, visit_template
+from weft.language.check.walker import Visitor, Walk
+from weft.language.diagnostics import LanguageProblem
 from weft.language.library import TaskLibrary
-from weft.language.problems import LanguageProblem
-from weft.language.spans import Span
-from weft.language.tree import FunctionCall, Node, Program, TaskCond, TaskNode, Template
+from weft.language.schemas import ReadSchema
+from weft.language.source import Span
+from weft.language.traversal import deep_stack
 from weft.limits import MAX_PROGRAM_DEPTH
 
 _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}

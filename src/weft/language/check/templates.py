@@ -1,12 +1,15 @@
-"""Templates: their parameters, their bodies, what they return."""
+"""Check templates: parameters, bodies, return types, endless recursion."""
 
+from collections.abc import Container, Iterator, Mapping
+
+from weft.language.ast import Begin, Define, FunctionCall, Node, Reference, Sequential, Template
 from weft.language.check.calls import default_problem, misfit, open_inputs
-from weft.language.check.constants import types_of
+from weft.language.check.inference import types_of
 from weft.language.check.outputs import json_shape
 from weft.language.check.scopes import Cell, Frame, Routine
-from weft.language.check.task_rules import check_shape
-from weft.language.check.walk import Walk
-from weft.language.tree import Template
+from weft.language.check.tasks import check_shape
+from weft.language.check.walker import Walk
+from weft.language.diagnostics import Findings
 
 
 def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
@@ -67,3 +70,66 @@ def check_unused(walk: Walk, node: Template, arguments: Frame) -> None:
         if cell is not None and not cell.is_used:
             message = f"the parameter '{parameter.name}' of '{node.name}' is not used"
             walk.findings.note(node.span, "unused-parameter", message)
+
+
+MAX_SHOWN = 6
+"""How many templates of a cycle a message names."""
+
+MAX_CYCLES = 100
+"""How many cycles are told."""
+
+
+def check_cycles(
+    own: Mapping[str, Template], known: Mapping[str, Template], shadowed: Container[str], findings: Findings
+) -> None:
+    """Note cycles of templates of the program each of which always calls the next.
+
+    `shadowed` are global names: a call by such a name does not reach the template.
+    """
+    done: set[str] = set()
+    told: set[str] = set()
+    for first in own:
+        path: dict[str, Iterator[str]] = {}
+        name: str | None = first
+        while name is not None or path:
+            if name is not None and name not in done and name not in path:
+                path[name] = _always_called(known[name], known, shadowed)
+            elif name in path and name not in told and len(told) < MAX_CYCLES:
+                told.add(name)
+                _note(name, list(path), known, findings)
+            current = next(reversed(path), None)
+            if current is None:
+                break
+            name = next(path[current], None)
+            if name is None:
+                done.add(current)
+                del path[current]
+
+
+def _note(name: str, path: list[str], known: Mapping[str, Template], findings: Findings) -> None:
+    cycle = path[path.index(name) :]
+    shown = [*cycle[:MAX_SHOWN], *(["..."] if len(cycle) > MAX_SHOWN else []), name]
+    message = f"these templates can never end: {' -> '.join(shown)}; each always runs the next"
+    findings.note(known[name].span, "template-cycle", message)
+
+
+def _always_called(
+    template: Template, known: Mapping[str, Template], shadowed: Container[str]
+) -> Iterator[str]:
+    """The templates that every call of a template calls in turn."""
+    local = {parameter.name for parameter in template.parameters}
+    rest: list[Node] = [template.body]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, Reference):
+            if node.ref in known:
+                yield node.ref
+        elif isinstance(node, FunctionCall):
+            name = node.func_name
+            if name in known and name not in local and name not in shadowed:
+                yield name
+        elif isinstance(node, Sequential):
+            rest.extend(reversed(node.steps))
+        elif isinstance(node, Begin):
+            local.update(item.name for item in node.items if isinstance(item, Define))
+            rest.extend(reversed(node.items))

@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, get_args
 
-from weft.language.context import context_conflict
-from weft.language.problems import InvalidProgram
-from weft.language.sexp.data import Constant, Data, Keyword, List, Name
-from weft.language.sexp.former import Former, Refused
-from weft.language.sexp.names import keyword_text
-from weft.language.sexp.plain_forms import known_keywords, string, text
-from weft.language.suggestions import nearest
+from weft.language.ast import FilePaths, Input, Text
+from weft.language.diagnostics import InvalidProgram, nearest
+from weft.language.fields import context_conflict
+from weft.language.sexp.forms import known_keywords, string, text
+from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
+from weft.language.sexp.parser import Former, Refused
 from weft.language.task_fields import (
     AccumulationFormat,
     ContextAssembly,
     ContextOverrides,
-    FilePaths,
     FreshContext,
     HistorySettings,
     InheritContext,
 )
-from weft.language.tree import Input, Text
 
 Reader = Callable[[Former, Data], Any]
 """Reads the datum of one field."""

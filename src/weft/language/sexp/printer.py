@@ -3,15 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.language.deep import deep_stack
-from weft.language.problems import refuse
-from weft.language.sexp.layout import Layout, form, lay_out, listing, pair
-from weft.language.sexp.names import keyword_text, name_text, path_text
-from weft.language.sexp.program import SPECIAL_FORMS
-from weft.language.sexp.scalars import scalar_text
-from weft.language.sexp.strings import escape
-from weft.language.sexp.task_printer import TASK_LAYOUTS
-from weft.language.tree import (
+from weft.language.ast import (
     And,
     Apply,
     Assign,
@@ -40,6 +32,12 @@ from weft.language.tree import (
     WithBudget,
     WithTimeout,
 )
+from weft.language.diagnostics import refuse
+from weft.language.sexp.layout import Layout, form, lay_out, listing, pair, scalar_text
+from weft.language.sexp.names import escape, keyword_text, name_text, path_text
+from weft.language.sexp.program import SPECIAL_FORMS
+from weft.language.sexp.task_printer import TASK_LAYOUTS
+from weft.language.traversal import deep_stack
 
 
 def print_program(program: Program) -> str:

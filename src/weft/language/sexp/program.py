@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from weft.collector import paused_collector
-from weft.language.deep import deep_stack
-from weft.language.problems import InvalidProgram, Rest, in_order
-from weft.language.sexp.data import Constant, Data, List, Name
-from weft.language.sexp.former import Former, TooManyProblems
-from weft.language.sexp.plain_forms import PLAIN_FORMS
+from weft.gc_tuning import paused_collector
+from weft.language.ast import Node, Program
+from weft.language.diagnostics import InvalidProgram, Rest, in_order
+from weft.language.sexp.forms import PLAIN_FORMS
+from weft.language.sexp.names import Constant, Data, List, Name
+from weft.language.sexp.parser import Former, TooManyProblems
 from weft.language.sexp.reader import read_data
-from weft.language.sexp.task_forms import TASK_FORMS
-from weft.language.spans import Source
-from weft.language.tree import Node, Program
+from weft.language.sexp.tasks import TASK_FORMS
+from weft.language.source import Source
+from weft.language.traversal import deep_stack
 
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 

@@ -6,12 +6,26 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from weft.language.problems import LanguageProblem
-from weft.language.sexp.data import Constant, Data, Keyword, List, Name
-from weft.language.sexp.names import CONSTANTS, PLAIN_NAME, WORD, BadName, read_keyword, read_name
-from weft.language.sexp.strings import STRING, SURROGATE, BadEscape, unescape
-from weft.language.spans import Source, Span
-from weft.language.tree import Scalar
+from weft.language.ast import Scalar
+from weft.language.diagnostics import LanguageProblem
+from weft.language.sexp.names import (
+    CONSTANTS,
+    PLAIN_NAME,
+    STRING,
+    SURROGATE,
+    WORD,
+    BadEscape,
+    BadName,
+    Constant,
+    Data,
+    Keyword,
+    List,
+    Name,
+    read_keyword,
+    read_name,
+    unescape,
+)
+from weft.language.source import Source, Span
 from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS
 
 MAX_PROBLEMS = 100

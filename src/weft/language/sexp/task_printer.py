@@ -5,20 +5,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from weft.language.sexp.layout import Layout, form, listing, pair
-from weft.language.sexp.names import keyword_text, name_text, type_text
-from weft.language.sexp.scalars import number_text, scalar_text, seconds_text, string_text
-from weft.language.task_fields import (
-    ContextAssembly,
-    ContextOverrides,
-    FilePaths,
-    HistorySettings,
-    Parameter,
-)
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     Begin,
     DirectorEvaluatorLoop,
+    FilePaths,
     Input,
     Node,
     Reduce,
@@ -30,6 +21,18 @@ from weft.language.tree import (
     Template,
     Text,
 )
+from weft.language.sexp.layout import (
+    Layout,
+    form,
+    listing,
+    number_text,
+    pair,
+    scalar_text,
+    seconds_text,
+    string_text,
+)
+from weft.language.sexp.names import keyword_text, name_text, type_text
+from weft.language.task_fields import ContextAssembly, ContextOverrides, HistorySettings, Parameter
 
 ToLayout = Callable[[Node], Layout]
 """The layout of any node."""

@@ -6,20 +6,17 @@ from typing import Any
 
 from lxml import etree
 
-from weft.collector import paused_collector
-from weft.language.deep import deep_stack
-from weft.language.loop_names import EVALUATION
-from weft.language.problems import InvalidProgram, LanguageProblem, Rest, in_order, refuse
-from weft.language.spans import Source, Span
-from weft.language.tree import Condition, Node, Program, TaskCase, TaskCond
-from weft.language.xml.checking import check_elements
-from weft.language.xml.decoding import decoded
-from weft.language.xml.elements import Element, parse_elements
-from weft.language.xml.found import Found
-from weft.language.xml.reading import Reading, word
+from weft.gc_tuning import paused_collector
+from weft.language.ast import EVALUATION, Condition, Node, Program, TaskCase, TaskCond
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, Rest, in_order, refuse
+from weft.language.source import Source, Span
+from weft.language.traversal import deep_stack
+from weft.language.xml.elements import Element, decoded, parse_elements
+from weft.language.xml.reader import Reading, word
+from weft.language.xml.schema import check_elements, vocabulary
 from weft.language.xml.tasks import read_task, slots_of
 from weft.language.xml.templates import read_call, read_template, the_node
-from weft.language.xml.vocabulary import vocabulary
+from weft.language.xml.text import Found
 
 
 @paused_collector()

@@ -1,19 +1,20 @@
-"""A document as elements with exact places, read so that nothing hostile in it takes effect.
+"""Read a document as elements with exact locations, safe from hostile input.
 
 expat reads it, because it tells line and column of every element, and calls us at a DOCTYPE before it has
 read what is in it, and at every level of nesting.
 """
 
+import codecs
 import re
 from typing import Final
 from xml.parsers import expat  # nosec: a DOCTYPE ends the reading, so there is nothing to expand
 
 from msgspec import Struct
 
-from weft.language.problems import refuse
-from weft.language.spans import Source, Span
-from weft.language.suggestions import nearest
-from weft.language.xml.words import shown
+from weft.language.diagnostics import InvalidProgram, nearest, refuse
+from weft.language.source import Source, Span
+from weft.language.xml.text import shown
+from weft.limits import MAX_PROGRAM_CHARACTERS
 
 MAX_ELEMENT_DEPTH = 200
 """Deepest nesting of elements: a hundred nested tasks. libxml2, which holds documents against the schema,
@@ -149,3 +150,65 @@ def _unknown_root(tag: str, attributes: dict[str, str]) -> str:
     words = ", ".join(f"<{root}>" for root in ROOTS)
     hint = "; elements of weft have no namespace: remove xmlns" if "xmlns" in attributes or ":" in tag else ""
     return f"<{shown(tag)}> is no weft document: expected one of {words}{hint or nearest(shown(tag), ROOTS)}"
+
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_UNMARKED: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
+_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,40})["']""")
+_KNOWN: Final = frozenset(
+    {
+        *("ascii", "utf-8", "koi8-r", "koi8-u", "cp932", "shift_jis", "euc_jp", "euc_kr"),
+        *("gb2312", "gbk", "gb18030", "big5"),
+        *(f"iso8859-{number}" for number in range(1, 17)),
+        *(f"cp{number}" for number in range(1250, 1259)),
+    }
+)
+"""By Python's names. Its other codecs are no encodings of files, or (utf-7) a way to hide markup."""
+
+
+def decoded(name: str, content: bytes) -> Source:
+    """The text of a document by its byte order mark, its declaration, or as UTF-8."""
+    nowhere = Source(name, "")
+    if len(content) > MAX_PROGRAM_CHARACTERS:
+        message = f"{len(content)} bytes are more than the {MAX_PROGRAM_CHARACTERS} allowed"
+        raise refuse(Span(nowhere, 1, 0), "program-too-long", message)
+    encoding, start = _encoding(nowhere, content)
+    try:
+        return Source(name, content[start:].decode(encoding))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, start + error.start) + 1
+        raise refuse(Span(nowhere, line, 0), "syntax-error", f"not {encoding}: {error.reason}") from None
+
+
+def _encoding(source: Source, content: bytes) -> tuple[str, int]:
+    """The encoding, by Python's name, and where the text begins."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return encoding, len(mark)
+    for beginning, encoding in _UNMARKED:
+        if content.startswith(beginning):
+            return encoding, 0
+    declared = _DECLARED.match(content)
+    return (_python_name(source, declared[1].decode()) if declared else "utf-8"), 0
+
+
+def _python_name(source: Source, declared: str) -> str:
+    try:
+        name = codecs.lookup(declared).name
+    except LookupError:
+        name = ""
+    if name in _KNOWN:
+        return name
+    raise _unreadable(source, declared, name)
+
+
+def _unreadable(source: Source, declared: str, name: str) -> InvalidProgram:
+    is_wide = name.startswith(("utf-16", "utf-32"))
+    reason = "but the bytes are not" if is_wide else "which is not read here; save the file as UTF-8"
+    return refuse(
+        Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}"
+    )

@@ -1,22 +1,269 @@
-"""Fields of a task that have parts of their own."""
+"""Fields of XML tasks: inputs, schemas, commands, context, files."""
 
+import json
+import math
 import re
+import shlex
 from typing import Any, Final
 
-from weft.language.context import context_conflict
+import jsonschema_rs
+from msgspec import UNSET, UnsetType
+
+from weft.language.ast import FilePaths, FunctionCall, Input, Literal, Node, Text, Variable
+from weft.language.cel import parse_path
+from weft.language.diagnostics import nearest
+from weft.language.fields import context_conflict
+from weft.language.schemas import NAMED_SCHEMAS, shape_of
 from weft.language.task_fields import (
     AccumulationFormat,
     ContextAssembly,
     ContextOverrides,
-    FilePaths,
     HistorySettings,
     OutputFormat,
 )
-from weft.language.xml.commands import refuse_placeholders
 from weft.language.xml.elements import Element
-from weft.language.xml.reading import Reading, plain_text, word
-from weft.language.xml.shapes import read_schema
-from weft.language.xml.words import BLANK, shown
+from weft.language.xml.reader import NOTHING, Reading, plain_text, word
+from weft.language.xml.text import BLANK, IDENTIFIER, shown
+from weft.limits import MAX_JSON_DEPTH
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_QUOTED = re.compile(r"""'[^'\\]*'|"[^"\\]*(\\.[^"\\]*)*\"""")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+def read_inputs(element: Element, reading: Reading, *, is_verbatim: bool) -> tuple[Input, ...]:
+    """The inputs of a task, each with a name of its own."""
+    inputs: dict[str, Input] = {}
+    holder = element.child("inputs")
+    for child in holder.children if holder is not None else ():
+        if "name" not in child.attributes:
+            continue
+        name = reading.name(child, child.attributes["name"], "input")
+        if name in inputs:
+            line = inputs[name].span.line
+            message = f"input '{name}' is given twice, first on line {line}; input names must be unique"
+            reading.found.add(child.span, "duplicate-name", message)
+        inputs[name] = Input(name, read_value(child, reading, is_verbatim=is_verbatim), child.span)
+    return tuple(inputs.values())
+
+
+def read_value(element: Element, reading: Reading, *, is_verbatim: bool = False) -> Node | None:
+    """The value; None when nothing is written."""
+    text = element.text.strip(BLANK)
+    ways = bool(text) + len(element.children) + ("from" in element.attributes)
+    if ways > 1:
+        message = f'<{element.tag}> has one value: a text, from="..." or one element; this one has {ways}'
+        reading.found.add(element.span, "bad-value", message)
+        return NOTHING
+    if element.children:
+        return reading.node(element.children[0])
+    if "from" in element.attributes:
+        return read_path(element, reading)
+    if element.attributes.get("type") == "json":
+        return _read_json(element, text, reading)
+    return _read_text(element, reading, is_verbatim=is_verbatim)
+
+
+def read_argument(element: Element, reading: Reading) -> Node:
+    """The value of an argument.
+
+    A bare word is the value of that name where the name is bound, and a text where it is not; numbers, true,
+    false, null and quoted texts are themselves, as in placeholders.
+    """
+    text = element.text.strip(BLANK)
+    is_plain = not element.attributes.keys() & {"from", "type"} and not element.children
+    if is_plain and IDENTIFIER.fullmatch(text) and text in reading.scope:
+        return Variable(span=element.text_span, name=text)
+    if is_plain and (text in _WORDS or _NUMBER.fullmatch(text) or _QUOTED.fullmatch(text)):
+        return Literal(span=element.text_span, value=_scalar(text))
+    value = read_value(element, reading)
+    return Literal(span=element.span, value="") if value is None else value
+
+
+def read_path(element: Element, reading: Reading) -> Node:
+    """The value of a name or path."""
+    path, span = element.attributes["from"], element.places["from"]
+    return reading.found.attempt(lambda: parse_path(path, span), None) or NOTHING
+
+
+def json_value(text: str) -> Any:
+    """What a JSON text says; raises ValueError with the reason. NaN and Infinity are no JSON."""
+    opened = deepest = 0
+    for bracket in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
+        opened += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket, 0)
+        deepest = max(deepest, opened)
+    if deepest > MAX_JSON_DEPTH:
+        raise ValueError(f"nested more than {MAX_JSON_DEPTH} deep")
+    value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    return value
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is no number that JSON has")
+    return number
+
+
+def _read_json(element: Element, text: str, reading: Reading) -> Node:
+    try:
+        value = json_value(text)
+    except ValueError as error:
+        message = f"<{element.tag}> of type json is not JSON: {error}; found '{shown(text)}'"
+        reading.found.add(element.span, "bad-value", message)
+        return NOTHING
+    if isinstance(value, list | dict):
+        argument = Literal(span=element.text_span, value=text)
+        return FunctionCall(span=element.text_span, func_name="json-parse", args=(argument,))
+    return Literal(span=element.text_span, value=value)
+
+
+def _read_text(element: Element, reading: Reading, *, is_verbatim: bool) -> Node | None:
+    """A text; one placeholder and nothing else is its value, of whatever kind."""
+    if not element.text.strip(BLANK) and not element.is_preserved and "type" not in element.attributes:
+        return None
+    text = reading.text(element, is_verbatim=is_verbatim)
+    match text.parts:
+        case [Node() as node] if not is_verbatim:
+            return node
+        case [str() as plain]:
+            return Literal(span=element.text_span, value=plain)
+    return text
+
+
+def _scalar(text: str) -> Any:
+    if text.startswith("'"):
+        return text[1:-1]
+    try:
+        return json_value(text)
+    except ValueError:  # a quoted text with an escape that JSON has not
+        return text
+
+
+def read_shape(element: Element, text: str, what: str, reading: Reading) -> str | None:
+    """The name of a shape."""
+    name = text.strip(BLANK)
+    if name in NAMED_SCHEMAS:
+        return name
+    message = f"{what} '{shown(name)}' is no shape: expected {', '.join(NAMED_SCHEMAS)}"
+    reading.found.add(element.span, "bad-value", message + nearest(shown(name), NAMED_SCHEMAS))
+    return None
+
+
+def read_schema(element: Element, text: str, reading: Reading) -> str | None:
+    """A shape's name, the path of a JSON Schema file, or a JSON Schema in its one spelling."""
+    written = text.strip(BLANK)
+    if written.startswith("{"):
+        return _read_json_schema(element, written, reading)
+    if written.endswith(".json") and "\n" not in written:
+        return written
+    if written in NAMED_SCHEMAS:
+        return written
+    message = (
+        f"schema '{shown(written)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}, the path of a .json "
+        "file, or a JSON Schema"
+    )
+    reading.found.add(element.span, "bad-value", message + nearest(shown(written), NAMED_SCHEMAS))
+    return None
+
+
+def read_default(element: Element, text: str, shape: str | None, reading: Reading) -> Any | UnsetType:
+    """The default of a parameter: text, or JSON when its type is not a string."""
+    if shape is None or shape == "string":
+        return text
+    try:
+        value = json_value(text)
+    except ValueError:
+        value = UNSET
+    if value is not UNSET and not shape_of(shape).violations(value):
+        return value
+    reading.found.add(element.span, "wrong-type", f"default '{shown(text)}' is not of type {shape}")
+    return UNSET
+
+
+def _read_json_schema(element: Element, written: str, reading: Reading) -> str | None:
+    try:
+        schema = json_value(written)
+        jsonschema_rs.validator_for(schema, offline=True)  # without offline it fetches what $schema names
+    except jsonschema_rs.ValidationError as error:
+        reading.found.add(element.span, "bad-value", f"not a JSON Schema: {shown(error.message)}")
+        return None
+    except ValueError as error:
+        reading.found.add(element.span, "bad-value", f"the schema is neither a name nor JSON: {error}")
+        return None
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+
+
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_SHELL_WORD = re.compile(r"[|&;]+|[0-9]?(>>?|<)&?\S*")
+
+
+def read_command(element: Element, reading: Reading) -> dict[str, Any]:
+    """The fields `argv` or `shell` of a Script."""
+    text = element.text.strip(BLANK)
+    if reading.boolean(element, "shell"):
+        return {"shell": _shell(element, text, reading)}
+    if element.children and text:
+        message = "<command> has either text or <arg>s; put every argument in an <arg>"
+        reading.found.add(element.span, "bad-value", message)
+    if element.children:
+        return {"argv": tuple(reading.text(child) for child in element.children)}
+    if not text:
+        reading.missing(
+            element, '<command> is empty; write <arg>s, a line of words, or shell="true" and a text'
+        )
+        return {}
+    return {
+        "argv": tuple(
+            reading.placeholders(part, element.text_span) for part in _words(element, text, reading)
+        )
+    }
+
+
+def refuse_placeholders(element: Element, text: Text, reading: Reading) -> None:
+    """Note that a command line has placeholders: no value joins a command line."""
+    if any(not isinstance(part, str) for part in text.parts):
+        message = (
+            f"a placeholder cannot stand in the text of a <{element.tag}> that a shell runs: values reach it "
+            'as environment variables; write "$name" for the input of that name'
+        )
+        reading.found.add(element.span, "bad-value", message)
+
+
+def _shell(element: Element, text: str, reading: Reading) -> Text | None:
+    if element.children or not text:
+        message = '<command shell="true"> has the text the shell runs, and no <arg>s'
+        reading.found.add(element.span, "bad-value", message)
+        return None
+    command = reading.text(element)
+    refuse_placeholders(element, command, reading)
+    return command
+
+
+def _words(element: Element, text: str, reading: Reading) -> list[str]:
+    """The words of a line, split as a shell would, with placeholders whole."""
+    held: list[str] = []
+
+    def hold(found: re.Match[str]) -> str:
+        held.append(found[0])
+        return f"\0{len(held) - 1}\0"  # XML has no such character, so no text has this already
+
+    try:
+        words = shlex.split(_PLACEHOLDER.sub(hold, text))
+    except ValueError as error:
+        reading.found.add(element.span, "syntax-error", f"<command> cannot be split into words: {error}")
+        return []
+    for part in words:
+        if _SHELL_WORD.fullmatch(part):
+            message = (
+                f"'{part}' means something to a shell only, and none runs this: write shell=\"true\", "
+                "or <arg>s if it is an argument"
+            )
+            reading.found.add(element.span, "bad-value", message)
+    return [re.sub("\0([0-9]+)\0", lambda found: held[int(found[1])], part) for part in words]
+
 
 _FORMATS: Final[dict[str, AccumulationFormat]] = {
     "full_output": "full_output",

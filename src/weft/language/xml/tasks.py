@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft.language.context import ContextKind, merged_context
-from weft.language.loop_names import LOOP_NAMES
-from weft.language.problems import InvalidProgram
-from weft.language.tree import (
+from weft.language.ast import (
+    LOOP_NAMES,
     Atomic,
     Condition,
     DirectorEvaluatorLoop,
@@ -17,20 +15,23 @@ from weft.language.tree import (
     Sequential,
     TaskNode,
 )
-from weft.language.xml.commands import read_command
+from weft.language.diagnostics import InvalidProgram
+from weft.language.fields import ContextKind, merged_context
 from weft.language.xml.elements import Element
 from weft.language.xml.fields import (
     read_assembly,
+    read_command,
     read_context,
     read_file_paths,
     read_history,
+    read_inputs,
     read_output_format,
     read_relevance,
     read_tools,
+    read_value,
 )
-from weft.language.xml.reading import NODES, NOTHING, Reading, word
-from weft.language.xml.values import read_inputs, read_value
-from weft.language.xml.words import BLANK, CALLED
+from weft.language.xml.reader import NODES, NOTHING, Reading, word
+from weft.language.xml.text import BLANK, CALLED
 
 KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
     "steps": "sequential",

@@ -2,15 +2,14 @@
 
 import re
 
-from weft.language.builtin_names import is_reserved
+from weft.language.ast import FunctionCall, Node, Template
+from weft.language.builtins import is_reserved
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.task_fields import Parameter
-from weft.language.tree import FunctionCall, Node, Template
 from weft.language.xml.elements import Element
-from weft.language.xml.reading import NODES, NOTHING, Reading
-from weft.language.xml.shapes import read_default, read_shape
-from weft.language.xml.values import read_argument
-from weft.language.xml.words import BLANK, CALLED, IDENTIFIER, TEMPLATE_NAME
+from weft.language.xml.fields import read_argument, read_default, read_shape
+from weft.language.xml.reader import NODES, NOTHING, Reading
+from weft.language.xml.text import BLANK, CALLED, IDENTIFIER, TEMPLATE_NAME
 
 
 def read_template(element: Element, reading: Reading) -> Template:

@@ -1,118 +1,104 @@
-"""Writes a model in the GGUF format, which llama.cpp reads: facts, a list of tensors, their numbers.
+"""What a GGUF file says of the model in it, read before it is loaded."""
 
-The same facts and tensors always make the same bytes, so that the hash of what is made is known beforehand.
-"""
-
+import os
 import struct
-from array import array
-from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
 from msgspec import Struct
 
-ALIGNMENT = 32
-"""Where tensors begin; readers take as much when the file says nothing."""
+from weft.llm.errors import ModelError
+from weft.llm.local.catalogue import AUTO, PROVIDER, Makes, NoSuchEmbeddedModel, find_entry, is_path
 
-BLOCK = 32
-"""How many numbers of a `Q8_0` tensor share a scale."""
-
-_VERSION = 3
-_UNSIGNED, _SIGNED, _FLOAT, _BOOL, _TEXT, _LIST = 4, 5, 6, 7, 8, 9
-
-
-class Encoding(IntEnum):
-    """How the numbers of a tensor are written."""
-
-    F32 = 0
-    Q8_0 = 8
-    """Bytes, of which 32 share a scale: a quarter of the size."""
-
-    def size(self, count: int) -> int:
-        """How many bytes so many numbers take."""
-        return 4 * count if self is Encoding.F32 else count // BLOCK * (2 + BLOCK)
+_LIST, _TEXT = 9, 8
+_FIXED = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
+"""By their number in the format: how values of a fixed size are written."""
+_MAX_TEXT = 1_000_000
+_NO_POOLING = 0
+_RANKING = 4
 
 
-class Tensor(Struct, frozen=True, kw_only=True):
-    """A tensor whose numbers are read when it is its turn to be written."""
+class ModelFacts(Struct, frozen=True, kw_only=True):
+    """What is needed of a file's facts."""
 
-    name: str
-    shape: tuple[int, ...]
-    """Rows first."""
-    encoding: Encoding
-    numbers: Callable[[], "array[float]"]
-
-    @property
-    def count(self) -> int:
-        """How many numbers there are."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
+    makes: Makes
+    """A model that says how the vectors of words become one makes embeddings."""
+    context_length: int
+    """How many tokens it was trained to read at once."""
+    embedding_length: int
 
 
-Fact = bool | int | float | str | Sequence[str] | Sequence[int]
+def kind_of(name: str) -> Makes:
+    """What the model of `local:NAME` or `NAME` makes, whether it is here or not.
+
+    Raises NoSuchEmbeddedModel, ModelError.
+    """
+    name = name.removeprefix(f"{PROVIDER}:")
+    if name == AUTO:
+        return "text"
+    if is_path(name):
+        path = Path(name).expanduser()
+        if not path.exists():
+            raise NoSuchEmbeddedModel(f"there is no model file {path}")
+        return read_facts(path).makes
+    return find_entry(name).makes
 
 
-def write(output: IO[bytes], facts: dict[str, Fact], tensors: Sequence[Tensor]) -> None:
-    """Write the whole file; the numbers of one tensor at a time are in memory."""
-    head = [struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(facts))]
-    head += (_text(name) + _typed(value) for name, value in facts.items())
-    begins = 0
-    for tensor in tensors:
-        lengths = tensor.shape[::-1]  # the one whose numbers are neighbours first
-        head.append(_text(tensor.name) + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths))
-        head.append(struct.pack("<IQ", tensor.encoding, begins))
-        begins += _aligned(tensor.encoding.size(tensor.count))
-    _write_padded(output, head)
-    for tensor in tensors:
-        numbers = tensor.numbers()
-        _write_padded(output, [floats(numbers)] if tensor.encoding is Encoding.F32 else blocks(numbers))
+def read_facts(path: Path) -> ModelFacts:
+    """What the file says. Raises ModelError when it is no GGUF file."""
+    try:
+        with path.open("rb") as file:
+            found = _facts(file)
+        kind = found["general.architecture"]
+        pooling = found.get(f"{kind}.pooling_type", _NO_POOLING)
+        return ModelFacts(
+            makes="text" if pooling in (_NO_POOLING, _RANKING) else "embeddings",
+            context_length=int(found[f"{kind}.context_length"]),
+            embedding_length=int(found[f"{kind}.embedding_length"]),
+        )
+    except OSError as error:
+        raise ModelError("configuration_error", f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, struct.error) as error:
+        raise ModelError("configuration_error", f"{path} cannot be loaded: it is no GGUF model") from error
 
 
-def floats(numbers: "array[float]") -> bytes:
-    """The numbers as floats of 32 bits."""
-    return struct.pack(f"<{len(numbers)}f", *numbers)
+def _facts(file: IO[bytes]) -> dict[str, Any]:
+    """The facts, in whatever order they come; lists, which are long and not needed, are passed over."""
+    magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
+    if magic != b"GGUF":
+        raise ValueError(magic)
+    found: dict[str, Any] = {}
+    for _ in range(count):
+        name = _text(file)
+        (kind,) = struct.unpack("<I", file.read(4))
+        if kind == _LIST:
+            _pass_list(file)
+        else:
+            found[name] = _value(file, kind)
+    return found
 
 
-def blocks(numbers: "array[float]") -> Iterable[bytes]:
-    """The numbers as `Q8_0`: for every 32 a scale, then a byte for each."""
-    pack = struct.Struct(f"<e{BLOCK}b").pack
-    for start in range(0, len(numbers), BLOCK):
-        block = numbers[start : start + BLOCK]
-        highest, lowest = max(block), min(block)
-        scale = max(highest, -lowest) / 127
-        inverse = 1 / scale if scale else 0.0
-        # Adding before cutting off rounds, and is four times as fast as round().
-        yield pack(scale, *[int(number * inverse + 128.5) - 128 for number in block])
+def _value(file: IO[bytes], kind: int) -> Any:
+    if kind == _TEXT:
+        return _text(file)
+    form = "<" + _FIXED[kind]
+    (value,) = struct.unpack(form, file.read(struct.calcsize(form)))
+    return value
 
 
-def _write_padded(output: IO[bytes], pieces: Iterable[bytes]) -> None:
-    size = 0
-    for piece in pieces:
-        output.write(piece)
-        size += len(piece)
-    output.write(bytes(_aligned(size) - size))
+def _pass_list(file: IO[bytes]) -> None:
+    """Go to the end of a list; one of texts, as a model's words are, has to be read for that."""
+    inner, count = struct.unpack("<IQ", file.read(12))
+    if inner in _FIXED:
+        file.seek(count * struct.calcsize("<" + _FIXED[inner]), os.SEEK_CUR)
+        return
+    pass_one = {_LIST: _pass_list, _TEXT: _text}[inner]
+    for _ in range(count):
+        pass_one(file)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack("<Q", len(encoded)) + encoded
-
-
-def _typed(value: Fact) -> bytes:
-    match value:
-        case bool():
-            return struct.pack("<I?", _BOOL, value)
-        case int():
-            return struct.pack("<II", _UNSIGNED, value)
-        case float():
-            return struct.pack("<If", _FLOAT, value)
-        case str():
-            return struct.pack("<I", _TEXT) + _text(value)
-    head = struct.pack("<IIQ", _LIST, _TEXT if isinstance(value[0], str) else _SIGNED, len(value))
-    return head + b"".join(_text(one) if isinstance(one, str) else struct.pack("<i", one) for one in value)
+def _text(file: IO[bytes]) -> str:
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > _MAX_TEXT:
+        raise ValueError(length)
+    return file.read(length).decode("utf-8", "replace")

@@ -11,15 +11,23 @@ from typing import Any
 from msgspec import structs
 
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import Entry, Makes
-from weft.llm.local.conversation import grammar_for, messages_of, read_turn
+from weft.llm.local.catalogue import (
+    AUTO,
+    PROVIDER,
+    Entry,
+    LocalFile,
+    Makes,
+    check_makes,
+    is_path,
+    locate,
+    missing_entry,
+)
+from weft.llm.local.chat import grammar_for, messages_of, read_turn
 from weft.llm.local.embeddings import EmbeddingModel
-from weft.llm.local.facts import read_facts
+from weft.llm.local.gguf import read_facts
 from weft.llm.local.runtime import DEFAULT_MAX_TOKENS, Chunk, Runtime, RuntimeSettings
-from weft.llm.local.store import AUTO, PROVIDER, LocalFile, check_makes, is_path, locate, missing_entry
-from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage
+from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage, settings_digest
 from weft.llm.protocol import Features, OnText
-from weft.llm.settings_digest import settings_digest
 
 Fetch = Callable[[Entry, threading.Event], object]
 """Brings a model that is not here, in a thread; ends early once the event is set."""

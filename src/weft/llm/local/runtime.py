@@ -1,12 +1,15 @@
-"""A model in memory: llama.cpp in a process of its own, asked over a private socket, one call at a time."""
+"""Run llama.cpp in a process of its own, called through a private socket, one call at a time."""
 
 import asyncio
 import atexit
+import fcntl
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import Future
@@ -17,14 +20,60 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from weft.aio import TurnQueue
 from weft.errors import MissingExtra, text_of
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.local.line import Line
-from weft.llm.local.private_folder import PrivateFolder, sweep
 from weft.secrets.registry import register
 
 if TYPE_CHECKING:
     import httpx2
+
+
+_PREFIX = "weft-model-"
+_LOCK = "lock"
+_MAX_FOLDER = 60
+
+
+class PrivateFolder:
+    """A folder of this process: while it lives it holds a lock in it, which the kernel lets go of."""
+
+    def __init__(self) -> None:
+        """Make it. Raises OSError."""
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_folder()))
+        # The lock has its name only when it is held: whoever sweeps never finds one that is not held yet.
+        new = self.path / f"{_LOCK}.new"
+        self._lock = new.open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self.path / _LOCK)
+
+    def remove(self) -> None:
+        """Delete it. Nothing happens the second time."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+
+def sweep() -> None:
+    """Delete the folders of this user's programs that were killed together with their workers."""
+    for path in Path(_short_folder() or tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        with suppress(OSError):  # it is another's, or has just gone
+            _remove_if_dead(path)
+
+
+def _remove_if_dead(path: Path) -> None:
+    if path.lstat().st_uid != os.getuid():
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its program lives
+        shutil.rmtree(path.parent, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _short_folder() -> str | None:
+    """Where temporary folders go, unless a socket's path there would be longer than the system takes."""
+    return None if len(tempfile.gettempdir()) < _MAX_FOLDER else "/tmp"  # noqa: S108
+
 
 Chunk = dict[str, Any]
 
@@ -58,7 +107,7 @@ class Runtime:
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         self.path = path
         self.settings = settings
-        self._line = Line()
+        self._line = TurnQueue()
         self._lock = threading.Lock()
         self._process: _Process | None = None
         self._failures = 0

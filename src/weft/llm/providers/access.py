@@ -6,10 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from weft.config.sections import ModelsSettings, ProviderSettings
+from weft.config.toml import KEY_VARIABLES, LOCAL, InvalidSetting, check_base_url, meant
 from weft.llm.errors import ModelError
-from weft.model_settings import ModelsSettings, ProviderSettings
-from weft.project_models import KEY_VARIABLES, LOCAL, check_base_url
-from weft.project_tables import InvalidSetting, meant
 from weft.secrets.registry import register
 
 Kind = Literal["openai", "anthropic", "google"]

@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import structs
 
+from weft.config.sections import ModelParameters
 from weft.llm.payload import Usage
 from weft.llm.providers.access import Access
-from weft.model_settings import ModelParameters
 
 _MILLION = 1_000_000
 

@@ -1,12 +1,38 @@
-"""Making a request again after an error that may pass."""
+"""Retry requests after transient errors, within the caller's deadline."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
-from weft.llm.deadline import seconds_left
 from weft.llm.errors import ModelError
 from weft.llm.events import OnEvent, RequestRetried
-from weft.llm.providers.timing import Timing
+from weft.llm.providers.rate_limits import Timing
+
+_DEADLINE: ContextVar[float | None] = ContextVar("weft_model_deadline", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Everything that is asked in the block has that much time at most; None: no limit of its own.
+
+    Nothing is cancelled here: the limit only tells a request whether a wait is worth it.
+    """
+    around = _DEADLINE.get()
+    ends = [at for at in (around, None if seconds is None else time.monotonic() + seconds) if at is not None]
+    token = _DEADLINE.set(min(ends, default=None))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def seconds_left() -> float | None:
+    """How much time there is; None: as much as it takes."""
+    deadline = _DEADLINE.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
 
 T = TypeVar("T")
 

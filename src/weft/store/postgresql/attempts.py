@@ -1,27 +1,190 @@
-"""Starting, reporting, ending and giving back many attempts with one statement for each kind.
+"""Attempts, suspensions, workers and leases in PostgreSQL: statements fenced by claim.
 
 Such requests about different tasks cannot influence each other (that a task ended only makes its dependents
 ready, and none of these asks for that), so the order in which they are applied matters only to the log; the
 transaction writes that in the order of the requests.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 
+from weft.clock import Clock
+from weft.config.settings import shown_location
+from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.attempts import claim_facts, refusal
-from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.held import write_held
-from weft.store.postgresql.reading import read_tasks
-from weft.store.postgresql.rows import attempt_event_row, may_exist
-from weft.store.protocol import Claim
-from weft.store.queries import load_queries
-from weft.store.requests import Start
+from weft.store.columns import CLOCK_PUT_BACK, claim_facts, dependencies_at_rest, ending, json_text, refusal
+from weft.store.postgresql.changes import add_dependents
+from weft.store.postgresql.connection import (
+    CLOSE_TIMEOUT_SECONDS,
+    LOST,
+    Timeouts,
+    begin_call,
+    connect_writer,
+    translated_errors,
+)
+from weft.store.postgresql.rows import (
+    Entry,
+    EventRow,
+    attempt_event_row,
+    is_storable,
+    is_stored_form,
+    may_exist,
+    read_tasks,
+)
+from weft.store.postgresql.steps import end_open_steps
+from weft.store.protocol import Claim, Ending, Rest
+from weft.store.requests import AddWorker, GiveBack, Recover, RemoveWorker, Report, RestartDelays, Start
+from weft.store.sql import load_queries
 from weft.tasks.events import EventType
+from weft.tasks.record import Status
+from weft.tasks.states import fraction
 
 _SQL = load_queries("postgresql")
+
+MAX_SET_CHARACTERS = 64 * 1024 * 1024
+"""Most text in one statement: PostgreSQL refuses a gigabyte, and both sides hold it in memory at once."""
+
+Row = tuple[Any, ...]
+Write = tuple[Row, list[EventRow]]
+"""The parameters of a statement, and the events that go with them."""
+
+Prepared = tuple[Entry, Row, list[EventRow]]
+
+
+async def write_held(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
+    """Give every entry its outcome; no task is in two of them."""
+    by_statement: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_statement.setdefault(_statement(entry.request), []).append(entry)
+    for name, same in by_statement.items():
+        parents = await _write(connection, _SQL[name], _prepare(same, _WRITES[name]))
+        if parents:
+            await _end_open_steps(
+                connection, [entry for entry in same if entry.request.claim.task_id in parents]
+            )
+    await _release(connection, by_statement.get("finish_tasks", ()))
+
+
+def _statement(request: Report | Ending | GiveBack) -> str:
+    if isinstance(request, Ending):
+        return "finish_tasks" if request.retry_after is None else "retry_tasks"
+    return "report_progress" if isinstance(request, Report) else "give_back"
+
+
+def _report(request: Report, _now: datetime) -> Write:
+    claim, progress = request.claim, fraction(request.progress)
+    event = attempt_event_row(claim, EventType.TASK_PROGRESSED, request.now, {"progress": progress})
+    return (*_guard(claim), request.now, progress), [event]
+
+
+def _finish(request: Ending, _now: datetime) -> Write:
+    columns, events = _ending(request, None)
+    return (*_guard(request.claim), request.outcome.at, *columns), events
+
+
+def _retry(request: Ending, now: datetime) -> Write:
+    retry_at = now + (request.retry_after or timedelta())
+    columns, events = _ending(request, retry_at)
+    return (*_guard(request.claim), now, retry_at, columns[2]), events
+
+
+def _ending(request: Ending, retry_at: datetime | None) -> Write:
+    columns, events = ending(request, retry_at)
+    at = request.outcome.at
+    return columns, [attempt_event_row(request.claim, kind, at, facts) for kind, facts in events]
+
+
+def _give_back(request: GiveBack, _now: datetime) -> Write:
+    claim = request.claim
+    event = attempt_event_row(claim, EventType.TASK_GIVEN_BACK, request.now, claim_facts(claim))
+    return (*_guard(claim), request.now), [event]
+
+
+_WRITES: dict[str, Callable[[Any, datetime], Write]] = {
+    "report_progress": _report,
+    "finish_tasks": _finish,
+    "retry_tasks": _retry,
+    "give_back": _give_back,
+}
+
+
+def _guard(claim: Claim) -> Row:
+    return claim.task_id, claim.attempt, claim.worker, claim.user_id
+
+
+def _prepare(entries: Iterable[Entry], prepare: Callable[[Any, datetime], Write]) -> Iterator[Prepared]:
+    """The entries with what they write; one that cannot be written gets its error instead."""
+    for entry in entries:
+        entry.outcome = False
+        if may_hold(entry.request.claim):
+            try:
+                row, events = prepare(entry.request, entry.now)
+            except WeftError as error:
+                entry.outcome = error
+            else:
+                yield entry, row, events
+
+
+def may_hold(claim: Claim) -> bool:
+    """Whether PostgreSQL could hold such a claim at all."""
+    return is_stored_form(claim.task_id) and is_storable(claim.worker) and is_storable(claim.user_id)
+
+
+async def _write(
+    connection: asyncpg.Connection, statement: str, prepared: Iterable[Prepared]
+) -> frozenset[TaskId]:
+    """Write what belongs to claims that still hold: the statement returns the ids of their tasks.
+
+    Return those that have ended and have tasks below them, which may be steps.
+    """
+    parents: set[TaskId] = set()
+    for portion in _portions(prepared):
+        rows = (row for _, row, _ in portion)
+        found = await connection.fetch(statement, *zip(*rows, strict=True))
+        held = {str(row[0]) for row in found}
+        parents.update(TaskId(str(row[0])) for row in found if row.get("has_children"))
+        for entry, row, events in portion:
+            if row[0] in held:
+                entry.outcome = True
+                entry.events.extend(events)
+    return frozenset(parents)
+
+
+async def _end_open_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """End the open steps of tasks that have ended for good; the log tells of them first."""
+    ended = {entry.request.claim.task_id: entry.request.outcome.at for entry in entries}
+    events = await end_open_steps(connection, ended)
+    for entry in entries:
+        entry.events[:0] = events.get(entry.request.claim.task_id, ())
+
+
+def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+    portion: list[Prepared] = []
+    characters = 0
+    for one in prepared:
+        portion.append(one)
+        characters += sum(len(value) for value in one[1] if isinstance(value, str))
+        if characters > MAX_SET_CHARACTERS:
+            yield portion
+            portion, characters = [], 0
+    if portion:
+        yield portion
+
+
+async def _release(connection: asyncpg.Connection, ended: Sequence[Entry]) -> None:
+    """Let the dependents of what has ended go on."""
+    rows = [
+        (entry.request.claim.task_id, entry.request.outcome.verb == Status.COMPLETED)
+        for entry in ended
+        if entry.outcome is True
+    ]
+    if rows:
+        await connection.execute(_SQL["release_dependents"], *zip(*rows, strict=True))
 
 
 async def apply_attempts(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
@@ -75,3 +238,137 @@ async def _refuse(connection: asyncpg.Connection, entries: Sequence[Entry]) -> N
     tasks = await read_tasks(connection, [(entry.request.task_id, entry.request.owner) for entry in entries])
     for entry in entries:
         entry.outcome = refusal(entry.request, tasks.get(entry.request.task_id))
+
+
+async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
+    """Put the task of an attempt back; whether the claim still held."""
+    request: Rest = entry.request
+    claim, at, task_id = request.claim, request.at, request.claim.task_id
+    guard = (task_id, claim.attempt, claim.worker, claim.user_id)
+    if not may_hold(claim):
+        return False
+    if not await connection.fetchval(_SQL["rest_task"], *guard, at, request.wake_at):
+        return False
+    has_ended = await connection.fetchval(_SQL["has_ended"], list(request.until))
+    dependencies = dependencies_at_rest(request, has_ended=has_ended)
+    await connection.execute(_SQL["delete_dependents_of"], [task_id])
+    await connection.execute(_SQL["set_dependencies"], task_id, json_text(dependencies))
+    await add_dependents(connection, [(one.id, task_id, one.required) for one in dependencies])
+    await connection.execute(_SQL["recount_waiting"], [task_id])
+    facts = {**claim_facts(claim), "until": request.until}
+    entry.events.append(attempt_event_row(claim, EventType.TASK_RESTED, at, facts))
+    return True
+
+
+async def add_worker(connection: asyncpg.Connection, entry: Entry) -> None:
+    """Make a worker known."""
+    request: AddWorker = entry.request
+    lease_until = entry.now + timedelta(seconds=request.lease_seconds)
+    await connection.execute(_SQL["add_worker"], request.worker, lease_until, request.methods)
+    await connection.execute(_SQL["remove_old_writers"])
+
+
+SHORTEST_SECONDS = 0.5
+"""How long a renewal may take at least, however short the lease is."""
+
+
+class Leases:
+    """Renews leases on a connection of its own, and without the write lock: no writer can keep it waiting."""
+
+    def __init__(self, url: str, timeouts: Timeouts, clock: Clock | None) -> None:
+        self._url = url
+        self._location = shown_location(url)
+        self._timeouts = timeouts
+        self._clock = clock
+        self._connection: asyncpg.Connection | None = None
+        self._turn = asyncio.Lock()  # several engines may share the store
+
+    async def renew(self, worker: str, lease_seconds: float) -> frozenset[Claim] | None:
+        """Renew a worker's lease; the claims it holds, or None when it was taken for dead."""
+        lease = timedelta(seconds=lease_seconds)
+        now = None if self._clock is None else self._clock.now()
+        # Long before the lease runs out, so that there is time for another try.
+        seconds = min(max(lease_seconds / 4, SHORTEST_SECONDS), self._timeouts.command_seconds)
+        async with self._connected(seconds) as connection:
+            if not await connection.fetch(_SQL["renew_worker"], worker, lease, now):
+                return None
+            held = await connection.fetch(_SQL["tasks_of_worker"], worker)
+        return frozenset(map(_claim, held))
+
+    async def facts(self) -> tuple[int, datetime]:
+        """Return the version of the schema and the server's time."""
+        async with self._connected(self._timeouts.command_seconds) as connection:
+            version = await connection.fetchval(_SQL["schema_version"])
+            return int(version), await connection.fetchval(_SQL["server_time"])
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*LOST):
+                await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
+
+    def terminate(self) -> None:
+        """End the connection at once, with whatever runs on it."""
+        if self._connection is not None:
+            self._connection.terminate()
+
+    @asynccontextmanager
+    async def _connected(self, seconds: float) -> AsyncIterator[asyncpg.Connection]:
+        """Give the connection, a new one when the last was lost; one that fails or is too slow is ended."""
+        with translated_errors(self._location):
+            try:
+                async with self._turn, asyncio.timeout(seconds):
+                    await begin_call(is_write=False)
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await connect_writer(self._url, self._timeouts)
+                    yield self._connection
+            except BaseException:
+                if self._connection is not None:
+                    self._connection.terminate()
+                    self._connection = None
+                raise
+
+
+async def remove_worker(connection: asyncpg.Connection, entry: Entry) -> int:
+    """Forget a worker that leaves, and give back what it held."""
+    request: RemoveWorker = entry.request
+    return await _give_back_all(connection, entry, [request.worker], request.now, losses=0)
+
+
+async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
+    """Release what dead workers held: attempts that were lost."""
+    request: Recover = entry.request
+    dead = {row[0] for row in await connection.fetch(_SQL["unknown_workers"])}
+    dead.update(row[0] for row in await connection.fetch(_SQL["expired_workers"], request.expired_at))
+    dead |= set(request.dead)
+    return await _give_back_all(connection, entry, sorted(dead), entry.now, losses=1) if dead else 0
+
+
+async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
+    """Begin the delays of retries anew that began in the future, and shorten leases."""
+    request: RestartDelays = entry.request
+    if request.lease_seconds is not None:
+        lease_until = entry.now + timedelta(seconds=request.lease_seconds)
+        await connection.execute(_SQL["shorten_leases"], lease_until)
+    rows = await connection.fetch(_SQL["restart_delays"], entry.now)
+    for row in rows:
+        facts = {"at": row["ready_at"].isoformat(), "reason": CLOCK_PUT_BACK}
+        entry.events.append(attempt_event_row(_claim(row), EventType.TASK_RETRIED, entry.now, facts))
+    return [TaskId(str(row["id"])) for row in rows]
+
+
+async def _give_back_all(
+    connection: asyncpg.Connection, entry: Entry, workers: Sequence[str], now: datetime, *, losses: int
+) -> int:
+    held = await connection.fetch(_SQL["give_back_all"], workers, now, losses)
+    for row in sorted(held, key=lambda row: row["seq"]):
+        claim = _claim(row)
+        entry.events.append(attempt_event_row(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim)))
+    await connection.execute(_SQL["remove_workers"], workers)
+    return len(held)
+
+
+def _claim(row: asyncpg.Record) -> Claim:
+    task_id, attempt, worker, tree, user_id, *_ = row
+    return Claim(TaskId(str(task_id)), attempt, worker, TaskId(str(tree)), user_id)

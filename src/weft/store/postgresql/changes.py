@@ -7,8 +7,8 @@ import asyncpg
 from weft.ids import TaskId
 from weft.store.columns import STEP_COLUMNS, dependent_rows, step_rows, waiting_for
 from weft.store.postgresql.rows import task_row
-from weft.store.queries import load_queries
-from weft.tasks.changes import Changes
+from weft.store.sql import load_queries
+from weft.tasks.decisions import Changes
 from weft.tasks.record import FIELD_NAMES, Task, method_of
 
 _SQL = load_queries("postgresql")

@@ -5,13 +5,18 @@ from collections.abc import Sequence
 import asyncpg
 
 from weft.ids import TaskId
-from weft.store.attempts import claim_facts
-from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.reading import tasks_of
-from weft.store.postgresql.rows import attempt_event_row, is_stored_form, may_exist, with_zone
+from weft.store.columns import claim_facts
+from weft.store.postgresql.rows import (
+    Entry,
+    attempt_event_row,
+    is_stored_form,
+    may_exist,
+    tasks_of,
+    with_zone,
+)
 from weft.store.protocol import Claim, Claimed, Outlook, Wanted
-from weft.store.queries import load_queries
 from weft.store.requests import EndFlow, RunFlow
+from weft.store.sql import load_queries
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import asyncpg
 from msgspec import Struct
 
+from weft.config.settings import shown_location
 from weft.errors import WeftError
-from weft.faults import StoreFault, hang, store_faults
-from weft.settings import shown_location
+from weft.fault_points import StoreFault, hang, store_faults
 from weft.store.errors import (
     NotAStore,
     StoreBusy,

@@ -13,19 +13,19 @@ from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError, task_exists
 from weft.store.postgresql.changes import write_changes
-from weft.store.postgresql.connection import (
-    LARGE_FLOW,
-    allow_idle,
-    is_of_one_request,
-    reason,
-    refusal,
+from weft.store.postgresql.connection import LARGE_FLOW, allow_idle, is_of_one_request, reason, refusal
+from weft.store.postgresql.rows import (
+    Entry,
+    EventRow,
+    event_row,
+    is_stored_form,
+    read_flow,
+    read_tasks,
+    read_with_unfinished_runs,
 )
-from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.reading import read_flow, read_tasks, read_with_unfinished_runs
-from weft.store.postgresql.rows import EventRow, event_row, is_stored_form
 from weft.store.protocol import Owner
-from weft.store.queries import load_queries
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.store.sql import load_queries
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.flow import Flow
 from weft.tasks.record import Task
 

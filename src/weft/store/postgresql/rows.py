@@ -1,17 +1,21 @@
-"""Task records and events as PostgreSQL rows, both ways."""
+"""Rows of tasks and events in PostgreSQL, both ways."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+from msgspec import Struct, field
 
+from weft.gc_tuning import paused_collector
 from weft.ids import TaskId, is_task_id
 from weft.store.columns import columns_of, json_text, json_value, task_of_columns
 from weft.store.protocol import Claim, DueSchedule, Owner
+from weft.store.sql import load_queries
 from weft.tasks.events import Event, EventType, NewEvent
-from weft.tasks.kinds import TIME_FIELDS
-from weft.tasks.record import FIELD_NAMES, JsonObject, Task
+from weft.tasks.flow import Flow
+from weft.tasks.record import FIELD_NAMES, TIME_FIELDS, JsonObject, Task
 
 _ID_FIELDS = tuple(
     FIELD_NAMES.index(name) for name in ("id", "parent_id", "original_task_id", "task_tree_id")
@@ -99,3 +103,67 @@ def event_of(row: asyncpg.Record) -> Event:
         at=at,
         facts=json_value(facts),
     )
+
+
+_SQL = load_queries("postgresql")
+
+MANY_ROWS = 1000
+"""From here on (some 10 ms) rows become records in a thread, so that the event loop goes on meanwhile."""
+
+
+async def read_tasks(
+    connection: asyncpg.Connection | asyncpg.Pool, wanted: Sequence[tuple[TaskId, Owner]]
+) -> dict[TaskId, Task]:
+    """Those of the tasks that exist, each on behalf of its owner; no task is wanted twice."""
+    rows = [
+        (task_id, owner.is_everyone, owner.user_id) for task_id, owner in wanted if may_exist(task_id, owner)
+    ]
+    if not rows:
+        return {}
+    found = await connection.fetch(_SQL["get_tasks"], *zip(*rows, strict=True))
+    return {task.id: task for task in await tasks_of(found)}
+
+
+async def read_flow(
+    connection: asyncpg.Connection | asyncpg.Pool, task_id: TaskId, owner: Owner, limit: int | None = None
+) -> Flow:
+    """The flow a task is in, all of it or its first tasks; empty when there is no such task."""
+    if not may_exist(task_id, owner):
+        return Flow([])
+    rows = await connection.fetch(_SQL["get_flow"], task_id, owner.is_everyone, owner.user_id, limit)
+    return Flow(await tasks_of(rows))
+
+
+async def read_with_unfinished_runs(
+    connection: asyncpg.Connection, task_ids: Sequence[TaskId], owner: Owner
+) -> frozenset[TaskId]:
+    """Those of the tasks from which a flow was made, on behalf of the owner, that is still to be run."""
+    ids = [task_id for task_id in task_ids if may_exist(task_id, owner)]
+    if not ids:
+        return frozenset()
+    rows = await connection.fetch(_SQL["with_unfinished_runs"], ids, owner.is_everyone, owner.user_id)
+    return frozenset(TaskId(str(row["id"])) for row in rows)
+
+
+async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
+    """The records in the rows."""
+    if len(rows) < MANY_ROWS:
+        return [task_of(row) for row in rows]
+    return await asyncio.to_thread(_many_tasks_of, rows)
+
+
+@paused_collector()
+def _many_tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
+    return [task_of(row) for row in rows]
+
+
+class Entry(Struct, eq=False):
+    """A request of a group, what came of it, and the events it adds to the log."""
+
+    now: datetime
+    """The store's time, read when the transaction held the write lock."""
+    request: Any
+    """One of `weft.store.requests`; whoever applies it knows which."""
+    outcome: Any = None
+    """Its value, or the error that it alone ends with."""
+    events: list[EventRow] = field(default_factory=list)

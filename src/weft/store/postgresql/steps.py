@@ -8,12 +8,10 @@ from typing import Any
 import asyncpg
 
 from weft.ids import TaskId
-from weft.store.columns import STEP_COLUMNS, json_text
-from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.rows import EventRow, event_row, is_storable, is_stored_form, task_row
-from weft.store.queries import load_queries
-from weft.store.step_events import step_events
-from weft.store.steps import Run, StepChange
+from weft.store.columns import STEP_COLUMNS, json_text, step_events
+from weft.store.models import Run, StepChange
+from weft.store.postgresql.rows import Entry, EventRow, event_row, is_storable, is_stored_form, task_row
+from weft.store.sql import load_queries
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP

@@ -9,12 +9,13 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from weft.clock import Clock, SyncedClock
-from weft.faults import store_faults
+from weft.config.settings import shown_location
+from weft.fault_points import store_faults
 from weft.ids import TaskId
-from weft.settings import shown_location
-from weft.store.errors import SchemaTooNew, StoreError
-from weft.store.group_commit import Done
-from weft.store.grouped_writes import GroupedWrites
+from weft.store.errors import NotAStore, SchemaTooNew, StoreError, StoreNotFound
+from weft.store.group_commit import Done, GroupedWrites
+from weft.store.models import RegisteredTemplate, StoredStep
+from weft.store.postgresql.attempts import Leases
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
@@ -24,17 +25,21 @@ from weft.store.postgresql.connection import (
     pool_of_readers,
     translated_errors,
 )
-from weft.store.postgresql.reading import read_flow, read_tasks, tasks_of
-from weft.store.postgresql.rows import due_schedule_of, event_of, is_storable, is_stored_form, may_exist
-from weft.store.postgresql.schema import KNOWN_VERSION, prepare
+from weft.store.postgresql.rows import (
+    due_schedule_of,
+    event_of,
+    is_storable,
+    is_stored_form,
+    may_exist,
+    read_flow,
+    read_tasks,
+    tasks_of,
+)
 from weft.store.postgresql.templates import template_of
-from weft.store.postgresql.workers import Leases
 from weft.store.postgresql.writer import Writer
 from weft.store.protocol import Claim, DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
-from weft.store.queries import load_queries
 from weft.store.requests import Request
-from weft.store.steps import StoredStep
-from weft.store.templates import RegisteredTemplate
+from weft.store.sql import load_migrations, load_queries
 from weft.store.tolerance import Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
@@ -42,11 +47,52 @@ from weft.tasks.record import FIELD_NAMES, Task
 from weft.tasks.steps import Digests
 from weft.tasks.summary import FlowSummary, summary_of
 
+_SQL = load_queries("postgresql")
+KNOWN_VERSION = len(load_migrations("postgresql"))
+MIGRATION_SECONDS = 3600.0
+"""A migration may write every row of a large store anew."""
+
+
+async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: bool = False) -> None:
+    """Bring the schema to the version this weft knows; refuses tables that are not weft's, or newer."""
+    known = load_migrations("postgresql")
+    # Looked at before anything is locked: a store that is up to date opens for those who may only read it.
+    version = await _version(connection, location)
+    if version == len(known):
+        return
+    if version > len(known):
+        raise SchemaTooNew(location=location, found=version, known=len(known))
+    if version == 0 and must_exist:
+        raise StoreNotFound(location=location)
+    await connection.execute(_SQL["begin_write"], timeout=MIGRATION_SECONDS)
+    try:
+        # Another process may have migrated while we waited for the lock.
+        for number in range(await _version(connection, location), len(known)):
+            await connection.execute(known[number], timeout=MIGRATION_SECONDS)
+            await connection.execute(_SQL["set_schema_version"], number + 1)
+        await connection.execute("COMMIT")
+    except BaseException:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK")
+        raise
+
+
+async def _version(connection: asyncpg.Connection, location: str) -> int:
+    tables = {row["relname"] for row in await connection.fetch(_SQL["our_tables"])}
+    if "weft_schema" in tables:
+        return int(await connection.fetchval(_SQL["schema_version"]))
+    if tables:
+        names = " and ".join(sorted(tables))
+        raise NotAStore(
+            f"{location} has {names}, but not of weft's; name another schema with ?search_path=schema"
+        )
+    return 0
+
+
 T = TypeVar("T")
 Reader = Any
 """A connection of the pool; the driver has a type of its own for these."""
 
-_SQL = load_queries("postgresql")
 _WIDTH = len(FIELD_NAMES)
 
 

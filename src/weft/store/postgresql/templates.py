@@ -8,10 +8,7 @@ import msgspec
 
 from weft.store.columns import json_text, json_value
 from weft.store.errors import StoreError
-from weft.store.postgresql.entry import Entry
-from weft.store.postgresql.rows import is_storable, is_stored_form
-from weft.store.queries import load_queries
-from weft.store.templates import (
+from weft.store.models import (
     AddedTemplate,
     AddTemplates,
     KeepParams,
@@ -20,6 +17,8 @@ from weft.store.templates import (
     RemoveTemplate,
     TemplateFacts,
 )
+from weft.store.postgresql.rows import Entry, is_storable, is_stored_form
+from weft.store.sql import load_queries
 
 _SQL = load_queries("postgresql")
 

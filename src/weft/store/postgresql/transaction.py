@@ -8,28 +8,23 @@ import asyncpg
 
 from weft.errors import WeftError
 from weft.store.errors import StoreError
-from weft.store.postgresql.attempts import apply_attempts
+from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
+from weft.store.postgresql.attempts import (
+    add_worker,
+    apply_attempts,
+    recover,
+    remove_worker,
+    rest,
+    restart_delays,
+)
 from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
 from weft.store.postgresql.connection import is_of_one_request, refusal
-from weft.store.postgresql.entry import Entry
 from weft.store.postgresql.operations import apply_operations
-from weft.store.postgresql.resting import rest
-from weft.store.postgresql.rows import EVENT_COLUMNS, is_storable
+from weft.store.postgresql.rows import EVENT_COLUMNS, Entry, is_storable
 from weft.store.postgresql.steps import apply_steps
 from weft.store.postgresql.templates import add_templates, keep_params, remove_template
-from weft.store.postgresql.workers import add_worker, recover, remove_worker, restart_delays
 from weft.store.protocol import Rest, Wanted
-from weft.store.requests import (
-    AddWorker,
-    EndFlow,
-    Operate,
-    Recover,
-    RemoveWorker,
-    RestartDelays,
-    RunFlow,
-)
-from weft.store.steps import WriteSteps
-from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
+from weft.store.requests import AddWorker, EndFlow, Operate, Recover, RemoveWorker, RestartDelays, RunFlow
 
 _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
     Wanted: claim_ready,

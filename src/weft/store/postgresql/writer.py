@@ -10,10 +10,11 @@ from typing import Any
 import asyncpg
 
 from weft.clock import Clock
+from weft.config.settings import shown_location
 from weft.errors import TransientError, WeftError
-from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, reach
-from weft.settings import shown_location
+from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, reach
 from weft.store.errors import StoreError, StoreUnreachable
+from weft.store.models import AddTemplates
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
@@ -24,11 +25,10 @@ from weft.store.postgresql.connection import (
     is_of_one_request,
     translated_errors,
 )
-from weft.store.postgresql.entry import Entry
+from weft.store.postgresql.rows import Entry
 from weft.store.postgresql.transaction import apply, apply_apart
-from weft.store.queries import load_queries
 from weft.store.requests import Operate, Request
-from weft.store.templates import AddTemplates
+from weft.store.sql import load_queries
 from weft.store.tolerance import Tolerance
 
 _SQL = load_queries("postgresql")

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from weft.cache_folder import exposure, keep_private
 from weft.clock import Clock
-from weft.collector import paused_collector
+from weft.config.paths import exposure, keep_private
+from weft.gc_tuning import paused_collector
 from weft.store.errors import StoreNotFound, StoreReplaced, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.requests import Request

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.attempts import claim_facts
+from weft.store.columns import claim_facts
 from weft.store.protocol import Claim, Claimed, Outlook, Wanted
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
-from weft.store.sqlite.writing import SQL, Writing
+from weft.store.sqlite.unit_of_work import SQL, Writing
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve

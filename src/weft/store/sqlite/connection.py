@@ -19,7 +19,7 @@ from weft.store.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from weft.store.queries import load_migrations
+from weft.store.sql import load_migrations
 
 APPLICATION_ID = 0x77656674
 """The letters "weft": how we know a file of ours from another program's."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.clock import Clock
-from weft.collector import paused_collector
+from weft.gc_tuning import paused_collector
 from weft.store.errors import StoreNotFound
 from weft.store.group_commit import Done
 from weft.store.requests import Request

@@ -10,8 +10,8 @@ from weft.store.errors import task_exists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
 from weft.store.sqlite.rows import event_row, task_of, task_row
-from weft.store.sqlite.writing import SQL, Writing
-from weft.tasks.changes import Changes, Found, Needs
+from weft.store.sqlite.unit_of_work import SQL, Writing
+from weft.tasks.decisions import Changes, Found, Needs
 from weft.tasks.flow import Flow
 from weft.tasks.record import Task, method_of
 

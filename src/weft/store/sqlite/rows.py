@@ -6,8 +6,7 @@ from typing import Any
 from weft.store.columns import columns_of, json_text, json_value, task_of_columns
 from weft.store.protocol import DueSchedule
 from weft.tasks.events import Event, EventType, NewEvent
-from weft.tasks.kinds import BOOL_FIELDS, TIME_FIELDS
-from weft.tasks.record import Task
+from weft.tasks.record import BOOL_FIELDS, TIME_FIELDS, Task
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -3,11 +3,10 @@
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.columns import json_text
+from weft.store.columns import json_text, step_events
+from weft.store.models import Run, StepChange, WriteSteps
 from weft.store.sqlite.rows import event_row, task_row
-from weft.store.sqlite.writing import SQL, Writing
-from weft.store.step_events import step_events
-from weft.store.steps import Run, StepChange, WriteSteps
+from weft.store.sqlite.unit_of_work import SQL, Writing
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP

@@ -10,23 +10,21 @@ from typing import Any, Self, TypeVar
 
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
-from weft.faults import HANG_SECONDS, StoreFault, hang, store_faults
+from weft.fault_points import HANG_SECONDS, StoreFault, hang, store_faults
 from weft.ids import TaskId
 from weft.store.columns import json_text
 from weft.store.errors import SchemaTooNew, StoreError, StoreUnreachable
-from weft.store.group_commit import Done
-from weft.store.grouped_writes import GroupedWrites
+from weft.store.group_commit import Done, GroupedWrites
+from weft.store.models import RegisteredTemplate, StoredStep
 from weft.store.protocol import DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
-from weft.store.queries import load_migrations, load_queries
 from weft.store.requests import Request
+from weft.store.sql import load_migrations, load_queries
 from weft.store.sqlite.access import Access, FileAccess
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS
 from weft.store.sqlite.memory import open_memory
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
 from weft.store.sqlite.templates import template_of
-from weft.store.steps import StoredStep
-from weft.store.templates import RegisteredTemplate
 from weft.store.tolerance import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound

@@ -5,9 +5,7 @@ from typing import Any
 import msgspec
 
 from weft.store.columns import json_text, json_value
-from weft.store.sqlite.rows import micros, moment
-from weft.store.sqlite.writing import SQL, Writing
-from weft.store.templates import (
+from weft.store.models import (
     AddedTemplate,
     AddTemplates,
     KeepParams,
@@ -16,6 +14,8 @@ from weft.store.templates import (
     RemoveTemplate,
     TemplateFacts,
 )
+from weft.store.sqlite.rows import micros, moment
+from weft.store.sqlite.unit_of_work import SQL, Writing
 
 
 def add_templates(writing: Writing, request: AddTemplates) -> tuple[AddedTemplate, ...]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from weft.clock import Clock
 from weft.errors import WeftError
-from weft.faults import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
+from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.store.errors import refusal_of
+from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
 from weft.store.protocol import Ending, Rest, Wanted
 from weft.store.requests import (
     AddWorker,
@@ -24,15 +25,23 @@ from weft.store.requests import (
     RunFlow,
     Start,
 )
-from weft.store.sqlite.attempts import end, give_back, report, rest, start
+from weft.store.sqlite.attempts import (
+    add_worker,
+    end,
+    give_back,
+    recover,
+    remove_worker,
+    renew_worker,
+    report,
+    rest,
+    restart_delays,
+    start,
+)
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
 from weft.store.sqlite.templates import add_templates, keep_params, remove_template
-from weft.store.sqlite.workers import add_worker, recover, remove_worker, renew_worker, restart_delays
-from weft.store.sqlite.writing import Writing
-from weft.store.steps import WriteSteps
-from weft.store.templates import AddTemplates, KeepParams, RemoveTemplate
+from weft.store.sqlite.unit_of_work import Writing
 
 _APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
     Start: start,

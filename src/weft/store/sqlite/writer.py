@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from weft.clock import Clock
-from weft.collector import paused_collector
+from weft.gc_tuning import paused_collector
 from weft.store.group_commit import Done
+from weft.store.models import AddTemplates
 from weft.store.protocol import Outlook
 from weft.store.requests import Operate, Request
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
 from weft.store.sqlite.transaction import commit_group
-from weft.store.templates import AddTemplates
 
 SMALL_GROUP = 8
 """Requests, and claimed tasks, that take a fraction of a millisecond to write. Handing so little to a thread

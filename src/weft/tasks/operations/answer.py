@@ -7,9 +7,9 @@ from msgspec import Struct, structs
 from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.limits import MAX_ANSWER_CHARACTERS
-from weft.tasks.changes import Changes, Decision, Found, Needs
-from weft.tasks.operations.move import moved
-from weft.tasks.problems import shown
+from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.operations.lifecycle import moved
+from weft.tasks.parsing.problems import shown
 from weft.tasks.questions import (
     ANSWER,
     answer_of,

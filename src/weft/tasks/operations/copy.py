@@ -1,20 +1,188 @@
-"""Copy a task with everything below it, as a new pending flow; some of it may be linked."""
+"""Copy, link and archive: a new flow made from stored records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks import graph
-from weft.tasks.changes import Decision, Found, Needs
-from weft.tasks.flow import Flow
-from weft.tasks.operations.derive import IsStep, NewIds, as_copy, as_link, derive, require_completed
-from weft.tasks.pinned import unpinned
-from weft.tasks.problems import shown
-from weft.tasks.record import Task, evolve
-from weft.tasks.steps import makers
+from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import Flow, makers, reachable
+from weft.tasks.operations.submit import created_event
+from weft.tasks.parsing.inputs import mapping_problems
+from weft.tasks.parsing.problems import InvalidTasks, shown
+from weft.tasks.program_params import unpinned
+from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_source
+from weft.tasks.steps import STEP, is_step, mark_of
+
+NewIds = Mapping[TaskId, TaskId]
+Make = Callable[[Task, NewIds], Task]
+
+
+class SourceNotCompleted(RequestError):
+    """Only completed tasks can be linked or archived."""
+
+    code = "source-not-completed"
+
+    def __init__(self, *, tasks: Sequence[Task], what: str) -> None:
+        first = ", ".join(f"{shown(task.name)} ({task.id}) is {task.status}" for task in tasks[:5])
+        more = f" and {len(tasks) - 5} more" if len(tasks) > 5 else ""
+        super().__init__(f"only completed tasks can be {what}: {first}{more}")
+        self.tasks = tuple(tasks)
+
+
+class IsStep(RequestError):
+    """A step is performed by the run that made it, and by itself by nobody."""
+
+    code = "is-step"
+
+    def __init__(self, *, task: Task, run_id: TaskId | None) -> None:
+        advice = "" if run_id is None else f" {run_id}; copy that, or fork it: --from {task.id}"
+        super().__init__(f"{shown(task.name)} ({task.id}) is a step of a run{advice}")
+        self.task_id = task.id
+        self.run_id = run_id
+
+
+def require_completed(tasks: Iterable[Task], *, what: str) -> None:
+    """Raise unless every task is completed."""
+    unfinished = [task for task in tasks if task.status is not Status.COMPLETED]
+    if unfinished:
+        raise SourceNotCompleted(tasks=unfinished, what=what)
+
+
+def derive(
+    flow: Flow, selected: Sequence[TaskId], make: Make, *, new_id: NewTaskId, now: datetime
+) -> Decision[Flow]:
+    """The decision to add a new flow of records made from the selected ones; the first becomes its root.
+
+    A selected task whose parent is not selected (a dependency taken along) becomes a child of the new root.
+    """
+    new_ids = {task_id: new_id() for task_id in selected}
+    top = selected[0]
+    parents = {
+        task_id: None if task_id == top else new_ids.get(flow[task_id].parent_id or top, new_ids[top])
+        for task_id in selected
+    }
+    with_children = set(parents.values())
+    made = [
+        evolve(
+            make(flow[task_id], new_ids),
+            id=new_ids[task_id],
+            parent_id=parents[task_id],
+            task_tree_id=new_ids[top],
+            has_children=new_ids[task_id] in with_children,
+            has_references=False,
+            created_at=now,
+            updated_at=now,
+        )
+        for task_id in selected
+    ]
+    return _decision(flow, Flow(made), flow[top], now)
+
+
+def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
+    # A link or an archive of a part of a tree has let its dependencies go; a copy of it could not be run.
+    dangling = [
+        problem for task in derived if task.status is Status.PENDING for problem in mapping_problems(task)
+    ]
+    if dangling:
+        raise InvalidTasks(dangling)
+    sources = frozenset(task.original_task_id for task in derived if task.original_task_id is not None)
+    told = NewEvent(
+        EventType.TASK_REFERENCED,
+        source.id,
+        source_flow.root.id,
+        source.user_id,
+        now,
+        {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)},
+    )
+    changes = Changes(added=tuple(derived), recounted=sources, events=(created_event(derived, now), told))
+    return Decision(changes, derived)
+
+
+def remapped(task: Task, new_ids: NewIds) -> tuple[Dependency, ...]:
+    """The task's dependencies on the new records; those on tasks outside the selection fall away."""
+    return tuple(
+        Dependency(new_ids[dependency.id], dependency.required)
+        for dependency in task.dependencies
+        if dependency.id in new_ids
+    )
+
+
+def as_copy(task: Task, new_ids: NewIds) -> Task:
+    """A fresh pending record of the same definition.
+
+    Its schedule is kept but off: a copy must never make a scheduled task fire twice.
+    """
+    return Task(
+        id=task.id,
+        user_id=task.user_id,
+        name=task.name,
+        status=Status.PENDING,
+        priority=task.priority,
+        inputs=task.inputs,
+        schemas=task.schemas,
+        params=_remapped_params(task, new_ids),
+        dependencies=remapped(task, new_ids),
+        origin_type=Origin.COPY,
+        original_task_id=task.id,
+        schedule_type=task.schedule_type,
+        schedule_expression=task.schedule_expression,
+        schedule_start_at=task.schedule_start_at,
+        schedule_end_at=task.schedule_end_at,
+        max_runs=task.max_runs,
+    )
+
+
+def as_link(task: Task, new_ids: NewIds) -> Task:
+    """A completed record with the source's result. A link to a link points to the first source."""
+    linked = _finished(task, new_ids, Origin.LINK, first_source(task))
+    if not is_step(task):
+        return linked
+    # By itself it is no step of anything.
+    params = {name: value for name, value in (linked.params or {}).items() if name != STEP}
+    return evolve(linked, params=params or None)
+
+
+def as_archive(task: Task, new_ids: NewIds) -> Task:
+    """A frozen record with everything the source holds. A step that is a link keeps what it is a link to."""
+    archived = _finished(task, new_ids, Origin.ARCHIVE, task.id)
+    if not is_step(task) or task.origin_type is not Origin.LINK:
+        return archived
+    mark = {**mark_of(task), "link_of": first_source(task)}
+    return evolve(archived, params={**(archived.params or {}), STEP: mark})
+
+
+def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None) -> Task:
+    return evolve(
+        task,
+        dependencies=remapped(task, new_ids),
+        params=_remapped_params(task, new_ids),
+        origin_type=origin,
+        original_task_id=source,
+        schedule_enabled=False,
+        next_run_at=None,
+    )
+
+
+def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
+    """The task's params with `input_mappings` ("<dependency id>.path") pointing at the new records."""
+    mappings = (task.params or {}).get("input_mappings")
+    if task.params is None or not isinstance(mappings, dict):
+        return task.params
+    return {
+        **task.params,
+        "input_mappings": {name: _remapped_path(path, new_ids) for name, path in mappings.items()},
+    }
+
+
+def _remapped_path(path: object, new_ids: NewIds) -> object:
+    if not isinstance(path, str):
+        return path
+    source, dot, rest = path.partition(".")
+    return f"{new_ids.get(TaskId(source.lower()), source)}{dot}{rest}"
 
 
 class OutsideDependencies(RequestError):
@@ -89,8 +257,47 @@ def select(
         node: [target for target in targets if target not in made] if node not in linked else []
         for node, targets in flow.dependencies.items()
     }
-    selected = graph.reachable(below, edges)
+    selected = reachable(below, edges)
     outside = selected[len(below) :]
     if outside and not with_dependencies:
         raise OutsideDependencies(tasks=[flow[outsider] for outsider in outside])
     return selected
+
+
+class LinkTasks(Struct, frozen=True, kw_only=True):
+    """Links a task and its descendants, but no steps of runs; its value is the new flow."""
+
+    task_id: TaskId
+    new_id: NewTaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Flow]:
+        flow = found.flow_of(self.task_id)
+        made = makers(flow)
+        # A link of a run is its result. How that came about is told by the steps of the source.
+        selected = [one for one in flow.subtree(self.task_id) if one == self.task_id or one not in made]
+        require_completed((flow[task_id] for task_id in selected), what="linked")
+        return derive(flow, selected, as_link, new_id=self.new_id, now=self.now)
+
+
+class ArchiveTasks(Struct, frozen=True, kw_only=True):
+    """Archives a task and its descendants; its value is the new, frozen flow."""
+
+    task_id: TaskId
+    new_id: NewTaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Flow]:
+        flow = found.flow_of(self.task_id)
+        selected = flow.subtree(self.task_id)
+        made = makers(flow)
+        # A run may have completed although steps of it failed or were cancelled: they are part of it.
+        unmade = (flow[one] for one in selected if one == self.task_id or one not in made)
+        require_completed(unmade, what="archived")
+        return derive(flow, selected, as_archive, new_id=self.new_id, now=self.now)

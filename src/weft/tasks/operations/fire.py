@@ -6,14 +6,24 @@ import msgspec
 from msgspec import Struct
 
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
-from weft.tasks.operations.copy import select
-from weft.tasks.operations.derive import NewIds, as_copy, derive
+from weft.tasks.operations.copy import NewIds, as_copy, derive, select
 from weft.tasks.record import Task, evolve
-from weft.tasks.schedule_policies import CatchUp, Overlap, catch_up, overlap, waits
-from weft.tasks.schedules import Schedule, count_between, next_due, planned, previous_due, schedule_of
+from weft.tasks.schedules.schedule import (
+    CatchUp,
+    Overlap,
+    Schedule,
+    catch_up,
+    count_between,
+    next_due,
+    overlap,
+    planned,
+    previous_due,
+    schedule_of,
+    waits,
+)
 
 ON_TIME = timedelta(seconds=60)
 """How late a scheduler may be without having missed the time."""

@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.changes import Decision, Found, Needs
-from weft.tasks.flow import Flow
-from weft.tasks.operations.derive import IsStep, NewIds, as_copy, derive
-from weft.tasks.problems import nearest, shown
+from weft.tasks.decisions import Decision, Found, Needs
+from weft.tasks.flow import Flow, makers
+from weft.tasks.operations.copy import IsStep, NewIds, as_copy, derive
+from weft.tasks.parsing.problems import nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
-from weft.tasks.steps import is_step, makers, mark_of
+from weft.tasks.steps import is_step, mark_of
 
 FORK = "fork"
 """The entry of `params` that says which run, and from where: {"of": id, "from": key, "reuse": false}."""

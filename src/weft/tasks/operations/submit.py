@@ -4,12 +4,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
-from weft.tasks.flow import Flow
-from weft.tasks.problems import InvalidTasks, Problem
+from weft.tasks.flow import Flow, makers
+from weft.tasks.parsing.problems import InvalidTasks, Problem
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
-from weft.tasks.steps import ended_with_run, is_step, makers
+from weft.tasks.steps import ended_with_run, is_step
 
 _NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
 

@@ -1,20 +1,19 @@
-"""Change fields of a stored task that its owner may change."""
+"""Change fields of a stored task, or the options of a run."""
 
 from datetime import datetime
 
 from msgspec import Struct, to_builtins
 
 from weft.ids import TaskId
-from weft.tasks.changes import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Changes, Decision, Found, Needs
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
-from weft.tasks.flow_checks import flow_problems, node_of
-from weft.tasks.pinned import PROGRAM, folder_of, folder_problems
-from weft.tasks.problems import InvalidTasks, Problem, nearest, shown
+from weft.tasks.parsing.problems import InvalidTasks, Problem, nearest, shown
+from weft.tasks.parsing.rules import checked_task, flow_problems, node_of
+from weft.tasks.program_params import PROGRAM, folder_of, folder_problems
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
-from weft.tasks.schedules import planned
+from weft.tasks.schedules.schedule import planned
 from weft.tasks.states import FrozenTask
-from weft.tasks.task_checks import checked_task
 
 _NEVER = {
     "id": "an id is for life",
@@ -128,3 +127,26 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
 def _keeps_program(task: Task, params: object) -> bool:
     """Whether the params still have the program of a run: without it the run could not go on."""
     return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)
+
+
+class ChangeRun(Struct, frozen=True, kw_only=True):
+    """Sets entries of `params` of a run, also of one whose process died; its value is the task afterwards.
+
+    An evaluation that is under way has read them already: whoever asks sees to it that there is none.
+    """
+
+    task_id: TaskId
+    params: JsonObject
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(tasks=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Task]:
+        task = found.task(self.task_id)
+        changed = evolve(task, params={**(task.params or {}), **self.params}, updated_at=self.now)
+        facts = {"fields": ["params"]}
+        event = NewEvent(
+            EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
+        )
+        return Decision(Changes(updated=(changed,), events=(event,)), changed)

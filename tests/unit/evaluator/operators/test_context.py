@@ -5,11 +5,11 @@ import pytest
 from tests.programs import evaluate, failure_of
 from weft.evaluator.effects import ContextPayload, Files
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
 from weft.evaluator.results import TaskResult
-from weft.language.problems import InvalidProgram
-from weft.language.task_fields import ContextAssembly, ContextManagement, FilePaths, HistorySettings
-from weft.language.tree import Atomic, Program, Script, Text, Variable
+from weft.language.ast import Atomic, FilePaths, Program, Script, Text, Variable
+from weft.language.diagnostics import InvalidProgram
+from weft.language.task_fields import ContextAssembly, ContextManagement, HistorySettings
+from weft.testing.in_memory_effects import InMemoryEffects
 
 FULL = ContextManagement("full", False, "notes_only", "disabled")
 FRESH = ContextManagement("none", False, "notes_only", "enabled")

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from weft.evaluator.effects import ModelCall, Step, Turn
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step, Turn
 from weft.evaluator.evaluator import Evaluator
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskResult
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
+from weft.testing.in_memory_effects import InMemoryEffects
 
 SAY = '(deftask say (what) :instructions "{{what}}" :history (:use true)) '
 

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.programs import evaluate, failure_of
-from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.memory_effects import InMemoryEffects
-from weft.evaluator.purse import UNLIMITED, Purse
 from weft.evaluator.results import TaskFailure, TaskResult
+from weft.testing.in_memory_effects import InMemoryEffects
 
 NESTED = """
 (deftask leaf (x) :instructions "leaf {{x}}")

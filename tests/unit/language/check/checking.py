@@ -1,10 +1,10 @@
 """Checks of texts, for tests."""
 
 from weft.language.check import check_program
+from weft.language.diagnostics import InvalidProgram, LanguageProblem
 from weft.language.library import TaskLibrary
-from weft.language.problems import InvalidProgram, LanguageProblem
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 
 TOOLS = frozenset({"system:read_files"})
 

@@ -3,12 +3,11 @@
 import pytest
 
 from tests.unit.language.check.checking import messages
-from weft.language.builtin_arities import BUILT_IN_ARITIES
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.ast import Template
+from weft.language.builtins import BUILT_IN_ARITIES, BUILT_IN_NAMES
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.sexp import read_program
-from weft.language.spans import Source
-from weft.language.tree import Template
+from weft.language.source import Source
 
 TASK = '(deftask t (a (b "x") (n integer 3)) :instructions "{{a}} {{b}} {{n}}") '
 

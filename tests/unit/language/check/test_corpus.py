@@ -12,7 +12,7 @@ from tests.conformance.language.scheme_programs import SCHEME_PROGRAMS
 from tests.unit.language.check.checking import codes
 from weft.language.check import check_program, required_inputs
 from weft.language.sexp import read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 from weft.language.xml import read_xml
 
 ROOT = Path(__file__).parents[4]

@@ -3,11 +3,7 @@
 import pytest
 
 from tests.unit.language.check.checking import codes, messages
-from weft.language.check import check_program
-from weft.language.expressions import parse_text
-from weft.language.spans import NOWHERE, Source
-from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     Condition,
     DirectorEvaluatorLoop,
@@ -25,6 +21,10 @@ from weft.language.tree import (
     Template,
     WithBudget,
 )
+from weft.language.cel import parse_text
+from weft.language.check import check_program
+from weft.language.source import NOWHERE, Source
+from weft.language.task_fields import ContextOverrides, OutputFormat, Parameter
 from weft.language.xml import read_xml
 
 PROMPT = parse_text("x", NOWHERE)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from weft.language.problems import InvalidProgram
+from weft.language.ast import Node
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import read_program
-from weft.language.spans import Source
-from weft.language.tree import Node
+from weft.language.source import Source
 
 
 def read(text: str) -> tuple[Node, ...]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.language.sexp.reading import messages, problems, read, read_one
-from weft.language.tree import (
+from weft.language.ast import (
     And,
     Apply,
     Assign,

@@ -5,12 +5,12 @@ import math
 import pytest
 
 from tests.unit.language.sexp.reading import read, read_one
-from weft.language.expressions import parse_text
-from weft.language.problems import InvalidProgram
+from weft.language.ast import Apply, Atomic, Begin, FunctionCall, Literal, Node, Program, Variable
+from weft.language.cel import parse_text
+from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import print_node, print_program, read_program
 from weft.language.sexp.layout import WIDTH
-from weft.language.spans import NOWHERE, Source
-from weft.language.tree import Apply, Atomic, Begin, FunctionCall, Literal, Node, Program, Variable
+from weft.language.source import NOWHERE, Source
 from weft.limits import MAX_PROGRAM_DEPTH
 
 KEPT = [

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.language.sexp.reading import messages, problems, read, read_one
+from weft.language.ast import FunctionCall, Literal, Quote, Symbol, Variable
 from weft.language.sexp.reader import MAX_PROBLEMS
-from weft.language.tree import FunctionCall, Literal, Quote, Symbol, Variable
 from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH
 
 

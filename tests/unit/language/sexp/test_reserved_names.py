@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from weft.language.builtin_names import BUILT_IN_NAMES
+from weft.language.builtins import BUILT_IN_NAMES
 from weft.language.sexp.program import SPECIAL_FORMS
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "language.md").read_text()

@@ -1,8 +1,8 @@
 """Short ways to read XML in tests."""
 
-from weft.language.problems import InvalidProgram, LanguageProblem
-from weft.language.spans import Source
-from weft.language.tree import Node, Program
+from weft.language.ast import Node, Program
+from weft.language.diagnostics import InvalidProgram, LanguageProblem
+from weft.language.source import Source
 from weft.language.xml import read_xml
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.language.xml.builders import problems
 from weft.language.xml.elements import ROOTS
-from weft.language.xml.vocabulary import vocabulary
+from weft.language.xml.schema import vocabulary
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "xml.md").read_text()
 BLOCKS = re.findall(r"^```xml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.language.xml import test_tasks as tasks
 from tests.unit.language.xml.builders import read
 from weft.language.sexp import print_program, read_program
-from weft.language.spans import Source
+from weft.language.source import Source
 from weft.language.xml import read_xml
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").rglob("*.xml"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.language.xml.builders import problem, problems
-from weft.language.xml.found import MAX_FOUND
+from weft.language.xml.text import MAX_FOUND
 
 D = "<description>d</description>"
 LOOP = "<director><description>d</description></director><evaluator><description>e</description></evaluator>"

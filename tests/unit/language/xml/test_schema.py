@@ -15,11 +15,10 @@ import weft.language.xml
 from tests.examples import examples
 from tests.unit.language.xml.builders import problems
 from tests.unit.language.xml.test_rules import REFUSED
-from weft.language.deep import deep_stack
-from weft.language.xml.checking import REPEATABLE
+from weft.language.traversal import deep_stack
 from weft.language.xml.elements import ROOTS
-from weft.language.xml.reading import NODES
-from weft.language.xml.vocabulary import vocabulary
+from weft.language.xml.reader import NODES
+from weft.language.xml.schema import REPEATABLE, vocabulary
 
 XS = "{http://www.w3.org/2001/XMLSchema}"
 SCHEMA = etree.fromstring(files("weft.language.xml").joinpath("weft.xsd").read_bytes())

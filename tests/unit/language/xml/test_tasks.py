@@ -3,19 +3,11 @@
 import pytest
 
 from tests.unit.language.xml.builders import read, read_one
-from weft.language.expressions import parse_text
-from weft.language.spans import NOWHERE
-from weft.language.task_fields import (
-    ContextAssembly,
-    ContextOverrides,
-    FilePaths,
-    HistorySettings,
-    OutputFormat,
-)
-from weft.language.tree import (
+from weft.language.ast import (
     Atomic,
     Condition,
     DirectorEvaluatorLoop,
+    FilePaths,
     FunctionCall,
     Input,
     Literal,
@@ -30,6 +22,9 @@ from weft.language.tree import (
     Text,
     Variable,
 )
+from weft.language.cel import parse_text
+from weft.language.source import NOWHERE
+from weft.language.task_fields import ContextAssembly, ContextOverrides, HistorySettings, OutputFormat
 
 
 def text(raw: str) -> Text:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.language.xml.builders import read, read_one
-from weft.language.expressions import parse_text
-from weft.language.spans import NOWHERE
+from weft.language.ast import Atomic, FunctionCall, Literal, Node, Sequential, Template, Variable
+from weft.language.cel import parse_text
+from weft.language.source import NOWHERE
 from weft.language.task_fields import Parameter
-from weft.language.tree import Atomic, FunctionCall, Literal, Node, Sequential, Template, Variable
 
 BODY = "<task><description>Analyze {{dataset}}</description></task>"
 PARSED = Atomic(description=parse_text("Analyze {{dataset}}", NOWHERE))

@@ -11,14 +11,11 @@ import pytest
 from tests.model_packages import make_packages
 from tests.tiny_bert import POSITIONS, SIZE, TinyBert, likeness
 from weft.llm.errors import ModelError
-from weft.llm.local.bert import make_gguf
-from weft.llm.local.catalogue import Entry, Member
-from weft.llm.local.errors import WrongContents
-from weft.llm.local.facts import kind_of, read_facts
-from weft.llm.local.gguf import Fact, write
+from weft.llm.local.catalogue import Entry, Member, WrongContents, partial_file
+from weft.llm.local.download import pull
+from weft.llm.local.embeddings import Fact, make_gguf, write
+from weft.llm.local.gguf import kind_of, read_facts
 from weft.llm.local.models import EmbeddedModels
-from weft.llm.local.pull import pull
-from weft.llm.local.store import partial_file
 
 NESTED = struct.pack("<4sIQQQI", b"GGUF", 3, 0, 1, 0, 9) + struct.pack("<IQ", 9, 1) * 5_000
 """A list in a list in a list ..."""

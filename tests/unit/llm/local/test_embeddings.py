@@ -10,10 +10,9 @@ import pytest
 from tests.embedded_model import MINILM, SMOLLM2, require
 from tests.tiny_bert import likeness, normal
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.local.catalogue import find_entry
+from weft.llm.local.catalogue import file_of, find_entry
 from weft.llm.local.embeddings import TEXTS_AT_ONCE, EmbeddingModel
 from weft.llm.local.models import EmbeddedModels
-from weft.llm.local.store import file_of
 
 FOOD = "A man is eating food."
 REFERENCE = [0.0332, 0.0044, -0.0063, 0.0484, -0.1387, -0.0336, 0.1011, -0.0544]

@@ -19,13 +19,7 @@ from weft.evaluator.tools import ToolDefinition, ToolUse
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.local.models import EmbeddedModel, EmbeddedModels, settings_from
 from weft.llm.local.runtime import RuntimeSettings
-from weft.llm.payload import (
-    AssistantMessage,
-    HandlerPayload,
-    PayloadMetadata,
-    ToolMessage,
-    UserMessage,
-)
+from weft.llm.payload import AssistantMessage, HandlerPayload, PayloadMetadata, ToolMessage, UserMessage
 
 PERSON = {
     "type": "object",

@@ -11,9 +11,8 @@ import pytest
 
 from tests.tiny_bert import TinyBert
 from weft.llm.errors import ModelError
-from weft.llm.local.bert import make_gguf
-from weft.llm.local.private_folder import PrivateFolder, sweep
-from weft.llm.local.runtime import Runtime, RuntimeSettings
+from weft.llm.local.embeddings import make_gguf
+from weft.llm.local.runtime import PrivateFolder, Runtime, RuntimeSettings, sweep
 
 SETTINGS = RuntimeSettings(context_window=16, is_embedding=True)
 
@@ -89,9 +88,7 @@ async def test_a_process_that_cannot_be_started_leaves_nothing(
 
 
 def test_folders_of_dead_programs_are_deleted(temporary: Path) -> None:
-    program = (
-        "import os; from weft.llm.local.private_folder import PrivateFolder; PrivateFolder(); os._exit(0)"
-    )
+    program = "import os; from weft.llm.local.runtime import PrivateFolder; PrivateFolder(); os._exit(0)"
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "TMPDIR": str(temporary)})
     mine = PrivateFolder()
     (temporary / "weft-model-new").mkdir()  # between two steps of being made

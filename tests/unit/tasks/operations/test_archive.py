@@ -3,18 +3,11 @@
 import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
-from weft.tasks.consistency import consistency_problems
 from weft.tasks.flow import Flow
-from weft.tasks.operations import (
-    ArchiveTasks,
-    CopyTasks,
-    DeleteTasks,
-    LinkTasks,
-    MoveTask,
-    UpdateTask,
-)
-from weft.tasks.operations.delete import CannotDelete
-from weft.tasks.operations.derive import SourceNotCompleted
+from weft.tasks.operations import ArchiveTasks, CopyTasks, DeleteTasks, LinkTasks, MoveTask, UpdateTask
+from weft.tasks.operations.copy import SourceNotCompleted
+from weft.tasks.operations.lifecycle import CannotDelete
+from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import FIELD_NAMES, Origin, Status, evolve
 from weft.tasks.states import Cancelled, Completed, Failed, FrozenTask, Move, Progressed, Retried, Started
 

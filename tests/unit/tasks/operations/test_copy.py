@@ -15,13 +15,12 @@ from tests.builders import (
     with_task,
 )
 from weft.ids import TaskId
-from weft.tasks.changes import Found
+from weft.tasks.decisions import Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, OutsideDependencies
-from weft.tasks.operations.copy import NotInCopy
-from weft.tasks.operations.derive import SourceNotCompleted
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.operations.copy import NotInCopy, SourceNotCompleted
+from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import Origin, Status, evolve
 
 

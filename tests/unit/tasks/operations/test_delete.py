@@ -4,11 +4,11 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in, in_status, named, with_task
 from weft.ids import TaskId
-from weft.tasks.changes import Changes, Found
+from weft.tasks.decisions import Changes, Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import DeleteTasks
-from weft.tasks.operations.delete import CannotDelete
+from weft.tasks.operations.lifecycle import CannotDelete
 from weft.tasks.record import Status, evolve
 
 SOURCE = TaskId("dddddddd-0000-4000-8000-000000000001")

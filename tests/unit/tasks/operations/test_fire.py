@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import NOON, a_flow, numbered_ids
-from weft.tasks.changes import Decision, Found
+from weft.tasks.decisions import Decision, Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import FireSchedule, Firing

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
-from weft.tasks.consistency import consistency_problems
 from weft.tasks.flow import Flow
 from weft.tasks.operations import LinkTasks
-from weft.tasks.operations.derive import SourceNotCompleted
+from weft.tasks.operations.copy import SourceNotCompleted
+from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import Origin, Status, evolve
 
 

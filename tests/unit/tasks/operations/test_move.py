@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in
 from weft.ids import TaskId
-from weft.tasks.changes import Found
+from weft.tasks.decisions import Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.operations import MoveTask

@@ -6,14 +6,13 @@ import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
 from tests.invariants import open_step_problems
-from weft.tasks.consistency import consistency_problems
-from weft.tasks.flow import Flow
+from weft.tasks.flow import Flow, makers
 from weft.tasks.operations import ArchiveTasks, CopyTasks, FireSchedule, LinkTasks, RetryTasks
-from weft.tasks.operations.copy import NotInCopy
-from weft.tasks.operations.derive import IsStep
+from weft.tasks.operations.copy import IsStep, NotInCopy
 from weft.tasks.operations.submit import SubmitFlow, with_ended_steps, without_open_runs
+from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import Dependency, Origin, ScheduleType, Status, evolve
-from weft.tasks.steps import ENDED_WITH_RUN, Digests, digests_of, is_step, makers, with_digests
+from weft.tasks.steps import ENDED_WITH_RUN, Digests, digests_of, is_step, with_digests
 
 RUN = {"schemas": {"method": "template"}}
 

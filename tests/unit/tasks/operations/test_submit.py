@@ -3,11 +3,11 @@
 import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named
-from weft.tasks.changes import Found
+from weft.tasks.decisions import Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import SubmitFlow
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import Status, Task, evolve
 
 ENDED = {"status": "completed", "completed_at": "2025-01-15T12:00:00Z"}

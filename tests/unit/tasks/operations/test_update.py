@@ -7,11 +7,11 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in, in_status, named, with_task
 from weft.ids import TaskId
-from weft.tasks.changes import Changes, Found
+from weft.tasks.decisions import Changes, Found
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import UpdateTask
-from weft.tasks.problems import InvalidTasks
+from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 
 LATER = NOON + timedelta(hours=1)

@@ -1,0 +1,1 @@
+"""Use cases, and where the parts are put together."""

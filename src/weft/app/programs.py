@@ -1,0 +1,343 @@
+"""Start and resume runs of programs: `weft.run`, and what the command line uses."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from weft.app.app import App
+from weft.app.evaluation import AnyProgram, read
+from weft.app.questions import questions_of, wake
+from weft.config.sections import ModelsSettings
+from weft.config.settings import Settings
+from weft.errors import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_WAITING, RequestError, WeftError
+from weft.evaluator.results import TaskResult, is_unavailable
+from weft.ids import TaskId
+from weft.language.ast import Define, Program, Template
+from weft.language.library import TaskLibrary
+from weft.runs.errors import NoRun
+from weft.runs.files import find_files, library_path, schema_file_text
+from weft.runs.inputs import require_use
+from weft.runs.outcome import RunOutcome, outcome_of
+from weft.runs.program import (
+    NoProgram,
+    StoredProgram,
+    StoredText,
+    as_params,
+    file_text,
+    main_of,
+    printed,
+    printed_library,
+    program_of,
+)
+from weft.runs.template_tasks import is_run, require_given
+from weft.runs.templates import call_program, find_template, with_templates
+from weft.store.protocol import EventFilter
+from weft.tasks.events import EventType
+from weft.tasks.operations import ChangeRun
+from weft.tasks.questions import question_text
+from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.states import InvalidTransition
+
+
+class CannotChange(RequestError):
+    """A run that goes on cannot have what was asked for in the place of what it began with."""
+
+    code = "cannot-change"
+
+
+class RunChanges(Struct, frozen=True, kw_only=True):
+    """What is another from now on, and is stored with the run."""
+
+    limits: dict[str, float] = {}
+    """Budgets count what the run has used before, too; a time limit begins anew with each evaluation."""
+    is_fresh: bool = False
+    """Whether models are asked also what another run has asked them before."""
+
+    def __bool__(self) -> bool:
+        return bool(self.limits) or self.is_fresh
+
+    def applied(self, program: StoredProgram) -> StoredProgram:
+        """The program with them."""
+        return structs.replace(
+            program,
+            limits={**program.limits, **self.limits},
+            is_reusing=program.is_reusing and not self.is_fresh,
+        )
+
+
+def require_settled(asked: Iterable[str]) -> None:
+    """Raise CannotChange when somebody asked for one of the things that a run keeps as they were."""
+    names = list(asked)
+    if names:
+        raise CannotChange(
+            f"{', '.join(names)}: a run that goes on keeps the program, library, model, inputs and name it "
+            f"began with; make a new run, which reuses what models have answered"
+        )
+
+
+async def begin_again(app: App, task_id: TaskId, changes: RunChanges | None = None) -> TaskId:
+    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
+
+    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
+    """
+    task = await app.get(task_id)
+    root = await app.get(task.task_tree_id or task.id)
+    if not await is_run(app.store, root):
+        raise NoRun(root_id=root.id, name=root.name)
+    if changes:
+        root = await _changed(app, root, changes)
+    if root.status is Status.FAILED:
+        await _retried(app, root.id)
+    root_id = await app.begin(root.id)
+    await wake(app, root_id, only_overdue=True)
+    return root_id
+
+
+async def _retried(app: App, root_id: TaskId) -> None:
+    try:
+        await app.retry(root_id)
+    except InvalidTransition:
+        if (await app.get(root_id)).status is Status.FAILED:
+            raise
+        # Somebody else has asked for the same a moment ago: both have it go on.
+
+
+async def _changed(app: App, root: Task, changes: RunChanges) -> Task:
+    """The run with the changes stored; raises CannotChange."""
+    try:
+        program = program_of(root)
+    except NoProgram:
+        raise CannotChange(f"{root.id} is no run of a program: it has no budget and reuses nothing") from None
+    await app.engine()  # what a process that died was evaluating is given back
+    root = await app.get(root.id)
+    if root.status in (Status.COMPLETED, Status.CANCELLED):
+        raise CannotChange(f"run {root.id} is {root.status}: nothing is left of it to do")
+    if root.status is Status.IN_PROGRESS and not await _is_given_back(app, root.id):
+        raise CannotChange(f"run {root.id} is under way in another process; stop that one first")
+    change = ChangeRun(task_id=root.id, params=as_params(changes.applied(program)), now=app.now())
+    return await app.store.operate(change, owner=app.owner)
+
+
+async def _is_given_back(app: App, task_id: TaskId) -> bool:
+    """Whether nobody evaluates a run that has begun."""
+    held, after = False, 0
+    while events := await app.events(EventFilter(tree=task_id, task=task_id, after=after)):
+        after = events[-1].seq
+        for event in events:
+            if event.type in (EventType.TASK_STARTED, EventType.TASK_GIVEN_BACK):
+                held = event.type is EventType.TASK_STARTED
+    return not held
+
+
+class RunFailed(WeftError):
+    """A run did not complete; its steps are kept, and `resume` goes on with it."""
+
+    code = "run-failed"
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        notes = outcome.result.notes if outcome.result is not None else {}
+        error = notes.get("error") or {}
+        super().__init__(
+            f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it is not over')}"
+        )
+        self.outcome = outcome
+        self.exit_code = EXIT_UNAVAILABLE if is_unavailable(error) else EXIT_FAILED
+
+
+class RunWaits(WeftError):
+    """A run waits for the answer of a person; it holds nothing, and `resume` goes on with it afterwards."""
+
+    code = "run-waits"
+    exit_code = EXIT_WAITING
+
+    def __init__(self, *, root_id: TaskId, questions: Sequence[Task]) -> None:
+        asked = "; ".join(f"{question_text(task)} ({task.id})" for task in questions)
+        super().__init__(f"run {root_id} waits for an answer: {asked}")
+        self.root_id = root_id
+        self.questions = tuple(questions)
+
+
+class RegisteredName(Struct, frozen=True):
+    """A program that is a template of the store: `review`, or a version of it, `review@2`."""
+
+    name: str
+
+
+def registered(name: str) -> RegisteredName:
+    """The template of that name in the store, for `weft.run`; what is passed there are its arguments."""
+    return RegisteredName(name)
+
+
+def run(program: AnyProgram | RegisteredName | None = None, **settings: Any) -> TaskResult:
+    """The result of a program that is run durably; see `arun`."""
+
+    def work() -> TaskResult:
+        return asyncio.run(arun(program, **settings))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    # A notebook: its event loop waits for this very call, so the run needs one of its own.
+    with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
+        return thread.submit(work).result()
+
+
+async def arun(
+    program: AnyProgram | RegisteredName | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    db: str | Path | None = None,
+    app: App | None = None,
+    libraries: Sequence[str | Path] = (),
+    library: TaskLibrary | None = None,
+    model: str | None = None,
+    reuse: bool = True,
+    name: str | None = None,
+    resume: str | None = None,
+    **more_inputs: Any,
+) -> TaskResult:
+    """The result of a program whose every step is stored; `inputs`, and other keywords, are names it can use.
+
+    `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
+    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed,
+    RunWaits when it asks a person something.
+    """
+    if app is None:
+        async with await App.open(db) as opened:
+            return await arun(
+                program, app=opened, libraries=libraries, library=library, model=model, reuse=reuse,
+                name=name, resume=resume, inputs=inputs, **more_inputs,
+            )  # fmt: skip
+    given = _all_inputs(inputs or {}, more_inputs)
+    if resume is not None:
+        settings = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
+        require_settled(setting for setting, value in settings.items() if value)
+        root_id = await begin_again(app, TaskId(resume), RunChanges(is_fresh=not reuse))
+    elif program is None:
+        raise TypeError("give a program, or resume=ID")
+    else:
+        if isinstance(program, RegisteredName):
+            stored = await named_program(app, program.name, given, model=model, reuse=reuse)
+        else:
+            stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
+            stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=given)
+        check_program(stored, given, app.settings)
+        if app.has_project_effects:
+            check_models(stored, app.settings.models)
+        root_id = await app.begin_program(stored, given, name=name or run_name(stored))
+    await app.wait(root_id)
+    outcome = await outcome_of(app.store, await app.get(root_id))
+    if outcome.status is Status.PENDING and (questions := await questions_of(app, root_id)):
+        raise RunWaits(root_id=root_id, questions=questions)
+    if outcome.status is not Status.COMPLETED or outcome.result is None:
+        raise RunFailed(outcome)
+    return outcome.result.with_notes(root_id=root_id)
+
+
+def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObject:
+    twice = inputs.keys() & more.keys()
+    if twice:
+        raise TypeError(f"given twice: {', '.join(sorted(twice))}")
+    return {**inputs, **more}
+
+
+async def named_program(
+    app: App,
+    name: str,
+    inputs: JsonObject,
+    *,
+    model: str | None = None,
+    reuse: bool = True,
+    limits: JsonObject | None = None,
+) -> StoredProgram:
+    """The call of a registered template with these arguments, and all that it needs.
+
+    Raises UnknownTemplate, or InvalidTasks when the arguments do not fit.
+    """
+    template = await find_template(app.store, name, user_id=app.owner.user_id)
+    require_given(template, inputs)
+    program = await call_program(app.store, template, inputs)
+    return msgspec.structs.replace(program, model=model, is_reusing=reuse, limits=limits or {})
+
+
+def stored_program(
+    program: "AnyProgram | StoredText",
+    *,
+    libraries: Sequence[str | Path] = (),
+    library: TaskLibrary | None = None,
+    model: str | None = None,
+    reuse: bool = True,
+    limits: JsonObject | None = None,
+    read_schema: Callable[[str, str], str] | None = None,
+) -> StoredProgram:
+    """The program with everything it needs, as it is now; raises InvalidProgram."""
+    texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
+    if library is not None and len(library):
+        texts.append(printed_library(library))
+    stored = StoredProgram(
+        _main_text(program),
+        libraries=tuple(texts),
+        model=model,
+        is_reusing=reuse,
+        limits=limits or {},
+    )
+    return stored.with_schemas(read_schema or schema_file_text)
+
+
+def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
+    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for.
+
+    Then NothingToRun, and UnusedInputs for what was given and is named nowhere.
+    """
+    # Imported here: a run that is resumed is not checked again.
+    from weft.effects.checks import project_names, require_valid
+
+    forms = [form for text in program.libraries for form in text.definitions().forms]
+    definitions = [form for form in forms if isinstance(form, Template | Define)]
+    known = project_names(settings, program.schema_text)
+    main, bound = main_of(program, inputs)
+    require_valid(main, definitions, known, bound)
+    require_use(program, inputs)
+
+
+def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
+    """Raise ModelUnusable when a model that the program may ask cannot be asked."""
+    # Imported here: who resumes a run checks nothing.
+    from weft.effects.asked_models import require_models
+    from weft.effects.checks import library_of
+
+    forms = [form for text in program.libraries for form in text.definitions().forms]
+    require_models(
+        program.main.read().forms,
+        library_of(forms),
+        lambda: settings,
+        os.environ,
+        model=program.model,
+        functions=[form for form in forms if isinstance(form, Define)],
+    )
+
+
+def run_name(program: StoredProgram) -> str:
+    """What the task of a run is called when nobody says."""
+    if program.entry is not None:
+        return program.entry
+    name = program.main.name
+    return "program" if name.startswith("<") else Path(name).stem or "program"
+
+
+def _main_text(program: "AnyProgram | StoredText") -> StoredText:
+    if isinstance(program, StoredText):
+        return program
+    if isinstance(program, str):
+        return StoredText("<text>", program)
+    if isinstance(program, Path):
+        return file_text(program)
+    built: Program = read(program)
+    return printed(built)

@@ -1,0 +1,156 @@
+"""The library of a store: templates are read from files, checked, and registered."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft.app.app import App
+from weft.config.settings import Settings
+from weft.effects.checks import library_of, project_verdict
+from weft.errors import RequestError
+from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
+from weft.language.ast import Program, Template
+from weft.language.builtins import RESERVED_NAMES
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.schemas import with_inlined_schemas
+from weft.language.sexp.printer import print_program
+from weft.language.signatures import argument_schema
+from weft.language.traversal import used_names
+from weft.runs.files import library_path, load_files, name_problems, schema_file_text, templates_of
+from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
+from weft.store.models import AddedTemplate, NewTemplate, RegisteredTemplate, TemplateFacts
+from weft.store.protocol import Owner
+from weft.tasks.record import MAX_METHOD_CHARACTERS
+
+
+class TemplateInUse(RequestError):
+    """Other registered templates use the one that is to be removed."""
+
+    code = "template-in-use"
+
+    def __init__(self, name: str, users: Sequence[str]) -> None:
+        super().__init__(f"'{name}' is used by {', '.join(users)}; remove those first, or remove it by force")
+        self.name = name
+        self.users = tuple(users)
+
+
+class ReadTemplates(Struct, frozen=True):
+    """The templates of files, ready to be registered."""
+
+    templates: tuple[Template, ...]
+    left_out: int
+    """Forms of the files that are no templates: a library has none."""
+
+
+def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
+    """The templates of files and folders; raises InvalidProgram with what is wrong with all of them."""
+    loaded, problems = load_files(map(library_path, paths))
+    templates = templates_of(loaded)
+    problems += name_problems(templates, TaskLibrary())
+    found = []
+    for template in templates:
+        try:
+            found.append(with_inlined_schemas(template, schema_file_text))
+        except InvalidProgram as error:
+            problems += error.found
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    forms = sum(len(one.program.forms) for one in loaded)
+    return ReadTemplates(tuple(found), forms - len(found))
+
+
+async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
+    """Register templates for the app's owner, all or none; raises InvalidProgram with all problems."""
+    registered = await app.store.templates(owner=Owner(app.owner.user_id))
+    problems = [*_bad_names(templates, app.executors), *_problems(templates, registered, app.settings)]
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    new = [_new(template) for template in templates]
+    return await app.store.add_templates(new, user_id=app.owner.user_id, now=app.now())
+
+
+async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
+    """The newest version of every template; the operator of the store sees those of all owners."""
+    return await app.store.templates(owner=app.owner)
+
+
+async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
+    """A template of the app's owner, or the version of it that is named; and all its versions."""
+    user_id = app.owner.user_id
+    template = await find_template(app.store, name, user_id=user_id)
+    return template, await app.store.template_versions(template.name, owner=Owner(user_id))
+
+
+async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
+    """Let a template be found no more; what names a version of it finds that still.
+
+    Raises UnknownTemplate, or TemplateInUse unless it is forced.
+    """
+    user_id = app.owner.user_id
+    others = await app.store.templates(owner=Owner(user_id))
+    users = [one.name for one in others if name in one.facts.names]
+    if users and not is_forced:
+        raise TemplateInUse(name, users)
+    removed = await app.store.remove_template(name, user_id=user_id, now=app.now())
+    if removed is None:
+        await find_template(app.store, name, user_id=user_id)  # says what is wrong with the name
+        raise UnknownTemplate(name, hint=": a version cannot be removed by itself")
+    return removed
+
+
+def template_facts(template: Template) -> TemplateFacts:
+    """What a store keeps of a template besides its text."""
+    definition = definition_of(template)
+    used = used_names([template.body])
+    own = {template.name, *(parameter.name for parameter in template.parameters)}
+    return TemplateFacts(
+        type=definition.type,
+        summary=" ".join(str(definition.metadata["description"] or "").split()),
+        input_schema=argument_schema(template),
+        names=tuple(sorted((used.called | used.mentioned) - own - RESERVED_NAMES)),
+        is_choosing=used.is_choosing,
+    )
+
+
+def _new(template: Template) -> NewTemplate:
+    return NewTemplate(template.name, print_program(Program((template,))), template_facts(template))
+
+
+def _problems(
+    templates: Sequence[Template], registered: Sequence[RegisteredTemplate], settings: Settings
+) -> list[LanguageProblem]:
+    """What is wrong with the templates, and with registered ones that use them, beside all others."""
+    new = {template.name for template in templates}
+    others: list[Template] = []
+    users: list[Template] = []
+    for one in registered:
+        if one.name in new:
+            continue
+        (template,) = (form for form in stored_text(one).read().forms if isinstance(form, Template))
+        (others if new.isdisjoint(one.facts.names) else users).append(template)
+    return project_verdict(Program((*templates, *users)), library_of(others), settings).problems
+
+
+def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:
+    """Names under which a task could not ask for the template."""
+    problems = []
+    for template in templates:
+        name, reason = template.name, None
+        if name in BUILT_IN_IDS or executors.find(name) is not None:
+            reason = "is the name of an executor (schemas.method)"
+        elif read_name(name).version is not None:
+            reason = "ends as if it named a version"
+        elif len(name) > MAX_METHOD_CHARACTERS or not name.isprintable():
+            reason = f"is longer than {MAX_METHOD_CHARACTERS} characters, or has some that cannot be printed"
+        if reason is not None:
+            message = f"'{name}' cannot be the name of a registered template: it {reason}"
+            problems.append(LanguageProblem(template.span, "reserved-name", message))
+    return problems
+
+
+async def known_templates(app: App) -> TaskLibrary:
+    """The templates of the app's owner as a library that checks can use."""
+    registered = await app.store.templates(owner=Owner(app.owner.user_id))
+    return library_of(form for one in registered for form in stored_text(one).read().forms)

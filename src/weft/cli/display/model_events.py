@@ -1,0 +1,75 @@
+"""What models do, told on standard error while they do it."""
+
+import re
+
+from weft.cli.display.output import printable
+from weft.cli.invoke import echo
+from weft.llm.events import (
+    AnswerCut,
+    ModelEvent,
+    RequestRetried,
+    ResourceWarned,
+    SubtaskChanged,
+    SubtaskRefused,
+    TextArrived,
+    ToolRefused,
+)
+
+_LINES = re.compile(r"(\n)")
+
+
+class Narrator:
+    """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near.
+
+    Events come to it without secrets (`weft.llm.events`).
+    """
+
+    def __init__(self) -> None:
+        self._step: str | None = None
+        """Whose text stands on the line that is not ended."""
+
+    def tell(self, event: ModelEvent) -> None:
+        """Print an event, if it is one to be told."""
+        match event:
+            case TextArrived():
+                self._text(event)
+            case ToolRefused():
+                self._line(f"step {event.step_key}: tool '{event.tool}' was refused: {event.reason}")
+            case SubtaskChanged():
+                self._line(f"subtask {event.subtask_key} '{event.template}': {event.status}")
+            case SubtaskRefused():
+                self._line(f"step {event.step_key}: {event.reason}")
+            case AnswerCut():
+                self._line(_cut_words(event))
+            case ResourceWarned():
+                self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} are used")
+            case RequestRetried():
+                self._line(f"{event.model}: {event.message}; again in {event.delay_seconds:.1f} s")
+            case _:
+                pass
+
+    def end(self) -> None:
+        """End the line that text was printed on."""
+        if self._step is not None:
+            self._step = None
+            echo(err=True)
+
+    def _text(self, event: TextArrived) -> None:
+        if self._step not in (None, event.step_key):
+            self.end()
+        self._step = event.step_key
+        echo(_shown(event.text), nl=False, err=True)
+
+    def _line(self, text: str) -> None:
+        self.end()
+        echo(printable(text), err=True)
+
+
+def _cut_words(event: AnswerCut) -> str:
+    who = f"'{event.template}' (step {event.step_key})" if event.template else f"step {event.step_key}"
+    why = "the budget has no more left" if event.is_by_budget else "the model's output may not be longer"
+    return f"{who}: the answer was cut after {event.tokens} tokens: {why}"
+
+
+def _shown(text: str) -> str:
+    return "".join("\n" if part == "\n" else printable(part) for part in _LINES.split(text))

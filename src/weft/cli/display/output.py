@@ -1,0 +1,157 @@
+"""Print for people and for machines: lines without control characters, one JSON document."""
+
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weft.cli.invoke import clean, echo, styled
+from weft.secrets.registry import is_any, redact
+from weft.tasks.flow import Flow
+from weft.tasks.summary import FlowSummary, summarize
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def printable(text: str, *, width: int | None = None) -> str:
+    """The text on one line with nothing in it that moves the cursor, changes colours or hides characters.
+
+    Nor a secret.
+    """
+    shown = "".join(_visible(character) for character in redact(text))
+    if width is not None and len(shown) > width:
+        return f"{shown[: width - 1]}…"
+    return shown
+
+
+def printable_lines(text: str, *, indent: int = 2) -> str:
+    """The text in its lines, those after the first further in, so that none can be taken for one of ours."""
+    return f"\n{' ' * indent}".join(map(printable, text.splitlines())) or printable(text)
+
+
+def headline(text: str, *, width: int) -> str:
+    """The first line of a text: of an error the place and what happened there, without the program's line."""
+    return printable(next(iter(text.splitlines()), ""), width=width)
+
+
+def _visible(character: str) -> str:
+    if " " <= character <= "~":
+        return character
+    if unicodedata.category(character) in _INVISIBLE:
+        return character.encode("unicode_escape").decode("ascii")
+    return character
+
+
+def when(at: datetime | None) -> str:
+    """A time in the reader's own time zone, to the second."""
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(start: datetime | None, end: datetime | None) -> str:
+    """How long something took: 0.4s, 12s, 3m05s, 2h10m."""
+    if start is None or end is None:
+        return ""
+    seconds = (end - start).total_seconds()
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest}s"
+    hours, minutes_rest = divmod(minutes, 60)
+    return f"{minutes}m{rest:02}s" if hours == 0 else f"{hours}h{minutes_rest:02}m"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 task, 2 tasks."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_JSON_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+"""In UTF-8. They stand in strings only: nowhere else does JSON have any."""
+
+STATUS_COLOURS = {
+    "pending": "white",
+    "in_progress": "cyan",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+}
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one JSON document."""
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, from a name that is no UTF-8: escaped, as only the slow encoder does.
+        text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
+    print_json_text(text)
+
+
+def print_json_text(text: bytes) -> None:
+    """Print a JSON document, on a terminal or not, with control characters escaped."""
+    print_bytes(escape_json(text))
+
+
+def escape_json(text: bytes) -> bytes:
+    """Return the JSON document with DEL, C1 and bidi controls as `\\uXXXX`: JSON allows them as they are."""
+    return _JSON_CONTROLS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
+
+
+def print_bytes(text: bytes) -> None:
+    """Print UTF-8 text, without secrets, whatever the terminal's own encoding is.
+
+    A pipe or a file gets it as it is; on a terminal control characters are escaped.
+    """
+    if is_any():
+        text = redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if sys.stdout.isatty():
+        text = clean(text.decode("utf-8", "backslashreplace")).encode()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text + b"\n")
+
+
+def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
+    """Tell what was made: its root, and how it stands."""
+    summary = summarize(flow)
+    if is_json:
+        print_json(summary)
+        return
+    echo(f"{did} {summary.root_id} ({counts_line(summary)})")
+
+
+def counts_line(summary: FlowSummary) -> str:
+    """The counts of a flow in words: 3 tasks: 2 completed, 1 pending."""
+    total = plural(sum(summary.counts.values()), "task")
+    parts = [f"{count:,} {status}" for status, count in summary.counts.items()]
+    if summary.blocked:
+        parts.append(f"{summary.blocked:,} blocked")
+    if summary.scheduled:
+        parts.append(f"{summary.scheduled:,} waiting for a schedule")
+    return f"{total}: {', '.join(parts)}"
+
+
+def print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
+) -> None:
+    """Print rows in columns as wide as their contents."""
+    # Imported here: --json and --help must not pay for it.
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+
+    def padded(cells: Sequence[str]) -> list[str]:
+        filled = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        return [f"{cell}  " for cell in filled[:-1]] + [filled[-1].rstrip()]
+
+    echo(styled("".join(padded(heads)).rstrip(), bold=True))
+    for row in rows:
+        parts = padded(row)
+        if status_column is not None and (colour := STATUS_COLOURS.get(row[status_column])):
+            parts[status_column] = styled(parts[status_column], fg=colour)
+        echo(*parts)

@@ -1,0 +1,110 @@
+"""A flow as the rows of a printed tree."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from weft.cli.display.output import duration, headline, plural, printable
+from weft.ids import TaskId
+
+if TYPE_CHECKING:
+    from weft.tasks.flow import Flow
+    from weft.tasks.record import Dependency, Task
+
+MARKS = {"pending": "·", "in_progress": "▶", "completed": "✔", "failed": "✘", "cancelled": "■"}
+
+_MAX_NAMED = 5
+"""How many dependencies are named in a row."""
+
+
+class TreeRow(Struct, frozen=True):
+    """One task: the branches drawn before it, its mark and name, and what there is to say of it."""
+
+    branches: str
+    label: str
+    status: str
+    facts: str
+
+
+def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
+    """The rows of a flow's tree, children below their parents in creation order."""
+    left = _left_steps(flow)
+    stack: list[tuple[TaskId, str, str]] = [(flow.root.id, "", "")]
+    while stack:
+        task_id, here, below = stack.pop()
+        task = flow[task_id]
+        label = f"{MARKS[task.status.value]} {printable(task.name, width=60)}"
+        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked, is_left=task_id in left))
+        yield TreeRow(here, label, task.status.value, facts)
+        children = flow.children.get(task_id, [])
+        for index, child in reversed(list(enumerate(children))):
+            is_last = index == len(children) - 1
+            stack.append(
+                (child, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  "))
+            )
+
+
+def _left_steps(flow: "Flow") -> set[TaskId]:
+    """The steps that had begun when their run ended otherwise: nobody works on them."""
+    from weft.tasks.flow import makers
+
+    return {
+        task_id
+        for task_id, maker in makers(flow).items()
+        if flow[task_id].status.value == "in_progress"
+        and maker is not None
+        and maker in flow
+        and flow[maker].status.is_terminal
+    }
+
+
+def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> Iterator[str]:
+    from weft.tasks.questions import is_open_question
+
+    yield task.id
+    took = duration(task.started_at, task.completed_at)
+    if took:
+        yield took
+    if is_left:
+        yield "[left unfinished: its run has ended]"
+    elif is_open_question(task):
+        yield "[waits for an answer]"
+    elif task.status.value == "in_progress":
+        yield bar(task.progress)
+    yield from spending(task, (flow[child] for child in flow.children.get(task.id, [])))
+    if task.origin_type is not None and task.origin_type.value != "create":
+        yield f"{task.origin_type} of {task.original_task_id}"
+    if is_blocked:
+        yield "[blocked]"
+    elif task.status.value == "pending" and task.schedule_enabled:
+        yield "[waits for its schedule]"
+    waits = [_named(flow, dependency) for dependency in task.dependencies[:_MAX_NAMED]]
+    if waits:
+        yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"
+    if task.error:
+        yield headline(task.error, width=80)
+
+
+def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
+    """What the answer of a model took, if it was asked for; a link took nothing."""
+    from weft.tasks.steps import usage_of
+
+    usage = usage_of(task, below)
+    if usage is None:
+        return
+    yield plural(usage.tokens, "token")
+    if not usage.unpriced:
+        yield f"${usage.cost:.4f}"
+
+
+def _named(flow: "Flow", dependency: "Dependency") -> str:
+    # In the head of a large flow, a dependency may lie beyond it.
+    name = printable(flow[dependency.id].name, width=30) if dependency.id in flow else dependency.id[:8]
+    return name if dependency.required else f"({name})"
+
+
+def bar(progress: float, *, width: int = 10) -> str:
+    """A bar of text: ###------- 30%."""
+    filled = round(progress * width)
+    return f"{'█' * filled}{'░' * (width - filled)} {progress:.0%}"

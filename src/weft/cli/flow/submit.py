@@ -1,0 +1,61 @@
+"""`weft flow submit`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from weft.cli.display.output import print_flow
+from weft.cli.invoke import say, with_app
+from weft.cli.options import read_input, store_options
+
+if TYPE_CHECKING:
+    from weft.app.app import App
+    from weft.tasks.flow import Flow
+
+
+@click.command()
+@click.argument("file", metavar="FLOW.json|-")
+@click.option("--check", "is_check", is_flag=True, help="Only check the flow; store nothing.")
+@store_options
+def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json: bool) -> None:
+    """Check a flow and store it. All problems are reported at once; a flow with any is not stored.
+
+    \b
+    Examples:
+      weft flow submit release.json
+      weft flow submit --check release.json
+      generate-flow | weft flow submit - --json
+    """
+    # Imported here: `weft flow submit --help` must not pay for them.
+    from weft.app.submission import read_document
+    from weft.config.settings import load_settings
+    from weft.tasks.parsing.problems import decode
+
+    document = decode(read_input(file), source=file)
+    if is_check:
+        user_id = load_settings(db=db, user_id=user).user_id
+        print_flow(read_document(document, user_id=user_id), is_json=is_json, did="valid:")
+        return
+
+    async def store(app: "App") -> "Flow":
+        stored = await app.submit(document)
+        await _warn_of_unknown_executors(app, stored)
+        return stored
+
+    flow = with_app(db, user, store, must_exist=False)
+    print_flow(flow, is_json=is_json, did="stored")
+
+
+async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
+    """Tell of executors that are not known here. Another process may know them, so the flow is stored."""
+    from weft.app.submission import named_templates
+    from weft.executors.registry import BUILT_IN_IDS, UnknownExecutor
+    from weft.tasks.record import method_of
+
+    methods = {method_of(task) for task in flow} - BUILT_IN_IDS - {""}
+    unknown = {method for method in methods if app.executors.find(method) is None}
+    for method in sorted(unknown - (await named_templates(app.store, app.owner, unknown)).keys()):
+        try:
+            app.executors.get(method)
+        except UnknownExecutor as error:
+            say(f"warning: {error.message}; its tasks fail unless another process knows it")

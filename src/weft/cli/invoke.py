@@ -1,0 +1,310 @@
+"""Run a command: errors become one line and an exit code, and spans are exported.
+
+What is said beside the output, on standard error, is never worth failing for.
+"""
+
+import asyncio
+import errno
+import io
+import logging
+import os
+import re
+import stat
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, AuthorError, OutOfMemory, WeftError
+
+if TYPE_CHECKING:
+    from weft.app.app import App
+    from weft.engine.limits import EngineLimits
+    from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import NewEffects
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""C0 but for line breaks and tabs, DEL, C1, and what changes the direction of text."""
+
+
+class Styled(str):
+    """A text with weft's own escape sequences; only `styled` makes one."""
+
+    __slots__ = ()
+
+
+def clean(text: str) -> str:
+    """Return the text with control characters escaped: results, names, files and models may hold any."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """Return the text, cleaned, in weft's own colours."""
+    return Styled(click.style(clean(text), **style))
+
+
+def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
+    """Print the parts one after the other; all but the styled ones are cleaned."""
+    text = "".join(part if isinstance(part, Styled) else clean(part) for part in parts)
+    click.echo(text, err=err, nl=nl)
+
+
+class _CleanFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))
+
+
+def clean_logs() -> None:
+    """Escape control characters in the warnings that a command logs: they quote what others wrote."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_CleanFormatter())
+
+
+def say(text: str) -> None:
+    """Say a line; when nobody can hear it, be quiet from then on."""
+    # Imported here: `weft --help` says nothing.
+    from weft.secrets.registry import redact
+
+    with heard_or_not():
+        echo(redact(text), err=True)
+
+
+@contextmanager
+def heard_or_not() -> Iterator[None]:
+    """Ignore that standard error cannot be written to: a pipe nobody reads, a terminal that is gone."""
+    try:
+        yield
+    except OSError:
+        mute(sys.stderr)
+
+
+@contextmanager
+def read_or_not() -> Iterator[None]:
+    """Ignore that nobody reads the output any more: `| head -1` must not decide how a run exits."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        # A terminal that is gone gives EIO, and says no more that it is one.
+        is_terminal_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode)
+        if not isinstance(error, BrokenPipeError) and not is_terminal_gone:
+            raise
+        mute(sys.stdout)
+
+
+def mute(stream: IO[str]) -> None:
+    """Let what is written to the stream go nowhere; Python's last flush would else change the exit code."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def open_closed_streams() -> None:
+    """Give standard streams that were closed (`2>&-`) a place to go: else the next file takes theirs."""
+    while True:
+        found = os.open(os.devnull, os.O_RDWR)
+        if found > 2:
+            os.close(found)
+            break
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - it is open as long as we are
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - it is open as long as we are
+
+
+T = TypeVar("T")
+
+MAX_SHOWN_PROBLEMS = 50
+"""How many problems are printed for people; --json prints them all."""
+
+
+def with_app(
+    db: str | None,
+    user: str | None,
+    act: "Callable[[App], Awaitable[T]]",
+    *,
+    must_exist: bool = True,
+    limits: "EngineLimits | None" = None,
+    executors: "ExecutorRegistry | None" = None,
+    new_effects: "NewEffects | None" = None,
+) -> T:
+    """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
+    # Imported here: `weft --help` must not pay for it.
+    from weft.app.app import App
+    from weft.gc_tuning import rarer_collector
+
+    async def run() -> T:
+        asyncio.get_running_loop().set_exception_handler(_without_cancelled_connections)
+        app = await App.open(
+            db,
+            user_id=user,
+            must_exist=must_exist,
+            limits=limits,
+            executors=executors,
+            new_effects=new_effects,
+        )
+        rarer_collector()
+        async with app:
+            return await act(app)
+
+    return asyncio.run(run())
+
+
+def _without_cancelled_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell what the loop has to tell, but not its own race: a connection made in the moment of Ctrl-C."""
+    if not isinstance(context.get("exception"), asyncio.InvalidStateError):
+        loop.default_exception_handler(context)
+
+
+def guarded(command: click.Command, arguments: Sequence[str]) -> int:
+    """Run the command; the result is its exit code."""
+    is_json = "--json" in arguments
+    code: Any = None
+    try:
+        code = command.main(list(arguments), prog_name="weft", standalone_mode=False)
+        sys.stdout.flush()
+    except AuthorError as error:
+        _report_to_author(error, is_json=is_json)
+        return error.exit_code
+    except WeftError as error:
+        _report(is_json=is_json, code=error.code, message=error.message, problems=error.problems())
+        return error.exit_code
+    except click.ClickException as error:
+        return _usage_error(is_json, error)
+    except (KeyboardInterrupt, click.Abort):
+        _report(is_json=is_json, code="interrupted", message="interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
+        mute(sys.stdout)
+    except OSError as error:
+        return _system_error(is_json, error)
+    except MemoryError:
+        short = OutOfMemory()
+        _report(is_json=is_json, code=short.code, message=short.message)
+        return short.exit_code
+    except Exception as error:
+        if os.environ.get("WEFT_DEBUG"):
+            _report_traceback(error)
+            return EXIT_FAILED
+        hint = "this is a bug in weft; set WEFT_DEBUG=1 to see where"
+        message = f"{type(error).__name__}: {error} ({hint})"
+        _report(is_json=is_json, code="internal-error", message=message)
+        return EXIT_FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _system_error(is_json: bool, error: OSError) -> int:
+    """Say what the system refused: a file when it names one, for writing to standard output names none."""
+    if error.filename is None:
+        _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
+    else:
+        _report(is_json=is_json, code="file-failed", message=f"{error.filename}: {error.strerror}")
+    return EXIT_FAILED
+
+
+def _report_traceback(error: Exception) -> None:
+    # Imported here: only who looks for a bug needs it.
+    import traceback
+
+    from weft.secrets.registry import redact
+
+    with suppress(OSError, ValueError):
+        echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
+
+
+def _usage_error(is_json: bool, error: click.ClickException) -> int:
+    if is_json:
+        _report(is_json=True, code="usage", message=error.format_message())
+    else:
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
+    return EXIT_INVALID
+
+
+def _report(
+    *,
+    is_json: bool,
+    code: str,
+    message: str,
+    problems: Sequence[dict[str, Any]] = (),
+    task_error: dict[str, Any] | None = None,
+) -> None:
+    """Print an error; if even that cannot be written, the exit code must do."""
+    with suppress(OSError, ValueError):
+        if is_json:
+            from weft.cli.display.output import print_json
+
+            error: dict[str, Any] = {"code": code, "message": message, "problems": list(problems)}
+            print_json({"error": error if task_error is None else {**error, "task_error": task_error}})
+            sys.stdout.flush()
+        else:
+            _report_to_people(code, message, problems)
+
+
+def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
+    """Print what is wrong with a program at its place."""
+    from weft.cli.display.problems import print_error
+
+    if is_json:
+        _report(
+            is_json=True,
+            code=error.code,
+            message=error.message,
+            problems=error.problems(),
+            task_error=_task_error(error),
+        )
+        return
+
+    with suppress(OSError, ValueError):
+        print_error(error)
+
+
+def _task_error(error: AuthorError) -> dict[str, Any] | None:
+    """Return the TaskError of a program that cannot be read or failed, as JSON."""
+    # Imported here: commands that run no program must not pay for the evaluator.
+    import msgspec
+
+    from weft.evaluator.errors import TaskFailed, program_failure
+    from weft.language.diagnostics import InvalidProgram
+
+    if not isinstance(error, InvalidProgram | TaskFailed):
+        return None
+    found = error.error if isinstance(error, TaskFailed) else program_failure(error)
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    return told
+
+
+def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:
+    from weft.cli.display.output import printable
+
+    echo(f"error: {code}: {printable(message)}", err=True)
+    if len(problems) > 1:
+        for problem in problems[:MAX_SHOWN_PROBLEMS]:
+            where = problem.get("path") or problem.get("field")
+            echo(f"  {printable(str(where))}: {printable(str(problem['reason']))}", err=True)
+        if len(problems) > MAX_SHOWN_PROBLEMS:
+            echo(f"  ... and {len(problems) - MAX_SHOWN_PROBLEMS} more (--json lists all)", err=True)
+
+
+@contextmanager
+def collecting() -> Iterator[None]:
+    """Collect spans for the time of the block, if an `OTEL_*` variable asks for it; nothing otherwise."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        yield
+        return
+    # Imported here: nobody else must pay for it.
+    from weft.telemetry.exporting import set_up, shut_down
+
+    hindrance = set_up()
+    if hindrance is not None:
+        say(hindrance)
+    try:
+        yield
+    finally:
+        shut_down()

@@ -1,0 +1,360 @@
+"""What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct, structs
+
+from weft.app.app import App
+from weft.app.programs import (
+    RunChanges,
+    begin_again,
+    check_models,
+    check_program,
+    named_program,
+    require_settled,
+    run_name,
+    stored_program,
+)
+from weft.app.python_files import is_python, python_text
+from weft.app.questions import questions_of, wake
+from weft.cli.display.index_progress import IndexingLine
+from weft.cli.display.live import last_event, watching
+from weft.cli.display.model_events import Narrator
+from weft.cli.display.output import plural, print_json, printable
+from weft.cli.display.problems import print_failure
+from weft.cli.display.questions import Quiet, asked_json, is_person_here, person_to_ask, tell_what_is_asked
+from weft.cli.display.values import print_value
+from weft.cli.flow.run import allow_many_files, stop_run
+from weft.cli.invoke import collecting, echo, read_or_not, say, with_app
+from weft.cli.models.fetch import fetch_model
+from weft.cli.options import read_bindings, read_input
+from weft.cli.program_args import STDIN
+from weft.cli.run.advice import advice
+from weft.cli.signals import Stopping, leave_with
+from weft.cli.tasks.tree import print_tree
+from weft.config.settings import load_settings, project_folder, working_folder
+from weft.effects.local import LocalEffects
+from weft.engine.limits import EngineLimits
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WAITING
+from weft.evaluator.conversion import result_json
+from weft.evaluator.effects import Effects
+from weft.evaluator.results import is_unavailable
+from weft.ids import TaskId, is_task_id
+from weft.language.file_paths import path_names
+from weft.language.reading import Surface
+from weft.runs.files import SUFFIXES
+from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
+from weft.runs.program import StoredProgram, StoredText, file_text, program_of
+from weft.runs.templates import UnknownTemplate, wanted_names, with_templates
+from weft.secrets.references import KEY
+from weft.store.errors import StoreNotFound
+from weft.store.protocol import TaskFilter
+from weft.tasks.program_params import PROGRAM
+from weft.tasks.record import JsonObject, Status, Task
+
+MAX_TREE_STEPS = 60
+"""A run of up to so many steps is shown as a tree at the end; of a larger one, how many there are."""
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """What the options of the command say."""
+
+    is_ephemeral: bool = False
+    is_fresh: bool = False
+    name: str | None = None
+    secrets: tuple[str, ...] = ()
+    concurrency: int = 100
+    libraries: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_tokens: int | None = None
+    budget_cost: float | None = None
+    is_streaming: bool = False
+    surface: Surface | None = None
+    db: str | None = None
+    user: str | None = None
+    is_json: bool = False
+
+    def limits(self) -> dict[str, float]:
+        """What of the limits of an evaluation is not as usual."""
+        named = {
+            "steps": self.max_steps,
+            "seconds": self.timeout_seconds,
+            "tokens": self.budget_tokens,
+            "cost": self.budget_cost,
+        }
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+    def changes(self) -> RunChanges:
+        """What is another for a run that goes on."""
+        return RunChanges(limits=self.limits(), is_fresh=self.is_fresh)
+
+    def unchangeable(self) -> list[str]:
+        """The options that a run which goes on cannot have."""
+        named = {
+            "--library": self.libraries,
+            "--model": self.model,
+            "--name": self.name,
+            "--format": self.surface,
+            "--ephemeral": self.is_ephemeral,
+        }
+        return [option for option, value in named.items() if value]
+
+
+class _Effects:
+    """What performs the steps, and what of that a person is told."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self.narrator = Narrator()
+        self.quiet = Quiet()
+        self.indexing = IndexingLine()
+
+    def make(self, program: StoredProgram) -> Effects:
+        """Effects for one evaluation, which closes them."""
+        return LocalEffects(
+            log_message=lambda message: echo(printable(message), err=True),
+            model=program.model,
+            folder=program.folder,
+            on_event=self.narrator.tell,
+            is_streaming=self._options.is_streaming,
+            ask_person=person_to_ask(self.quiet),
+            asks_elsewhere=not self._options.is_ephemeral,  # who answers later would find nothing
+            fetch=fetch_model,
+            on_indexing=self.indexing.tell,
+        )
+
+    def end(self) -> None:
+        """Tell no more."""
+        self.indexing.end()
+        self.narrator.end()
+
+
+def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, options: RunOptions) -> int:
+    """Run or resume; the exit code."""
+    if resumed is not None and not is_task_id(resumed):
+        raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
+    if resumed is not None:
+        require_settled(options.unchangeable())
+    program, inputs = (None, {}) if file is None else _checked(file, values, options)
+    allow_many_files()
+    effects = _Effects(options)
+
+    async def act(app: App) -> int:
+        _allow_secrets(app, options)
+        try:
+            return await _run(app, program, inputs, resumed, options, effects)
+        finally:
+            effects.end()
+
+    with collecting(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        return with_app(
+            str(Path(folder) / "weft.db") if options.is_ephemeral else options.db,
+            options.user,
+            act,
+            must_exist=resumed is not None,
+            limits=EngineLimits(concurrency=options.concurrency),
+            new_effects=effects.make,
+        )
+
+
+def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
+    """The program and its inputs; raises InvalidProgram with everything that is wrong."""
+    inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
+    settings = load_settings()
+    find = _named if _is_name(file, options) else _of_file
+    program = find(file, inputs, options)
+    check_program(program, inputs, settings)
+    check_models(program, settings.models)
+    return program, _with_paths(program, inputs)
+
+
+def _with_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
+    """Return the inputs; paths of files that lie in the current folder become relative to the project."""
+    names = path_names([form for one in program.programs() for form in one.forms])
+    folder = project_folder(working_folder())
+    return inputs | {name: _from_here(inputs[name], folder) for name in names & inputs.keys()}
+
+
+def _from_here(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [_from_here(one, folder) for one in value]
+    if not isinstance(value, str) or not value or "\0" in value:
+        return value
+    here = Path.cwd() / value
+    if Path.cwd() == folder or not here.is_file():
+        return value
+    return os.path.relpath(here, folder) if here.is_relative_to(folder) else str(here)
+
+
+def _is_name(file: str, options: RunOptions) -> bool:
+    """Whether it can only be a registered template: no file, nor what looks like one."""
+    path = Path(file)
+    looks_like_file = file == STDIN or is_python(file) or path.suffix.lower() in SUFFIXES or "/" in file
+    return not looks_like_file and options.surface is None and not path.exists()
+
+
+def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The call of a registered template."""
+    if options.libraries:
+        raise click.UsageError("--library does not go with a registered template: it has its own")
+
+    async def find(app: App) -> StoredProgram:
+        return await named_program(
+            app,
+            name,
+            inputs,
+            model=options.model,
+            reuse=not options.is_fresh,
+            limits=options.limits(),
+        )
+
+    try:
+        return with_app(options.db, options.user, find)
+    except StoreNotFound as error:
+        raise UnknownTemplate(name, hint=f", nor is there such a file: {error.message}") from None
+
+
+def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """The program of a file, with the registered templates that it uses."""
+    program = stored_program(
+        _text(file, options.surface, inputs),
+        libraries=options.libraries,
+        model=options.model,
+        reuse=not options.is_fresh,
+        limits=options.limits(),
+    )
+    wanted, is_choosing = wanted_names(program, inputs)
+    if not wanted and not is_choosing:
+        return program
+
+    async def find(app: App) -> StoredProgram:
+        return await with_templates(app.store, program, user_id=app.owner.user_id, inputs=inputs)
+
+    try:
+        return with_app(options.db, options.user, find)
+    except StoreNotFound:  # then nothing is registered, and the check says what is missing
+        return program
+
+
+def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
+    if is_python(file):
+        with redirect_stdout(sys.stderr):  # what the file prints is no result
+            return python_text(file, inputs)
+    if file != STDIN:
+        return file_text(Path(file), surface)
+    return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
+
+
+def _secret_reference(setting: str) -> tuple[str, JsonObject]:
+    name, _, variable = setting.partition("=")
+    return name, {KEY: variable or name}
+
+
+def _allow_secrets(app: App, options: RunOptions) -> None:
+    """Who names a secret on the command line may have it."""
+    named = tuple(setting.partition("=")[2] or setting for setting in options.secrets)
+    if named:
+        secrets = app.settings.secrets
+        allowed = structs.replace(secrets, allow=(*secrets.allow, *named))
+        app.settings = structs.replace(app.settings, secrets=allowed)
+
+
+async def _run(
+    app: App,
+    program: StoredProgram | None,
+    inputs: JsonObject,
+    resumed: str | None,
+    options: RunOptions,
+    effects: _Effects,
+) -> int:
+    stopping = Stopping(app.store.leave)
+    with stopping.on_signals():
+        told = 0
+        with stopping.storing():
+            if program is None:
+                told = await last_event(app, TaskId(resumed or ""))
+                root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
+                if is_person_here():
+                    await wake(app, root_id)
+            else:
+                root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
+        if not options.is_ephemeral:
+            say(f"run {root_id}")
+        async with watching(app, root_id, effects.quiet, after=told):
+            await stopping.or_stop(app.wait(root_id), partial(stop_run, app, root_id))
+        outcome = await outcome_of(app.store, await app.get(root_id))
+        questions = () if outcome.result is not None else await questions_of(app, root_id)
+        code = _exit_code(outcome, is_waiting=bool(questions) and outcome.status is Status.PENDING)
+    leave_with(code)
+    await _show(app, outcome, questions, options)
+    if code == EXIT_WAITING:
+        tell_what_is_asked(questions, then=f"weft run --resume {root_id}")
+    elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
+        say(f"stopped; go on with: weft run --resume {root_id}")
+    elif code and not options.is_ephemeral:
+        say(advice(await app.get(root_id), outcome))
+    return code
+
+
+def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:
+    if outcome.result is None:
+        return EXIT_WAITING if is_waiting else EXIT_INTERRUPTED
+    if outcome.status is Status.COMPLETED:
+        return 0
+    return EXIT_UNAVAILABLE if is_unavailable(outcome.result.notes.get("error") or {}) else EXIT_FAILED
+
+
+async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], options: RunOptions) -> None:
+    flow = await app.flow_of(outcome.root_id)
+    spent = spent_by(flow)
+    with read_or_not():
+        if len(flow) <= MAX_TREE_STEPS:
+            print_tree(flow, to_stderr=True)
+        echo(_words(len(flow) - 1, spent), err=True)
+        if spent.usage.turns and not spent.reused:
+            await _tell_of_older_results(app, flow.root)
+        if options.is_json:
+            result = {} if outcome.result is None else result_json(outcome.result)
+            print_json({"root_id": outcome.root_id, **result, **asked_json(questions)})
+        elif outcome.status is Status.COMPLETED and outcome.result is not None:
+            print_value(outcome.result.value)
+        elif outcome.result is not None:
+            print_failure(outcome.result.notes.get("error") or {})
+
+
+async def _tell_of_older_results(app: App, root: Task) -> None:
+    """Say so when another version of weft has run the same program, and nothing of that is linked."""
+    program = program_of(root)
+    if not program.is_reusing:
+        return
+    wanted = TaskFilter(name=root.name, status=Status.COMPLETED, only_roots=True, with_steps=False, limit=20)
+    for task in (await app.list(wanted)).tasks:
+        params = (task.params or {}).get(PROGRAM)
+        if task.id == root.id or not isinstance(params, dict) or task.inputs != root.inputs:
+            continue
+        if (params.get("main") or {}).get("text") == program.main.text:
+            before = params.get("version") or "an earlier version"
+            if before != program.version:
+                say(f"nothing was reused of run {task.id}: weft {before} made it, this is {program.version}")
+            return
+
+
+def _words(steps: int, spent: Spent) -> str:
+    usage = spent.usage
+    words = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
+    if spent.reused:
+        words += f" ({spent.reused} more reused)"
+    words += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
+    if usage.unpriced:
+        words += f" and {plural(usage.unpriced, 'call')} without a known price"
+    return words

@@ -1,0 +1,77 @@
+"""`weft tasks list`."""
+
+import click
+
+from weft.cli.display.output import plural, print_json, print_table, printable, when
+from weft.cli.invoke import echo, with_app
+from weft.cli.options import COUNT, TASK_ID, TEXT, store_options
+from weft.ids import TaskId
+
+
+@click.command("list")
+@click.option(
+    "--status",
+    type=click.Choice(["pending", "in_progress", "completed", "failed", "cancelled"]),
+    help="Only tasks in this status.",
+)
+@click.option("--name", type=TEXT, metavar="TEXT", help="Only tasks whose name contains this, in any case.")
+@click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Only tasks of the flow with this root.")
+@click.option("--roots", "only_roots", is_flag=True, help="Only roots: one line per flow.")
+@click.option("--steps", "with_steps", is_flag=True, help="Also the steps of runs; see `weft tasks tree`.")
+@click.option("--scheduled", "only_scheduled", is_flag=True, help="Only tasks whose schedule is on.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
+@click.option("--offset", type=COUNT, default=0, help="How many to pass over first.")
+@store_options
+def list_tasks(
+    status: str | None,
+    name: str | None,
+    tree: TaskId | None,
+    only_roots: bool,
+    with_steps: bool,
+    only_scheduled: bool,
+    limit: int,
+    offset: int,
+    db: str | None,
+    user: str | None,
+    is_json: bool,
+) -> None:
+    """List tasks, newest first. The steps of runs are left out unless --steps is given.
+
+    One that asks waits for an answer: see `weft tasks answer`.
+    """
+    # Imported here: `weft tasks list --help` must not pay for them.
+    from weft.store.protocol import TaskFilter
+    from weft.tasks.parsing.problems import task_object
+    from weft.tasks.questions import is_open_question
+    from weft.tasks.record import Status
+
+    wanted = TaskFilter(
+        status=Status(status) if status else None,
+        name=name,
+        tree=tree,
+        only_roots=only_roots,
+        with_steps=with_steps,
+        only_scheduled=only_scheduled,
+        limit=limit,
+        offset=offset,
+    )
+    page = with_app(db, user, lambda app: app.list(wanted))
+    if is_json:
+        print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
+        return
+    if not page.total:
+        echo("no tasks")
+        return
+    rows = [
+        (
+            task.id,
+            printable(task.name, width=40),
+            task.status.value,
+            "asks" if is_open_question(task) else f"{task.progress:.0%}",
+            when(task.created_at),
+        )
+        for task in page.tasks
+    ]
+    print_table(("ID", "NAME", "STATUS", "DONE", "CREATED"), rows, status_column=2)
+    if page.total > len(page.tasks):
+        echo(f"{len(page.tasks):,} of {plural(page.total, 'task')}; see --limit and --offset")

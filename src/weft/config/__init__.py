@@ -1,0 +1,1 @@
+"""Settings: `weft.toml`, the environment, defaults, and where files are."""

@@ -1,0 +1,329 @@
+"""Settings from arguments, the environment, `weft.toml` and defaults, in this order."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, field, structs
+
+from weft.config.paths import STORE_FOLDER
+from weft.config.sections import (
+    AiderSettings,
+    CommandSettings,
+    ExecutorSettings,
+    HttpSettings,
+    MemorySettings,
+    ModelsSettings,
+    PythonSettings,
+    ToolsSettings,
+)
+from weft.config.toml import InvalidSetting, check_names, module_name, table, tables_of
+from weft.secrets.references import SecretSettings
+
+PROJECT_FILE = "weft.toml"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class StoreSettings(Struct, frozen=True, kw_only=True):
+    """`[store]`."""
+
+    shared: bool = False
+    """Whether the group of a SQLite store's file may use it; else this user alone."""
+    away_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] = 60.0
+    """How long calls of a store that is away are tried again."""
+
+
+class ProjectSettings(Struct, frozen=True, kw_only=True):
+    """Everything that a `weft.toml` can say."""
+
+    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
+    models: ModelsSettings = field(default_factory=ModelsSettings)
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+
+
+def find_project_file(folder: Path) -> Path | None:
+    """The `weft.toml` of this folder or of the nearest one above it."""
+    for candidate in (folder, *folder.parents):
+        if (candidate / PROJECT_FILE).is_file():
+            return candidate / PROJECT_FILE
+    return None
+
+
+def read_project(folder: Path) -> ProjectSettings:
+    """What the project's `weft.toml` says; the defaults when there is no such file."""
+    path = find_project_file(folder)
+    if path is None:
+        return ProjectSettings(tools=_tools(ToolsSettings(), folder))
+    # Imported here: what reads it is needed only where there is a file.
+    from weft.config.toml import read_models
+
+    document = _document(path)
+    check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
+    return ProjectSettings(
+        executors=_executors(tables_of(document, "executors", path), path),
+        models=read_models(tables_of(document, "models", path), path),
+        tools=_tools(table(ToolsSettings, document, "tools", where=f"{path}: [tools]"), path.parent),
+        memory=_memory(table(MemorySettings, document, "memory", where=f"{path}: [memory]"), path),
+        secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
+        store=table(StoreSettings, document, "store", where=f"{path}: [store]"),
+    )
+
+
+def project_folder(start: Path) -> Path:
+    """Return the folder of the `weft.toml` that applies; without one, the folder itself."""
+    file = find_project_file(start)
+    return (start if file is None else file.parent).absolute()
+
+
+def base_folder(project: ProjectSettings) -> Path:
+    """The folder that relative paths of tools, tasks and answers begin at: the first root of `[tools]`."""
+    return Path(next(iter(project.tools.roots), ".")).absolute()
+
+
+def _document(path: Path) -> dict[str, Any]:
+    # Imported here: most projects have no such file, and every command would pay for it.
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise InvalidSetting(f"{path}: {error.strerror}") from error
+
+
+def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
+    where = f"{path}: [executors"
+    check_names(tables, ExecutorSettings.__struct_fields__, where=f"{where}]", what="table")
+    return ExecutorSettings(
+        aider=_aider(table(AiderSettings, tables, "aider", where=f"{where}.aider]"), path),
+        command=_command(table(CommandSettings, tables, "command", where=f"{where}.command]"), path),
+        http=table(HttpSettings, tables, "http", where=f"{where}.http]"),
+        python=_python(table(PythonSettings, tables, "python", where=f"{where}.python]"), path.parent),
+    )
+
+
+def _command(settings: CommandSettings, path: Path) -> CommandSettings:
+    """The settings as they are; an entry that could never match is an error, not a silent refusal."""
+    for entry in settings.allow or ():
+        if not entry or ("/" in entry and not entry.startswith("/")):
+            raise InvalidSetting(
+                f"{path}: [executors.command] allow: {entry!r} must be a program's name or an absolute path"
+            )
+    for entry in settings.environment:
+        if not entry.removesuffix("*").isidentifier():
+            message = f"{entry!r} is not the name of a variable, such as CI or NODE_*"
+            raise InvalidSetting(f"{path}: [executors.command] environment: {message}")
+    return settings
+
+
+def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
+    """The settings as they are; a relative path would mean another program in every folder."""
+    program = settings.program
+    if program is not None and (not program or ("/" in program and not program.startswith("/"))):
+        raise InvalidSetting(
+            f"{path}: [executors.aider] program: {program!r} must be a program's name or an absolute path"
+        )
+    return settings
+
+
+def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
+    """The settings with the folders made absolute; without any, the project's own folder."""
+    for module in settings.modules:
+        module_name(module, where="[executors.python] modules")
+    folders = settings.path or (".",)
+    return msgspec.structs.replace(settings, path=_absolute(folders, folder))
+
+
+def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
+    """The settings with the paths made absolute: they are relative to the file, or to the working folder."""
+    for module in settings.modules:
+        module_name(module, where="[tools] modules")
+    (mcp,) = _absolute((settings.mcp,), folder)
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+
+
+def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
+    """The settings of a file with the roots made absolute."""
+    if settings.embeddings is not None and not settings.embeddings.startswith("local:"):
+        raise InvalidSetting(
+            f"{path}: [memory] embeddings: {settings.embeddings!r} is no embedded model, as local:minilm is"
+        )
+    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, path.parent))
+
+
+def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
+    """What `[tools]` names and is not there, in words; nobody needs to have the usual MCP file."""
+    missing = [
+        f"[tools] roots: there is no folder {root}" for root in settings.roots if not Path(root).is_dir()
+    ]
+    usual = _tools(ToolsSettings(), folder).mcp
+    if settings.mcp != usual and not Path(settings.mcp).is_file():
+        missing.append(f"[tools] mcp: there is no file {settings.mcp}")
+    return missing
+
+
+def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
+    for name in settings.allow:
+        if not _VARIABLE.fullmatch(name):
+            raise InvalidSetting(f"{path}: [secrets] allow: {name!r} is not the name of a variable")
+    return settings
+
+
+def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    for part in paths:
+        if "\0" in part:
+            raise InvalidSetting(f"{folder / PROJECT_FILE}: {part!r} is no path: it has a NUL character")
+    return tuple(str((folder / part).resolve()) for part in paths)
+
+
+STORE_FILE = "weft.db"
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+_SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What `App.open` needs to know."""
+
+    db: str
+    """A path of a SQLite file, a `postgresql://` URL, or `:memory:`: a store that ends with its process."""
+    user_id: str | None = None
+    """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
+    sqlite_synchronous: str = "NORMAL"
+    """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    away_seconds: float = 60.0
+    """How long calls of a store that is away are tried again before they fail."""
+    is_shared: bool = False
+    """Whether the group of the store's file may use it: `[store] shared`."""
+    lease_seconds: float = 15.0
+    """How long an engine process that says nothing is taken to be alive."""
+    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
+    """What the built-in executors may do."""
+    models: ModelsSettings = field(default_factory=ModelsSettings)
+    """Which models there are, and how they are asked."""
+    tools: ToolsSettings = field(default_factory=ToolsSettings)
+    """What tools there are, and what they may reach."""
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    """Which secrets task records may name."""
+
+
+def load_settings(
+    *,
+    db: str | None = None,
+    user_id: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Settings:
+    """The settings in force: arguments win over `WEFT_*` variables, those over `weft.toml` and defaults."""
+    folder = folder or working_folder()
+    synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
+    if synchronous not in _SYNCHRONOUS:
+        raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it can be normal or full")
+    project = read_project(folder)
+    model = _given(None, "", "WEFT_MODEL", environment)
+    return Settings(
+        db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
+        user_id=_given(user_id, "--user", "WEFT_USER", environment),
+        sqlite_synchronous=_SYNCHRONOUS[synchronous],
+        away_seconds=project.store.away_seconds,
+        is_shared=project.store.shared,
+        lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
+        executors=project.executors,
+        models=project.models if model is None else structs.replace(project.models, default=model),
+        tools=project.tools,
+        secrets=project.secrets,
+    )
+
+
+def working_folder() -> Path:
+    """The folder the process is in; raises InvalidSetting when it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise InvalidSetting("the working folder does not exist any more") from None
+
+
+def _given(value: str | None, option: str, variable: str, environment: Mapping[str, str]) -> str | None:
+    """What an option or a variable says; None when neither is there.
+
+    An empty value is refused: `--user "$UNSET"` must not make somebody the operator.
+    """
+    source = option if value is not None else variable
+    found = value if value is not None else environment.get(variable)
+    if found is not None and (not found.strip() or not found.isprintable()):
+        raise InvalidSetting(f"{source} is empty or has characters that cannot be printed")
+    return found
+
+
+def _location(given: str | None, folder: Path) -> str:
+    if given is None:
+        return str(default_store(folder))
+    if _URL.match(given) and not is_postgresql(given):
+        # Not repeated: it may hold a password.
+        raise InvalidSetting("--db or WEFT_DB is not a path, a postgresql:// URL or :memory:")
+    return given
+
+
+def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> float:
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 86_400:
+        raise InvalidSetting(f"{name} is {text!r}; it can be a number of seconds from 0.1 to 86400")
+    return seconds
+
+
+def default_store(folder: Path) -> Path:
+    """`.weft/weft.db` of the nearest folder upwards that has one, else of this folder."""
+    for candidate in (folder, *folder.parents):
+        file = candidate / STORE_FOLDER / STORE_FILE
+        if _is_own(file):
+            return file
+    return folder / STORE_FOLDER / STORE_FILE
+
+
+def _is_own(file: Path) -> bool:
+    """Whether the file is there and ours: a stranger's `/tmp/.weft` is nobody's project."""
+    try:
+        return file.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def is_postgresql(db: str) -> bool:
+    """Whether the location names a PostgreSQL database."""
+    return db.startswith(("postgresql://", "postgres://"))
+
+
+def is_memory(db: str) -> bool:
+    """Whether it is in memory: `:memory:` is a store of its own, `:memory:NAME` is shared in the process."""
+    return db.startswith(":memory:")
+
+
+def shown_location(db: str) -> str:
+    """The location without a password, for messages."""
+    if not is_postgresql(db):
+        return db
+    try:
+        parts = urlsplit(db)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "postgresql://"
+    if "@" in parts.path:  # a slash in the password: what looks like the path is the rest of it
+        return f"{parts.scheme}://"
+    return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -1,0 +1,1 @@
+"""Perform the effects of a project."""

@@ -1,0 +1,163 @@
+"""The models that a program may ask, checked before its first effect."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from weft.config.sections import ModelsSettings
+from weft.config.toml import LOCAL
+from weft.errors import RequestError
+from weft.language.ast import (
+    Atomic,
+    Define,
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Literal,
+    Node,
+    Reference,
+    TaskCond,
+    TaskNode,
+    Template,
+    Try,
+    Variable,
+)
+from weft.language.library import TaskLibrary, best_evaluator, definition_of
+from weft.language.task_fields import AIDER_SUBTYPES
+from weft.llm.errors import ModelError
+from weft.llm.models import model_name_problem, resolved
+from weft.llm.providers.access import access_to
+
+
+class ModelUnusable(RequestError):
+    """A program would ask a model that is not known here, or that there is no key for."""
+
+    code = "model-unusable"
+
+
+class AskedModel(Struct, frozen=True):
+    """A model that a task asks, as far as it is known before the program runs."""
+
+    name: str | None = None
+    """None: that of tasks that name none."""
+    provider: str | None = None
+    is_known: bool = True
+    """False where the program computes the name."""
+    is_tried: bool = False
+    """Whether it is asked inside `try`: there it may be meant to fail."""
+
+    def of(self, node: TaskNode) -> "AskedModel":
+        """Return the model of a task, and of those in it, where this is the model around it."""
+        if node.model is not None:
+            return AskedModel(node.model, node.provider, is_tried=self.is_tried)
+        return self if node.provider is None else structs.replace(self, provider=node.provider)
+
+
+def require_models(
+    forms: Iterable[Node],
+    library: TaskLibrary,
+    settings: Callable[[], ModelsSettings],
+    environment: Mapping[str, str],
+    *,
+    model: str | None = None,
+    functions: Iterable[Define] = (),
+) -> None:
+    """Raise ModelUnusable when a model that the program may ask cannot be asked; nobody is asked for that.
+
+    `model` is that of tasks that name none, `functions` are those of libraries. A key may be missing inside
+    `try`: a program may go on with another model then.
+    """
+    wanted = list(dict.fromkeys(_Models(forms, library, functions).asked()))
+    known = settings() if wanted else ModelsSettings()
+    problems = dict.fromkeys(_problem_of(one, model, known, environment) for one in wanted)
+    problems.pop(None, None)
+    if problems:
+        raise ModelUnusable("; ".join(filter(None, problems)))
+
+
+def _problem_of(
+    asked: AskedModel, default: str | None, known: ModelsSettings, environment: Mapping[str, str]
+) -> str | None:
+    try:
+        found = resolved(default if asked.name is None else asked.name, known, asked.provider)
+        if found.provider == LOCAL:
+            return model_name_problem(str(found), known)
+        if not asked.is_tried:
+            access_to(found.provider, known, environment)
+    except ModelError as error:
+        return error.message
+    return None
+
+
+class _Models:
+    """Walks over everything that a program can come to perform."""
+
+    def __init__(self, forms: Iterable[Node], library: TaskLibrary, functions: Iterable[Define]) -> None:
+        self._forms = list(forms)
+        own = [form for form in self._forms if isinstance(form, Template)]
+        definitions = {one.name: one for one in library} | {form.name: definition_of(form) for form in own}
+        self._definitions = tuple(definitions.values())
+        self._templates = {name: one.template.body for name, one in definitions.items()}
+        self._functions = {one.name: one.value for one in functions}
+        self._stack: list[tuple[Any, AskedModel]] = []
+        self._seen: set[tuple[str, AskedModel, AskedModel | None]] = set()
+
+    def asked(self) -> Iterator[AskedModel]:
+        """Yield the model of every task; trees may be deep, and templates may call themselves."""
+        nobody = AskedModel()
+        self._stack = [(form, nobody) for form in self._forms if not isinstance(form, Template)]
+        while self._stack:
+            node, around = self._stack.pop()
+            if isinstance(node, tuple | list):
+                self._stack.extend((one, around) for one in node)
+            elif isinstance(node, Struct):
+                yield from self._of(node, around)
+
+    def _of(self, node: Struct, around: AskedModel) -> Iterator[AskedModel]:
+        inside = around
+        if isinstance(node, Reference):
+            is_changing = node.model is not None or node.provider is not None
+            self._use(node.ref, around, node if is_changing else None)
+        elif isinstance(node, TaskNode):
+            inside = around.of(node)
+            if isinstance(node, Atomic) and node.subtype not in AIDER_SUBTYPES and inside.is_known:
+                yield inside
+        elif isinstance(node, FunctionCall):
+            self._use(node.func_name, around, dict(node.keywords).get("model"))
+        elif isinstance(node, Variable):
+            self._use(node.name, around)
+        if isinstance(node, TaskCond) or (isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None):
+            self._choose(node.criteria, inside)
+        for name in node.__struct_fields__:
+            if name != "span":
+                is_tried = isinstance(node, Try) and name == "body"
+                within = structs.replace(inside, is_tried=True) if is_tried else inside
+                self._stack.append((getattr(node, name), within))
+
+    def _choose(self, criteria: str | None, around: AskedModel) -> None:
+        chosen = best_evaluator(self._definitions, criteria or "")
+        if chosen is not None:
+            self._use(chosen.name, around)
+
+    def _use(self, name: str, around: AskedModel, said: Node | None = None) -> None:
+        """Walk over what a name stands for; `said` has the model that the use of a template chooses."""
+        body = self._templates.get(name, self._functions.get(name))
+        if body is None:
+            return
+        chosen = None if said is None or not isinstance(body, TaskNode) else _chosen(said, body)
+        if (name, around, chosen) in self._seen:
+            return
+        self._seen.add((name, around, chosen))
+        if chosen is not None and isinstance(body, TaskNode):
+            body = structs.replace(body, model=chosen.name, provider=chosen.provider)
+            around = structs.replace(around, is_known=chosen.is_known and around.is_known)
+        self._stack.append((body, around))
+
+
+def _chosen(said: Node, body: TaskNode) -> AskedModel:
+    """Return the model of a template that a reference changes, or that is called with `:model`."""
+    if isinstance(said, Reference):
+        return AskedModel(said.model or body.model, said.provider or body.provider)
+    if isinstance(said, Literal) and isinstance(said.value, str):
+        return AskedModel(said.value, body.provider)
+    return AskedModel(is_known=False)

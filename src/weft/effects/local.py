@@ -1,0 +1,360 @@
+"""Effects for programs that run here and now, without a store: models, scripts and tools; nothing is kept."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from weft.clock import Clock, SystemClock
+from weft.config.sections import CommandSettings, HandlerSettings, MemorySettings
+from weft.config.settings import working_folder
+from weft.effects.checks import KnownNames
+from weft.effects.ranking import Ranker
+from weft.effects.resources import Equipment
+from weft.effects.scripts import run_program
+from weft.effects.task_context import (
+    DESCRIBED,
+    ReadsFiles,
+    TaskContext,
+    TaskMemory,
+    files_of,
+    missing_file,
+    query_of,
+)
+from weft.errors import MissingExtra
+from weft.evaluator.effects import (
+    UNLIMITED,
+    Composite,
+    ContextQuery,
+    ModelCall,
+    Purse,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
+from weft.language.file_paths import CertainFile
+from weft.language.task_fields import AIDER_SUBTYPES
+from weft.limits import MAX_SHOWN_CHARACTERS
+from weft.llm.context_window import context_room
+from weft.llm.errors import ModelError, model_failure
+from weft.llm.events import ModelEvent, OnEvent, RedactedEvents, TurnEnded, TurnFailed
+from weft.llm.handler import Handler
+from weft.llm.protocol import Model, Models
+from weft.llm.telemetry import tool_span
+from weft.llm.tool_calls import call_by_name
+from weft.llm.turn_log import TurnJournal
+from weft.llm.usage import Entry, Ledger
+from weft.runs.files import schema_file_text
+from weft.secrets.truncation import cut
+from weft.telemetry.spans import Span, span
+
+if TYPE_CHECKING:
+    from weft.effects.resources import OnIndexing
+    from weft.llm.local.models import Fetch
+    from weft.memory.memory import Memory
+
+log = logging.getLogger(__name__)
+
+
+class LocalEffects:
+    """Asks models through the handler, runs scripts as the `command` executor does, and calls tools.
+
+    What is not given is made when it is first needed, as the project's `weft.toml` says: a program without
+    effects pays for nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        commands: CommandSettings | None = None,
+        log_message: Callable[[str], None] = log.info,
+        models: Models | None = None,
+        model: str | None = None,
+        tools: Tools | None = None,
+        files: ReadsFiles | None = None,
+        handler: HandlerSettings | None = None,
+        on_event: OnEvent | None = None,
+        is_streaming: bool = False,
+        ask_person: AskHere | None = None,
+        asks_elsewhere: bool = True,
+        clock: Clock | None = None,
+        fetch: "Fetch | None" = None,
+        memory: "Memory | None" = None,
+        memory_settings: MemorySettings | None = None,
+        memory_roots: Sequence[Path | str] | None = None,
+        memory_db: str | None = None,
+        on_indexing: "OnIndexing | None" = None,
+        folder: Path | str | None = None,
+        is_from_here: bool = False,
+    ) -> None:
+        """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
+
+        `fetch` brings an embedded model that is needed and not here; without it that is an error.
+
+        `memory_roots` are indexed and looked in instead of the project's, in the index of the store
+        `memory_db`; `on_indexing` is told how far the index is, in a thread.
+
+        `folder` is where scripts run and whose project it is, instead of the folder of this process.
+        `is_from_here`: relative paths of files are looked up in the current folder first.
+        """
+        self._equipment = Equipment(
+            models=models,
+            tools=tools,
+            files=files,
+            commands=commands,
+            handler=handler,
+            on_event=None if on_event is None else RedactedEvents(on_event).tell,
+            say=log_message,
+            fetch=fetch,
+            memory=memory,
+            memory_settings=memory_settings,
+            memory_roots=memory_roots,
+            memory_db=memory_db,
+            on_indexing=on_indexing,
+            folder=folder,
+            is_from_here=is_from_here,
+        )
+        equipment = self._equipment
+        self._folder = None if folder is None else str(folder)
+        self._memory = TaskMemory(
+            equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
+        )
+        self._log_message = log_message
+        self._model = model
+        """The model of tasks that name none."""
+        self._on_event = on_event
+        self._is_streaming = is_streaming
+        self._ask_here = ask_person
+        self._asks_elsewhere = asks_elsewhere
+        self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
+        self._clock = clock or SystemClock()
+        self.ledger = Ledger()
+        """What models were asked for, and what it cost."""
+
+    def ask_through(self, keep: KeepQuestion) -> None:
+        """Have questions to people kept: `keep` asks who is here, if anybody is, or somebody else."""
+        here = self._ask_here
+        if not self._asks_elsewhere and here is None:
+            return
+
+        async def ask(question: str, step_key: str) -> str:
+            return await keep(question, step_key, here)
+
+        self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
+
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        """The model's answer, with what it took in its notes."""
+        return await self.call_model_kept(step, call, purse, None)
+
+    async def call_model_kept(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
+        """The same; each turn of the session is asked of the journal first."""
+        with _task_span(step, "atomic", call.template):
+            return await self._call_model(step, call, purse, journal)
+
+    async def _call_model(
+        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+    ) -> TaskResult:
+        if call.subtype in AIDER_SUBTYPES:
+            return await self._run_aider(step, call)
+        handler = Handler(
+            await self._find_model(call.model, call.provider),
+            self._equipment.tools() if call.tools else None,
+            self._equipment.handler,
+            journal,
+            on_event=self._events(call),
+            clock=self._clock,
+            is_streaming=self._is_streaming,
+        )
+        context = await handler.journal.context(
+            TaskContext, lambda: self._context(step, call, purse, handler)
+        )
+        tool_context = self._tool_context_of(step, purse, handler.model)
+        result = await handler.run(step, call, purse, context.data, tool_context)
+        return result.with_notes(**context.notes(call))
+
+    async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
+        """What aider did: it asks the model itself, so that the budget pays when it has ended."""
+        # Imported here: few programs have such tasks.
+        from weft.effects.aider import AiderTasks
+
+        equipment = self._equipment
+        tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
+        try:
+            result = await tasks.perform(step, call, self._model)
+        except TaskFailed as error:
+            self._enter(step, call, error.result().notes)
+            raise
+        self._enter(step, call, result.notes)
+        return result
+
+    def _enter(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
+        """Enter what aider's model took, if it was asked."""
+        usage = notes.get("usage")
+        if usage is not None:
+            amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
+            self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
+
+    async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
+        """The files that a task names, and what memory finds for it if it asks memory."""
+        files = await files_of(call.files, step, self.run_script, self._equipment.files)
+        is_described = call.files is not None and call.files.source in DESCRIBED
+        if not is_described and not call.context.wants_fresh:
+            data = files.context(self._clock.now())
+            return TaskContext(data=data, warnings=files.warnings, given=files.given())
+        room = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
+        ranker = self._ranker(query_of(call), purse, handler.model, call.timeout_seconds)
+        return await self._memory.for_task(step, call, files, room, ranker, self._clock.now())
+
+    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+        """How the program ended; fails when it may not run, or cannot be started."""
+        with _task_span(step, "script", run.template) as running:
+            outcome = await run_program(run, self._equipment.commands, cwd=self._folder, record=step.record)
+            running.set({"process.exit.code": outcome.exit_code})
+            return outcome
+
+    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """Of a script the folder it runs in, of a pure tool what it does; of other tools it is not known."""
+        if isinstance(request, ScriptRun):
+            return str(working_folder())
+        try:
+            tool = await self._equipment.tools().find(request.tool)
+        except ToolFailed:  # told when it is called
+            return None
+        return tool.code_digest if isinstance(tool, Pure) else None
+
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+        """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
+        context = self._tool_context_of(step, purse, None)
+        with tool_span(call.tool):
+            return await call_by_name(self._equipment.tools(), call, context)
+
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+        """What memory finds; fails when there is no index and none can be made."""
+        return await self._answer(step, query, purse, None)
+
+    async def _answer(
+        self, step: Step, query: ContextQuery, purse: Purse, model: Model | None
+    ) -> dict[str, Any]:
+        if self._memory.wants_ranking(query):
+            model = model or await self._find_model(None)
+        ranker = None if model is None else self._ranker(query, purse, model)
+        with _task_span(step, "get_context", None):
+            answer = await self._memory.answer(step, query, ranker)
+        items = [
+            {"relevance_score": item.relevance_score, **msgspec.to_builtins(item)} for item in answer.matches
+        ]
+        found: dict[str, Any] = msgspec.to_builtins(answer)
+        return {**found, "matches": items}
+
+    def _ranker(
+        self, query: ContextQuery, purse: Purse, model: Model, timeout_seconds: float | None = None
+    ) -> Ranker | None:
+        """What ranks the answer to a query again; None: nobody is to."""
+        if not self._memory.wants_ranking(query):
+            return None
+        return Ranker(
+            model=model,
+            settings=self._equipment.handler,
+            purse=purse,
+            events=self._events,
+            clock=self._clock,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def _tool_context_of(self, step: Step, purse: Purse, model: Model | None) -> ToolContext:
+        """How the tools of a step reach a person, and memory, which pays as the step does."""
+
+        async def get_context(text: str) -> dict[str, Any]:
+            return await self._answer(step, ContextQuery(query=text), purse, model)
+
+        return msgspec.structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
+
+    async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        """The result of the body."""
+        request = step.request
+        kind, name = (request.kind, request.name) if isinstance(request, Composite) else ("composite", None)
+        with _task_span(step, kind, name):
+            return await body()
+
+    def log(self, message: str) -> None:
+        """Pass the message on; to the log of this module unless it was said otherwise."""
+        self._log_message(message)
+
+    def tools(self) -> frozenset[str] | None:
+        """Those of servers are known only when they are connected: it cannot be said."""
+        return None
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text of a schema file, whose path is relative to the file of the program."""
+        return schema_file_text(path, source)
+
+    def known_names(self) -> KnownNames:
+        """Return which tools, models and schema files programs can name here, as far as it is known."""
+        return self._equipment.known_names(self.schema_text)
+
+    async def require_files(self, files: Iterable[CertainFile]) -> None:
+        """Raise TaskFailed for the first file that cannot be read, before any task is performed."""
+        for file in files:
+            try:
+                await self._equipment.files().read(file.path)
+            except ToolFailed as error:
+                failure = missing_file(cut(file.path, MAX_SHOWN_CHARACTERS), str(error))
+                raise failure.at(file.span) from error
+
+    async def close(self) -> None:
+        """Let go of connections, servers and models in memory."""
+        await self._equipment.close()
+
+    async def _find_model(self, name: str | None, provider: str | None = None) -> Model:
+        try:
+            return await self._equipment.models().find(name or self._model, provider)
+        except ModelError as error:
+            raise TaskFailed(model_failure(error, error.message)) from error
+        except MissingExtra as error:
+            raise TaskFailed(TaskFailure("dependency_error", error.message)) from error
+
+    def _events(self, call: ModelCall) -> OnEvent:
+        """What keeps the ledger, and passes events on, without secrets."""
+        told = None if self._on_event is None else RedactedEvents(self._on_event)
+
+        def on_event(event: ModelEvent) -> None:
+            if isinstance(event, TurnEnded | TurnFailed):
+                self.ledger.add(_entry(event, call))
+            if told is not None:
+                told.tell(event)
+
+        return on_event
+
+
+def _plainly(here: AskHere) -> AskPerson:
+    async def ask(question: str, step_key: str) -> str:
+        return await here(question)
+
+    return ask
+
+
+def _task_span(step: Step, kind: str, name: str | None) -> Span:
+    def attributes() -> dict[str, Any]:
+        return {"weft.task.name": name, "weft.task.kind": kind, "weft.step.key": step.key}
+
+    return span(f"execute_task {name or kind}", "internal", attributes)
+
+
+def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
+    usage = event.usage
+    return Entry(
+        step_key=event.step_key,
+        template=call.template,
+        model=event.model,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=usage.cost,
+    )

@@ -1,0 +1,197 @@
+"""The tools and executors of a project, and tools that call executors."""
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import structs
+
+from weft.config.sections import CommandSettings, ExecutorSettings, ModelsSettings, ToolsSettings
+from weft.config.settings import ProjectSettings
+from weft.effects.scripts import run_program, step_work
+from weft.errors import text_of
+from weft.evaluator.effects import ScriptOutcome, ScriptRun
+from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
+from weft.executors.builtin import default_registry
+from weft.executors.invoke import perform
+from weft.executors.protocol import ExecutionFailed, Executor
+from weft.executors.registry import ExecutorRegistry, UnknownExecutor
+from weft.integrations.aider.executor import Aider
+from weft.process.watchdog import watchdog
+from weft.tools.system.scripts import RunScript
+from weft.tools.toolbox import Toolbox, open_toolbox
+
+SYSTEM_TOOLS = (
+    "system:get_context",
+    "system:list_directory",
+    "system:read_files",
+    "system:request_user_input",
+    "system:run_script",
+    "system:spawn_subtask",
+    "system:write_file",
+)
+
+
+class ToolNames(Collection[str]):
+    """What `weft check` takes for the name of a tool.
+
+    Those of an MCP server are known only once it is connected, and those of Python modules once they are
+    imported: any name is taken that a server or a module of the settings may have.
+    """
+
+    def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
+        """`registered` are the names of functions that this process has made tools."""
+        self._settings = settings
+        self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        kind, _, rest = name.partition(":")
+        if kind == "mcp":
+            servers = self._servers
+            return servers is None or rest.partition(":")[0] in servers
+        if kind in ("system", "executor"):
+            return name in self._known
+        return name in self._known or bool(self._settings.modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._known))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @cached_property
+    def _servers(self) -> frozenset[str] | None:
+        """The MCP servers of the project; None when the file cannot be read: that is not for here to say."""
+        try:
+            document = json.loads(Path(self._settings.mcp).read_bytes())
+            return frozenset(document["mcpServers"])
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+
+log = logging.getLogger(__name__)
+
+
+class HasSettings(Protocol):
+    """What `weft.toml` says of executors and of what they reach: `Settings`, `ProjectSettings`."""
+
+    @property
+    def executors(self) -> ExecutorSettings: ...
+
+    @property
+    def models(self) -> ModelsSettings: ...
+
+    @property
+    def tools(self) -> ToolsSettings: ...
+
+
+def project_registry(settings: HasSettings) -> ExecutorRegistry:
+    """The executors that come with weft, those that `@executor` registered, and the plug-ins."""
+    return default_registry(settings.executors, more=(project_aider(settings),), roots=settings.tools.roots)
+
+
+def project_aider(settings: HasSettings) -> Aider:
+    """aider in the folders that tools may reach, with the project's models."""
+    # A warning: an installation of this size is for a person to hear of, and those are shown.
+    tools = settings.tools
+    return Aider(
+        settings.executors, tools.roots, settings.models, say=log.warning, kept_files=[Path(tools.mcp).name]
+    )
+
+
+PREFIX = "executor:"
+
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""How much of a program's stdout, and of stderr, is kept for a model."""
+
+
+class ExecutorTool:
+    """An executor that is called as a tool: its inputs are the arguments, its result is what it gives."""
+
+    has_effects = True
+    """Nobody can tell; so its results are not reused."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.definition = ToolDefinition(
+            name=f"{PREFIX}{executor.id}",
+            description=executor.summary or f"Runs the executor {executor.id}.",
+            input_schema=executor.input_schema or {"type": "object"},
+        )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """The result of one attempt."""
+        try:
+            return await perform(self._executor, step_work(context.template or self._executor.id, arguments))
+        except ExecutionFailed as error:
+            raise ToolFailed(error.message) from error
+        except (Exception, SystemExit) as error:
+            raise ToolFailed(text_of(error)) from error
+
+
+class MissingExecutor:
+    """An executor that `[tools] executors` names and that is not there: who asks for it is told."""
+
+    has_effects = True
+
+    def __init__(self, executor_id: str, reason: str) -> None:
+        self.error = reason
+        self.definition = ToolDefinition(
+            name=f"{PREFIX}{executor_id}", description=reason, input_schema={"type": "object"}
+        )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        raise ToolFailed(self.error)
+
+
+def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterator[tuple[Tool, str]]:
+    """The executors of those names as tools, each with where it is from."""
+    for name in names:
+        try:
+            executor = registry.get(name)
+        except UnknownExecutor as error:
+            yield MissingExecutor(name, error.message), "[tools] executors"
+        else:
+            yield ExecutorTool(executor), "executor"
+
+
+def script_runner(settings: CommandSettings, folder: Path) -> RunScript:
+    """Runs programs in a folder, under the settings of the `command` executor."""
+
+    async def run_script(run: ScriptRun) -> ScriptOutcome:
+        return await run_program(run, settings, cwd=str(folder), max_output_bytes=MAX_OUTPUT_BYTES)
+
+    return run_script
+
+
+def open_project_tools(
+    settings: ToolsSettings,
+    folder: Path,
+    environment: Mapping[str, str],
+    executors: ExecutorSettings | None = None,
+    models: ModelsSettings | None = None,
+) -> Toolbox:
+    """All the tools of a project, with its executors and programs."""
+    executors = executors or ExecutorSettings()
+    project = ProjectSettings(
+        executors=executors,
+        models=models or ModelsSettings(),
+        tools=structs.replace(settings, roots=tuple(str(folder / root) for root in settings.roots)),
+    )
+    registry = project_registry(project) if settings.executors else ExecutorRegistry()
+    return open_toolbox(
+        settings,
+        folder,
+        environment,
+        run_script=script_runner(executors.command, folder / settings.roots[0]),
+        extra=executor_tools(settings.executors, registry),
+        guard=watchdog,
+        functions=executors.python,
+    )

@@ -1,0 +1,1 @@
+"""Subtasks that models request."""

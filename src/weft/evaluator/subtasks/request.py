@@ -1,0 +1,180 @@
+"""`SubtaskRequest`, and what a model is told about spawning subtasks."""
+
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Struct, field
+
+from weft.evaluator.conversion import taken_in
+from weft.evaluator.tools import ToolDefinition
+from weft.language.fields import context_conflict
+from weft.language.library import TaskDefinition, TaskLibrary, open_inputs
+from weft.language.schemas import Shape
+from weft.language.source import NOWHERE
+from weft.language.task_fields import (
+    AccumulationFormat,
+    ContextOverrides,
+    FreshContext,
+    HistorySettings,
+    InheritContext,
+)
+from weft.language.traversal import SPAWN_TOOL
+from weft.secrets.truncation import cut
+
+TASK_TYPES = ("atomic", "sequential", "reduce", "script", "director_evaluator_loop")
+
+MAX_TEXT = 2_000
+"""Longest description: it chooses a template, and is no place for data."""
+
+MAX_LISTED = 100
+"""Most hints, and most files, of one request."""
+
+
+class SubtaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request of the specification; `name` wins over what else says which template is meant."""
+
+    type: str
+    inputs: dict[str, Any]
+    name: str | None = None
+    description: str | None = None
+    subtype: str | None = None
+    template_hints: tuple[str, ...] = ()
+    context_management: ContextOverrides = field(default_factory=ContextOverrides)
+    max_depth: int | None = None
+    file_paths: tuple[str, ...] = ()
+    history_config: HistorySettings | None = None
+
+
+class BadRequest(Exception):
+    """A request is wrong; `problems` are all that is wrong with it."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": MAX_TEXT, "description": description}
+
+
+def _texts(description: str) -> dict[str, Any]:
+    items = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+    return {"type": "array", "items": items, "maxItems": MAX_LISTED, "description": description}
+
+
+def _settings(description: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "description": description,
+    }
+
+
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "name": _text("The template that does the work. Leave it out to have one chosen by the description."),
+    "type": {"type": "string", "enum": list(TASK_TYPES), "description": "The kind of the template."},
+    "inputs": {"type": "object", "description": "The arguments of the template, by name."},
+    "description": _text("What the subtask is to do; chooses the template where no name is given."),
+    "subtype": _text("The subtype of the template."),
+    "template_hints": _texts("Words that the template should have to do with."),
+    "context_management": _settings(
+        "Context of the subtask; by default it inherits none and fetches its own.",
+        inherit_context={"type": "string", "enum": list(get_args(InheritContext))},
+        accumulate_data={"type": "boolean"},
+        accumulation_format={"type": "string", "enum": list(get_args(AccumulationFormat))},
+        fresh_context={"type": "string", "enum": list(get_args(FreshContext))},
+    ),
+    "max_depth": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "How many levels of subtasks there may be, this one included.",
+    },
+    "file_paths": _texts("Files that the subtask needs; they come first in its context."),
+    "history_config": _settings(
+        "What the subtask sees of the conversation.",
+        use_session_history={"type": "boolean"},
+        history_turns_to_include={"type": ["integer", "null"], "minimum": 1},
+        record_in_session_history={"type": "boolean"},
+    ),
+}
+
+REQUEST_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": PROPERTIES,
+    "required": ["type", "inputs"],
+    "additionalProperties": False,
+}
+
+_SHAPE = Shape(REQUEST_SCHEMA)
+
+
+def read_request(request: dict[str, Any]) -> SubtaskRequest:
+    """The request; raises BadRequest with everything that is wrong with it."""
+    problems = [str(one) for one in _SHAPE.violations(request)]
+    if request.get("name") is None and request.get("description") is None:
+        problems.append("a request needs a name or a description: nothing says which template is meant")
+    problems += _conflicts(request.get("context_management"))
+    if problems:
+        raise BadRequest(problems)
+    try:
+        return msgspec.convert(taken_in(_with_whole_depth(request)), SubtaskRequest)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest([str(error)]) from None
+
+
+def _conflicts(settings: Any) -> list[str]:
+    """What is wrong between the context settings, as far as each can be read by itself."""
+    if not isinstance(settings, dict):
+        return []
+    try:
+        problem = context_conflict(msgspec.convert(settings, ContextOverrides), NOWHERE)
+    except msgspec.ValidationError:
+        return []  # told already
+    return [] if problem is None else [f"/context_management: {problem.message}"]
+
+
+def _with_whole_depth(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with an integer for 3.0, which JSON Schema takes for one."""
+    depth = request.get("max_depth")
+    return request if depth is None else {**request, "max_depth": int(depth)}
+
+
+DESCRIPTION = (
+    "Have a part of the work done by another task, and get its result. Name a template, or describe the "
+    "work to have one chosen."
+)
+
+MAX_TOLD = 50
+"""How many templates a model is told of by name; of more it has to describe the work."""
+
+MAX_DESCRIPTION = 200
+"""How much of a template's description it is told."""
+
+
+def tool_definition(library: TaskLibrary) -> ToolDefinition:
+    """The tool for a model that may spawn what is in the library."""
+    templates = sorted(library, key=lambda one: one.name)
+    told = templates[:MAX_TOLD]
+    lines = [DESCRIPTION, "Templates:" if told else "There are no templates.", *map(_line, told)]
+    if len(templates) > len(told):
+        lines.append(f"- and {len(templates) - len(told)} more, by description")
+    names = [one.name for one in told] if len(told) == len(templates) else []
+    return ToolDefinition(name=SPAWN_TOOL, description="\n".join(lines), input_schema=_schema(names))
+
+
+def _schema(names: list[str]) -> dict[str, Any]:
+    """The request's schema; small models write the right name where there is a choice of names."""
+    if not names:
+        return REQUEST_SCHEMA
+    name = {"type": "string", "enum": names, "description": PROPERTIES["name"]["description"]}
+    return {**REQUEST_SCHEMA, "properties": {**PROPERTIES, "name": name}}
+
+
+def _line(definition: TaskDefinition) -> str:
+    parameters = [one.name if one.is_required else f"{one.name} (optional)" for one in definition.parameters]
+    inputs = ", ".join([*parameters, *(f"{name} (optional)" for name in open_inputs(definition))])
+    kind = definition.type if definition.subtype is None else f"{definition.type}, {definition.subtype}"
+    words = " ".join((definition.metadata.get("description") or "").split())
+    end = f": {cut(words, MAX_DESCRIPTION)}" if words else ""
+    return f"- {definition.name} ({kind}; inputs: {inputs or 'none'}){end}"

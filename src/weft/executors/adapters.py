@@ -1,0 +1,171 @@
+"""Functions and classes as executors; blocking ones run in threads."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+import msgspec
+
+from weft.aio import run_blocking
+from weft.executors.protocol import LET_GO_SECONDS, Report, Work
+from weft.tasks.record import ExecutorType, JsonObject
+
+T = TypeVar("T")
+
+
+async def run_blocking_work(function: Callable[[Work], T], work: Work, *, name: str) -> T:
+    """The value of a function that blocks and gets the work; it can report, and ask whether to stop."""
+    is_over = threading.Event()
+    loop = asyncio.get_running_loop()
+    in_thread = msgspec.structs.replace(
+        work, report=_threadsafe(work.report, loop), is_cancelled=is_over.is_set
+    )
+    try:
+        return await run_blocking(lambda: function(in_thread), name=name)
+    finally:
+        is_over.set()
+
+
+class _Done:
+    """What may be awaited but need not be."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+def _threadsafe(report: Report, loop: asyncio.AbstractEventLoop) -> Report:
+    async def report_now(fraction: float) -> None:
+        await report(fraction)
+
+    def from_thread(fraction: float) -> _Done:
+        reporting = report_now(fraction)
+        try:
+            reported = asyncio.run_coroutine_threadsafe(reporting, loop)
+        except RuntimeError:
+            reporting.close()  # The loop is closed: nobody listens any more.
+            return _Done()
+        reported.result()  # Waited for: reports stay in order, none comes after the result, none pile up.
+        return _Done()
+
+    return from_thread
+
+
+Perform = Callable[[Work], Awaitable[Any]]
+
+
+class AdaptedExecutor:
+    """A function or an object with `execute`, seen as an executor."""
+
+    def __init__(
+        self,
+        executor_id: str,
+        body: Callable[..., Any],
+        *,
+        type: ExecutorType = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
+        summary: str = "",
+        input_schema: JsonObject | None = None,
+        output_schema: JsonObject | None = None,
+        let_go_seconds: float = LET_GO_SECONDS,
+    ) -> None:
+        self.id = executor_id
+        self.type = type
+        self.summary = summary
+        self.input_schema = input_schema
+        self.output_schema = output_schema
+        self.let_go_seconds = let_go_seconds
+        self._perform = _performer(executor_id, body)
+
+    async def execute(self, work: Work) -> Any:
+        return await self._perform(work)
+
+
+class CancellableExecutor(AdaptedExecutor):
+    """An object with `execute` and `cancel`, seen as an executor."""
+
+    def __init__(
+        self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **about: Any
+    ) -> None:
+        super().__init__(executor_id, body, **about)
+        self._cancel = _performer(executor_id, cancel)
+
+    async def cancel(self, work: Work) -> None:
+        await self._cancel(work)
+
+
+def adapt(
+    executor_id: str,
+    target: Any,
+    *,
+    type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
+    summary: str | None = None,
+    input_schema: JsonObject | None = None,
+    output_schema: JsonObject | None = None,
+) -> AdaptedExecutor:
+    """The executor that a function, or a class with `execute`, stands for."""
+    about: dict[str, Any] = {
+        "type": ExecutorType(type),
+        "summary": _first_line(target) if summary is None else summary,
+        "input_schema": input_schema,
+        "output_schema": output_schema,
+    }
+    if not inspect.isclass(target):
+        if not callable(target):
+            raise TypeError(f"executor '{executor_id}': {target!r} is no function and no class")
+        return AdaptedExecutor(executor_id, target, **about)
+    instance: Any = target()
+    if not callable(getattr(instance, "execute", None)):
+        raise TypeError(f"executor '{executor_id}': {target.__name__} has no method execute")
+    for name in ("input_schema", "output_schema"):
+        if about[name] is None:
+            about[name] = getattr(instance, name, None)
+    about["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
+    if callable(getattr(instance, "cancel", None)):
+        return CancellableExecutor(executor_id, instance.execute, instance.cancel, **about)
+    return AdaptedExecutor(executor_id, instance.execute, **about)
+
+
+def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
+    """The body as an async function of the work; a plain one runs in a thread."""
+    arguments = _arguments(executor_id, body)
+    if inspect.iscoroutinefunction(body):
+
+        async def perform(work: Work) -> Any:
+            return await body(*arguments(work))
+
+    else:
+
+        async def perform(work: Work) -> Any:
+            value = await run_blocking_work(
+                lambda inside: body(*arguments(inside)), work, name=f"weft-{executor_id}"
+            )
+            # A plain function may hand back what is still to be awaited (a partial, a wrapped coroutine).
+            return await value if inspect.isawaitable(value) else value
+
+    return perform
+
+
+def _arguments(executor_id: str, body: Callable[..., Any]) -> Callable[[Work], tuple[Any, ...]]:
+    """What of the work the body takes: `(inputs)`, `(inputs, work)` or `(work)`."""
+    names = [
+        parameter.name
+        for parameter in inspect.signature(body).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and parameter.default is parameter.empty
+    ]
+    if len(names) == 2:
+        return lambda work: (work.inputs, work)
+    if names == ["work"]:
+        return lambda work: (work,)
+    if len(names) == 1:
+        return lambda work: (work.inputs,)
+    raise TypeError(
+        f"executor '{executor_id}' must take (inputs), (inputs, work) or (work), not ({', '.join(names)})"
+    )
+
+
+def _first_line(target: Any) -> str:
+    text = inspect.getdoc(target) if inspect.isclass(target) or inspect.isroutine(target) else None
+    return (text or "").partition("\n")[0]

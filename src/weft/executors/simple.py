@@ -1,0 +1,201 @@
+"""`noop`, `sleep`, `system_info` and `aggregate_results`."""
+
+import asyncio
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from weft.aio import run_blocking
+from weft.executors.protocol import ExecutionFailed, Inputs, Work, read_inputs, result_schema, schema_of
+from weft.ids import TaskId
+from weft.tasks.parsing.problems import nearest
+from weft.tasks.record import ExecutorType, JsonObject
+
+
+class Noop:
+    """Completes at once with an empty result."""
+
+    id = "noop"
+    type = ExecutorType.LOCAL
+    summary = "Does nothing; takes any inputs, gives an empty result."
+    input_schema = None
+    output_schema = result_schema()
+    uses_dependencies = False
+
+    async def execute(self, work: Work) -> JsonObject:
+        return {}
+
+
+REPORTS = 20
+"""How many steps of progress a long wait shows."""
+
+SHORTEST_STEP_SECONDS = 1.0
+"""A report is a write to the store: not more than one a second."""
+
+
+class SleepInputs(Inputs, frozen=True, kw_only=True):
+    seconds: Annotated[float, Meta(ge=0, description="How long to wait.")]
+
+
+class Sleep:
+    """Waits without holding a thread."""
+
+    id = "sleep"
+    type = ExecutorType.LOCAL
+    summary = "Waits for `seconds`, reporting progress."
+    input_schema = schema_of(SleepInputs)
+    output_schema = result_schema(seconds="number")
+    uses_dependencies = False
+
+    async def execute(self, work: Work) -> JsonObject:
+        seconds = read_inputs(SleepInputs, work.inputs).seconds
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        step = max(seconds / REPORTS, SHORTEST_STEP_SECONDS)
+        while (left := start + seconds - loop.time()) > step:
+            await asyncio.sleep(step)
+            await work.report(min((loop.time() - start) / seconds, 1.0))
+        await asyncio.sleep(max(left, 0))
+        return {"seconds": seconds}
+
+
+Part = Literal["cpu", "memory", "disk", "platform"]
+
+
+class SystemInfoInputs(Inputs, frozen=True, kw_only=True):
+    parts: Annotated[
+        tuple[Part, ...], Meta(min_length=1, description="What to look at; default: everything.")
+    ] = ("cpu", "memory", "disk", "platform")
+
+
+class SystemInfo:
+    """Describes the machine."""
+
+    id = "system_info"
+    type = ExecutorType.LOCAL
+    summary = "Describes the worker's processors, memory, disk and platform."
+    input_schema = schema_of(SystemInfoInputs)
+    output_schema = result_schema(cpu="object", memory="object", disk="object", platform="object")
+    uses_dependencies = False
+
+    async def execute(self, work: Work) -> JsonObject:
+        parts = read_inputs(SystemInfoInputs, work.inputs).parts
+        # In a thread: asking for the disk blocks while a network file system does not answer.
+        return await run_blocking(lambda: {part: _LOOKS[part]() for part in parts}, name="weft-system_info")
+
+
+def _cpu() -> JsonObject:
+    load = os.getloadavg()
+    return {
+        "count": os.cpu_count(),
+        "load_average": {"1m": load[0], "5m": load[1], "15m": load[2]},
+    }
+
+
+def _memory() -> JsonObject:
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = page * os.sysconf("SC_PHYS_PAGES")
+    return {"total_bytes": total, "available_bytes": _available_memory() or page * _free_pages()}
+
+
+def _available_memory() -> int | None:
+    """What Linux could hand out without swapping, which free pages alone understate."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _free_pages() -> int:
+    # macOS has no such name; then nothing is known to be free.
+    return os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else 0
+
+
+def _disk() -> JsonObject:
+    usage = shutil.disk_usage(".")
+    return {"total_bytes": usage.total, "used_bytes": usage.used, "free_bytes": usage.free}
+
+
+def _platform() -> JsonObject:
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+_LOOKS: dict[Part, Callable[[], JsonObject]] = {
+    "cpu": _cpu,
+    "memory": _memory,
+    "disk": _disk,
+    "platform": _platform,
+}
+
+
+class AggregateInputs(Inputs, frozen=True, kw_only=True):
+    only: Annotated[
+        list[str] | None,
+        Meta(description="The dependencies to gather, by id or name; default: all that completed."),
+    ] = None
+    key_by: Annotated[
+        Literal["id", "name"], Meta(description="What the results are keyed by; names must be unique.")
+    ] = "id"
+
+
+class AggregateResults:
+    """Collects what the dependencies made."""
+
+    id = "aggregate_results"
+    type = ExecutorType.LOCAL
+    summary = "Gathers the results of its dependencies, keyed by their ids or names."
+    input_schema = schema_of(AggregateInputs)
+    output_schema = result_schema(results="object", count="integer")
+
+    async def execute(self, work: Work) -> JsonObject:
+        inputs = read_inputs(AggregateInputs, work.inputs)
+        chosen = list(work.dependencies) if inputs.only is None else _chosen(inputs.only, work)
+        if inputs.key_by == "id":
+            results: JsonObject = {task_id: work.dependencies[task_id] for task_id in chosen}
+        else:
+            results = _by_name(chosen, work)
+        return {"results": results, "count": len(results)}
+
+
+def _chosen(wanted: list[str], work: Work) -> list[TaskId]:
+    """The ids of the wanted dependencies, in their order; a name stands for all that have it."""
+    chosen: dict[TaskId, None] = {}
+    for word in wanted:
+        found = [
+            task_id
+            for task_id in work.dependencies
+            if word == task_id or word == work.dependency_names.get(task_id)
+        ]
+        if not found:
+            known = [*work.dependency_names.values(), *work.dependencies]
+            raise ExecutionFailed(
+                f"no completed dependency is called '{word}'{nearest(word, known)}", is_permanent=True
+            )
+        chosen.update(dict.fromkeys(found))
+    return list(chosen)
+
+
+def _by_name(chosen: list[TaskId], work: Work) -> JsonObject:
+    results: JsonObject = {}
+    for task_id in chosen:
+        name = work.dependency_names.get(task_id, task_id)
+        if name in results:
+            raise ExecutionFailed(
+                f"several dependencies are called '{name}'; key them by id", is_permanent=True
+            )
+        results[name] = work.dependencies[task_id]
+    return results

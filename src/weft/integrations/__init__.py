@@ -1,0 +1,1 @@
+"""Programs that weft works with."""

@@ -1,0 +1,77 @@
+"""`aider`: has the program aider edit files."""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.config.sections import ExecutorSettings, ModelsSettings
+from weft.executors.protocol import LET_GO_SECONDS, Work, read_inputs, result_schema, schema_of
+from weft.integrations.aider.request import AiderInputs
+from weft.process.group import KILL_SECONDS
+from weft.tasks.record import ExecutorType, JsonObject
+
+if TYPE_CHECKING:
+    from weft.integrations.aider.runner import AiderRunner
+
+
+class Aider:
+    """Runs aider, each run in a process group that ends with the task."""
+
+    id = "aider"
+    type = ExecutorType.LOCAL
+    summary = "Has aider edit files; gives the diff, the commit, what it took, and the transcript."
+    input_schema = schema_of(AiderInputs)
+    output_schema = result_schema(
+        mode="string",
+        model="string",
+        diff="string",
+        edited_files={"type": "array", "items": {"type": "string"}},
+        commit={"type": ["string", "null"]},
+        commits={"type": "array", "items": {"type": "string"}},
+        usage=result_schema(
+            input_tokens="integer",
+            output_tokens="integer",
+            cost={"type": ["number", "null"]},
+            answers="integer",
+        ),
+        transcript="string",
+        exit_code={"type": ["integer", "null"]},
+        duration_seconds="number",
+    )
+    uses_dependencies = False
+
+    def __init__(
+        self,
+        settings: ExecutorSettings,
+        roots: Sequence[str | Path],
+        models: ModelsSettings,
+        *,
+        say: Callable[[str], None],
+        kept_files: Collection[str] = (),
+    ) -> None:
+        """`say` tells a person that aider is being installed; `kept_files` are never written."""
+        self._settings = settings
+        self._roots = roots
+        self._models = models
+        self._say = say
+        self._kept_files = kept_files
+
+    @property
+    def let_go_seconds(self) -> float:
+        """It has the grace time of programs once the task is called off."""
+        return self._settings.command.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
+
+    async def execute(self, work: Work) -> JsonObject:
+        inputs = read_inputs(AiderInputs, work.inputs)
+        return (await self._runner.run(inputs, work)).as_json()
+
+    @cached_property
+    def _runner(self) -> "AiderRunner":
+        # Imported here: whoever runs flows has this executor, and few flows use it.
+        from weft.integrations.aider.models import AiderModels
+        from weft.integrations.aider.runner import AiderRunner
+
+        models = AiderModels(self._models, os.environ)
+        return AiderRunner(self._settings, self._roots, models, say=self._say, kept_files=self._kept_files)

@@ -1,0 +1,83 @@
+"""What a run of aider leaves behind: its result, with the transcript and what it took."""
+
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from weft.integrations.aider.changes import Changed
+from weft.integrations.aider.command_line import Scratch
+from weft.integrations.aider.request import AiderModel, AiderRequest, AiderResult, AiderUsage, Mode
+from weft.secrets.registry import redact
+from weft.secrets.truncation import cut_middle
+
+MAX_TRANSCRIPT_CHARACTERS = 1_000_000
+
+
+class _Sent(Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+
+class _Event(Struct):
+    event: str
+    properties: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def result_of(
+    mode: Mode, request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
+) -> AiderResult:
+    """The result of a run that has ended; it was `started` at that time of the monotonic clock."""
+    return AiderResult(
+        mode=mode,
+        model=request.model.id,
+        diff=changed.diff,
+        edited_files=changed.edited_files,
+        commit=changed.commits[0] if changed.commits else None,
+        commits=changed.commits,
+        usage=usage_of(scratch.events, request.model),
+        transcript=transcript_of(scratch.transcript),
+        exit_code=code,
+        duration_seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def usage_of(log: Path, model: AiderModel) -> AiderUsage:
+    """What the messages took. From aider's log of events, which is exact; what it prints is rounded."""
+    sent = [
+        msgspec.json.decode(event.properties, type=_Sent)
+        for event in _events(log)
+        if event.event == "message_send"
+    ]
+    cost = sum(one.cost for one in sent)
+    return AiderUsage(
+        input_tokens=sum(one.prompt_tokens for one in sent),
+        output_tokens=sum(one.completion_tokens for one in sent),
+        cost=cost if cost > 0 or model.is_free else None,
+        answers=len(sent),
+    )
+
+
+def transcript_of(history: Path) -> str:
+    """The conversation as aider keeps it, in Markdown; without secrets."""
+    try:
+        text = history.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return cut_middle(redact(text.strip()), MAX_TRANSCRIPT_CHARACTERS)
+
+
+def _events(log: Path) -> list[_Event]:
+    try:
+        lines = log.read_bytes().splitlines()
+    except OSError:
+        return []
+    events = []
+    for line in lines:
+        try:
+            events.append(msgspec.json.decode(line, type=_Event))
+        except msgspec.DecodeError:  # the last line of one that was killed may be half
+            continue
+    return events

@@ -1,0 +1,192 @@
+"""aider with a person: the terminal is handed over, and taken back in a sane state."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from weft.aio import run_blocking
+from weft.config.sections import CommandSettings
+from weft.executors.command import environment_for
+from weft.executors.protocol import ExecutionFailed, Work
+from weft.integrations.aider.changes import Look
+from weft.integrations.aider.command_line import Scratch, interactive_argv_of, interactive_leash, variables_of
+from weft.integrations.aider.install import AiderProgram
+from weft.integrations.aider.report import result_of
+from weft.integrations.aider.request import AiderRequest, AiderResult
+from weft.process.watchdog import watchdog
+
+SANE = b"\x1b[0m\x1b[?25h\x1b[?2004l"
+"""Colours off, the cursor shown, pasted text as it is: what a program that was killed may have left on."""
+
+END_SECONDS = 2.0
+"""How long it may take to end once it is asked to, and again once it is made to."""
+
+_terminal_lock = threading.Lock()
+"""There is one terminal: two sessions at a time would read each other's keys."""
+
+
+async def run_interactive(
+    request: AiderRequest, program: AiderProgram, scratch: Scratch, look: Look, *, is_git: bool, work: Work
+) -> AiderResult:
+    """What was done in the session; raises ExecutionFailed when it broke off, or there is no terminal."""
+    terminal = terminal_of_person()
+    scratch.fill(request, interactive_leash(request.prompt))
+    started = time.monotonic()
+    environment = environment_for(work, variables_of(request, scratch, has_terminal=True), CommandSettings())
+    session = Session(
+        interactive_argv_of(program, request, scratch, is_git=is_git), environment, request, terminal
+    )
+    code = None
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(request.timeout_seconds):
+                code = await run_blocking(session.run, name="weft-aider")
+    finally:
+        await run_blocking(session.end, name="weft-aider")
+    changed = await run_blocking(look.changed, name="weft-aider")
+    result = result_of("interactive", request, scratch, changed, code, started)
+    if code is None:
+        message = f"the session with aider did not end within {request.timeout_seconds:g} s"
+        raise ExecutionFailed(message, details=result.as_json())
+    if code != 0:
+        raise ExecutionFailed(f"aider exited with code {code}", details=result.as_json())
+    return result
+
+
+def terminal_of_person() -> int:
+    """The descriptor of the terminal that a person is at; fails the task for good where there is none."""
+    streams = (sys.stdin, sys.stdout)
+    if any(stream is None or not stream.isatty() for stream in streams):
+        raise ExecutionFailed(
+            "an interactive aider needs a terminal, and there is none here: standard input and output must "
+            "be one (use aider_automatic where nobody is)",
+            is_permanent=True,
+        )
+    return sys.stdin.fileno()
+
+
+class Session:
+    """A program that has the terminal. `run` blocks; `end` may be called from another thread."""
+
+    def __init__(
+        self, argv: list[str], environment: dict[str, str], request: AiderRequest, terminal: int
+    ) -> None:
+        self._argv = argv
+        self._environment = environment
+        self._folder = str(request.folder)
+        self._terminal = terminal
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._is_called_off = False
+        self._is_over = threading.Event()
+
+    def run(self) -> int:
+        """The exit code, when the program has ended and the terminal is ours again."""
+        if not _terminal_lock.acquire(blocking=False):
+            raise ExecutionFailed("another interactive aider has the terminal")
+        try:
+            with Handover(self._terminal) as handover:
+                process = self._start()
+                try:
+                    handover.give_to(process.pid)
+                    return _wait(process, handover)
+                finally:
+                    watchdog.release(process.pid)
+                    process.wait()
+        except OSError as error:
+            raise ExecutionFailed(f"aider cannot be started: {error.strerror or error}") from error
+        finally:
+            _terminal_lock.release()
+            self._is_over.set()
+
+    def end(self) -> None:
+        """End the program if it still runs, politely and then by force; the terminal is ours again then."""
+        with self._lock:
+            self._is_called_off = True
+            process = self._process
+        if process is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._is_over.is_set():
+                return
+            _signal(process.pid, number)
+            _signal(process.pid, signal.SIGCONT)  # one that is stopped gets its signal when it goes on
+            self._is_over.wait(END_SECONDS)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self._lock:
+            if self._is_called_off:
+                raise ExecutionFailed("the session was called off before it began")
+            self._process = subprocess.Popen(
+                self._argv, env=self._environment, cwd=self._folder, process_group=0
+            )
+        watchdog.guard(self._process.pid)
+        return self._process
+
+
+class Handover:
+    """Who has the terminal: on leaving the block weft does again, with the terminal's settings of before."""
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+        self._settings: list[Any] = []
+        self._own_group: int | None = None
+
+    def __enter__(self) -> Self:
+        self._settings = termios.tcgetattr(self._terminal)
+        # Nobody has it in the foreground where it is a terminal, but not the one of this session.
+        with contextlib.suppress(OSError):
+            self._own_group = os.tcgetpgrp(self._terminal)
+        return self
+
+    def give_to(self, group: int) -> None:
+        """Let a process group read the terminal, and get its Ctrl-C; it goes on if it has tried too early."""
+        if self._own_group is not None:
+            with _unstopped():
+                os.tcsetpgrp(self._terminal, group)
+        _signal(group, signal.SIGCONT)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError, termios.error), _unstopped():  # the terminal may be gone
+            if self._own_group is not None:
+                os.tcsetpgrp(self._terminal, self._own_group)
+            termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
+            os.write(self._terminal, SANE)
+
+
+@contextlib.contextmanager
+def _unstopped() -> Iterator[None]:
+    """Use the terminal from the background: SIGTTOU would stop this process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _wait(process: "subprocess.Popen[bytes]", handover: Handover) -> int:
+    """The exit code. A program that Ctrl-Z has stopped goes on: there is no shell to take it up again."""
+    while hasattr(os, "waitid"):
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        if found is None or found.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
+            break
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # take note of it, or the next look finds it again
+        handover.give_to(process.pid)
+    watchdog.release(process.pid)  # before it is reaped: its id is nobody's then
+    return process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,152 @@
+"""`@weft.task`: a Python function as a template."""
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Unpack, overload
+
+from msgspec import UNSET
+
+from weft.language.ast import Atomic, FunctionCall, Node, Template, Variable
+from weft.language.builder.nodes import as_keywords, as_nodes, definable, here
+from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
+from weft.language.builder.tasks import json_default, with_prompt
+from weft.language.diagnostics import refuse
+from weft.language.library import TaskDefinition, definition_of
+from weft.language.source import Source, Span
+from weft.language.task_fields import Parameter
+
+
+class TaskFunction:
+    """A template that is written as a Python function. Calling it gives the node of a call, and runs nothing.
+
+    The body of the function is run once, when the template is first asked for, with a variable for each
+    parameter. If it gives a node, that is the body of the template; if it gives None or raises
+    NotImplementedError (there is nothing but a docstring), the docstring is what is asked of a model.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str | None, returns: Any, options: dict[str, Any]
+    ) -> None:
+        code = function.__code__
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__wrapped__ = function
+        self._span = Span(Source(code.co_filename, ""), code.co_firstlineno, 0)
+        self.name = definable(name or function.__name__, self._span)
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            message = f"the function of task '{self.name}' builds a node and waits for nothing: no async def"
+            raise refuse(self._span, "wrong-type", message)
+        self._signature = _signature(function, self._span)
+        self._options = options
+        self.parameters = tuple(self._parameter(one) for one in self._signature.parameters.values())
+        annotation = self._signature.return_annotation
+        given = (
+            returns if returns is not None else None if annotation is inspect.Signature.empty else annotation
+        )
+        self.returns = None if given is None else shape_text(given, self._span)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> FunctionCall:
+        """The node of a call; arguments are nodes or JSON."""
+        return FunctionCall(
+            span=here(), func_name=self.name, args=as_nodes(arguments), keywords=as_keywords(keywords)
+        )
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+    def as_node(self) -> Variable:
+        """The name, where the function itself is a value: `map_(review, files)`."""
+        return Variable(span=here(), name=self.name)
+
+    @cached_property
+    def template(self) -> Template:
+        """The template; raises InvalidProgram with what is wrong with it."""
+        return Template(
+            span=self._span,
+            name=self.name,
+            parameters=self.parameters,
+            body=self._body(),
+            returns=self.returns,
+        )
+
+    @property
+    def definition(self) -> TaskDefinition:
+        """The template as a task library keeps it: `library.register_task(review.definition)`."""
+        return definition_of(self.template)
+
+    def _body(self) -> Node:
+        built = self._built()
+        if isinstance(built, Node):
+            if self._options:
+                unused = ", ".join(self._options)
+                message = f"task '{self.name}' gives a node of its own; {unused} has no use here"
+                raise refuse(self._span, "unknown-keyword", message)
+            return built
+        if built is not None:
+            message = (
+                f"the function of task '{self.name}' gives a node, or nothing; this is {type(built).__name__}"
+            )
+            raise refuse(self._span, "wrong-type", message)
+        return self._prompted()
+
+    def _built(self) -> Any:
+        """What the function gives for variables."""
+        try:
+            return self.__wrapped__(
+                **{one.name: Variable(span=self._span, name=one.name) for one in self.parameters}
+            )
+        except NotImplementedError:  # a way to say "no body" that type checkers take for a `str`
+            return None
+
+    def _prompted(self) -> Atomic:
+        """One request to a model: the docstring is the prompt, the returned type the output format."""
+        options = dict(self._options)
+        prompt = inspect.cleandoc(self.__doc__ or "")
+        if prompt:
+            options.setdefault("instructions", prompt)
+        if self.returns not in (None, "string") and "output" not in options:
+            options["output"] = "json"
+            options.setdefault("schema", self.returns)
+        return Atomic(span=self._span, **with_prompt(task_fields(options, self._span), self._span))
+
+    def _parameter(self, given: inspect.Parameter) -> Parameter:
+        if given.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
+            message = f"a parameter of a task has a name and one value; '{given}' has not"
+            raise refuse(self._span, "bad-value", message)
+        annotation = None if given.annotation is given.empty else given.annotation
+        default = (
+            UNSET if given.default is given.empty else json_default(given.name, given.default, self._span)
+        )
+        return Parameter(given.name, shape_of_type(annotation, self._span), default)
+
+
+@overload
+def task(function: Callable[..., Any], /) -> TaskFunction: ...
+
+
+@overload
+def task(
+    *, name: str | None = None, returns: Any = None, **options: Unpack[TaskOptions]
+) -> Callable[[Callable[..., Any]], TaskFunction]: ...
+
+
+def task(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    returns: Any = None,
+    **options: Unpack[TaskOptions],
+) -> TaskFunction | Callable[[Callable[..., Any]], TaskFunction]:
+    """Make a template of a function: its signature is the parameters, its docstring the prompt."""
+    if function is not None:
+        return TaskFunction(function, None, None, {})
+    return lambda decorated: TaskFunction(decorated, name, returns, dict(options))
+
+
+def _signature(function: Callable[..., Any], span: Span) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, TypeError, ValueError, SyntaxError) as error:
+        raise refuse(span, "bad-value", f"the signature cannot be read: {error}") from None

@@ -1,0 +1,141 @@
+"""Python values as nodes, with the line of Python that built them."""
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from math import isfinite
+from types import FrameType
+from typing import Any, Protocol, runtime_checkable
+
+from weft.language.ast import Condition, FunctionCall, Literal, Node, Quote, Symbol, Text, Variable, begin
+from weft.language.builtins import is_reserved
+from weft.language.cel import parse_text, read_condition
+from weft.language.diagnostics import refuse
+from weft.language.sexp.program import SPECIAL_FORMS
+from weft.language.source import Source, Span
+
+
+def definable(name: str, span: Span) -> str:
+    """The name; raises InvalidProgram when it is that of a form or of something built in."""
+    kind = "a form" if name in SPECIAL_FORMS else "built in" if is_reserved(name) else None
+    if kind is not None:
+        raise refuse(span, "reserved-name", f"'{name}' is {kind} and cannot be defined; choose another name")
+    return name
+
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+@lru_cache(maxsize=1024)
+def _source(name: str) -> Source:
+    return Source(name, "")
+
+
+def here() -> Span:
+    """The place of the first caller outside this package; the column is not known."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack reads files and takes milliseconds
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:
+        return Span(_source("<built>"), 1, 0)
+    return Span(_source(frame.f_code.co_filename), frame.f_lineno, 0)
+
+
+def inside(span: Span, what: str, text: str) -> Span:
+    """The place of the first character of a text that was written there.
+
+    The text is a source of its own, so that a problem in it is shown with its line and a caret.
+    """
+    return Span(Source(f"{span}:{what}", text), 1, 1)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
+
+
+MAX_VALUE_DEPTH = 400
+"""Deepest value that becomes a node: each level takes two calls of the thousand that Python allows."""
+
+
+@runtime_checkable
+class HasNode(Protocol):
+    """Something that stands for a node where one is wanted: a task function for its name."""
+
+    def as_node(self) -> Node:
+        """The node."""
+        ...
+
+
+def as_node(value: Any) -> Node:
+    """The node that gives a value: nodes are themselves, lists and dicts may hold nodes."""
+    return _as_node(value, here(), MAX_VALUE_DEPTH)
+
+
+def _as_node(value: Any, span: Span, levels: int) -> Node:
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, HasNode):
+        return value.as_node()
+    if isinstance(value, Symbol):
+        return Quote(span=span, datum=value)
+    if isinstance(value, float) and not isfinite(value):
+        raise refuse(span, "bad-value", f"{value} is no number of JSON")
+    if value is None or isinstance(value, bool | int | float | str):
+        return Literal(span=span, value=value)
+    if levels == 0:
+        raise refuse(span, "program-too-deep", "a value nests too deeply, or holds itself")
+    if isinstance(value, list | tuple):
+        args = tuple([_as_node(item, span, levels - 1) for item in value])
+        return FunctionCall(span=span, func_name="list", args=args)
+    if isinstance(value, dict):
+        keywords = tuple([(str(name), _as_node(item, span, levels - 1)) for name, item in value.items()])
+        return FunctionCall(span=span, func_name="dict", keywords=keywords)
+    message = f"a value of a program is JSON or a node; this is a Python {type(value).__name__}"
+    raise refuse(span, "bad-value", message)
+
+
+def as_nodes(values: Sequence[Any]) -> tuple[Node, ...]:
+    """The nodes of values."""
+    return tuple([as_node(value) for value in values])
+
+
+def as_keywords(values: dict[str, Any]) -> tuple[tuple[str, Node], ...]:
+    """The nodes of values by name."""
+    return tuple([(str(name), as_node(value)) for name, value in values.items()])
+
+
+def as_body(values: Sequence[Any]) -> Node:
+    """Expressions one after the other, as one node; there must be one."""
+    if not values:
+        raise refuse(here(), "missing-field", "the body is empty: at least one expression is needed")
+    return begin(as_nodes(values), here())
+
+
+def as_text(value: str | Text, span: Span, what: str) -> Text:
+    """A text with its placeholders read."""
+    if isinstance(value, Text):
+        return value
+    if not isinstance(value, str):
+        raise refuse(span, "bad-value", f"{what} is a string; this is a Python {type(value).__name__}")
+    return parse_text(value, inside(span, what, value))
+
+
+def as_condition(value: str | Condition, span: Span) -> Condition:
+    """A condition, read to see that it can be."""
+    if isinstance(value, Condition):
+        return value
+    if not isinstance(value, str):
+        raise refuse(span, "bad-value", f"a condition is a string; this is a Python {type(value).__name__}")
+    place = inside(span, "condition", value)
+    read_condition(value, place)
+    return Condition(span=place, text=value)
+
+
+def as_name(value: str | Variable, span: Span) -> str:
+    """A name that is given as a string or as a variable."""
+    if isinstance(value, Variable) and not value.path:
+        return value.name
+    if isinstance(value, str) and value:
+        return str(value)
+    raise refuse(span, "bad-value", "a name is a string that is not empty, or a variable without a path")

@@ -1,0 +1,303 @@
+"""Options of tasks as keyword arguments; JSON Schemas from Python types."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, get_args
+
+import msgspec
+
+from weft.language.ast import FilePaths, Input, Text
+from weft.language.builder.nodes import as_node, as_text
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, nearest, refuse
+from weft.language.fields import context_conflict
+from weft.language.source import Span
+from weft.language.task_fields import (
+    AccumulationFormat,
+    ContextAssembly,
+    ContextOverrides,
+    FreshContext,
+    HistorySettings,
+    InheritContext,
+    OutputFormat,
+)
+
+_NAMES: dict[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    dict[str, Any]: "object",
+    list[Any]: "array",
+    list[str]: "string[]",
+    list[float]: "number[]",
+    list[bool]: "boolean[]",
+    list[dict]: "object[]",  # type: ignore[type-arg]  # as people write it
+    list[dict[str, Any]]: "object[]",
+}
+
+
+def shape_of_type(annotation: Any, span: Span) -> str | None:
+    """The shape that a type is; None where it says nothing (`Any`, `None`)."""
+    if annotation is None or annotation is Any or annotation is type(None):
+        return None
+    try:
+        if annotation in _NAMES:
+            return _NAMES[annotation]
+        return normal_schema(msgspec.json.schema(annotation))
+    except TypeError as error:
+        raise refuse(span, "bad-value", f"{annotation!r} has no JSON Schema: {error}") from None
+
+
+def shape_text(shape: Any, span: Span) -> str | None:
+    """A shape as it is kept: of a name or a path itself, of a JSON Schema or a type its text."""
+    if isinstance(shape, dict):
+        return normal_schema(shape)
+    if not isinstance(shape, str):
+        return shape_of_type(shape, span)
+    if not shape.lstrip().startswith("{"):
+        return shape
+    try:
+        return normal_schema(json.loads(shape))
+    except (ValueError, RecursionError) as error:
+        raise refuse(span, "bad-value", f"the schema is no JSON: {error}") from None
+
+
+def normal_schema(schema: Any) -> str:
+    """The one spelling of a JSON Schema. The order stays: models write properties in it, reasons first."""
+    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+
+
+class TaskOptions(TypedDict, total=False):
+    """The keyword arguments of every builder of tasks."""
+
+    description: str | Text
+    instructions: str | Text
+    system: str | Text
+    subtype: str
+    model: str
+    provider: str
+    criteria: str
+    inputs: Mapping[str, Any]
+    """By name; `...` for one that whoever runs the task passes."""
+    output: Literal["json", "text"]
+    schema: Any
+    """A name, a path, a JSON Schema as a dict or text, or a Python type."""
+    output_slot: str
+    input_source: str
+    context: Mapping[str, Any]
+    """`inherit`, `accumulate`, `format`, `fresh`."""
+    relevance: Mapping[str, bool]
+    assembly: Mapping[str, str]
+    """`primary`, `secondary`, `excluded`."""
+    files: Sequence[str | Mapping[str, str | bool]] | Mapping[str, str]
+    """Paths; or one of `command`, `description`, `context_description`."""
+    history: Mapping[str, Any]
+    """`use`, `turns`, `record`."""
+    tools: Sequence[str]
+    timeout: float
+    max_depth: int
+    """How deep the subtasks nest that its model spawns."""
+    reuse: bool
+    manual_xml: bool
+    disable_reparsing: bool
+
+
+def task_fields(options: Mapping[str, Any], span: Span) -> dict[str, Any]:
+    """The fields of a node from keyword arguments; raises InvalidProgram with all that is wrong with them."""
+    fields: dict[str, Any] = {}
+    problems: list[LanguageProblem] = []
+    for name, value in options.items():
+        reader = _READERS.get(name)
+        try:
+            if reader is None:
+                message = f"a task has no option '{name}'{nearest(name, _READERS)}"
+                raise refuse(span, "unknown-keyword", message)
+            fields[reader[0]] = reader[1](value, span, name)
+        except InvalidProgram as error:
+            problems += error.found
+    if problems:
+        raise InvalidProgram(problems)
+    kind, schema = fields.pop("output", None), fields.pop("schema", None)
+    if kind is not None or schema is not None:
+        fields["output_format"] = OutputFormat(kind or "json", schema)
+    return fields
+
+
+Reader = Callable[[Any, Span, str], Any]
+"""What a field holds: (value, place, name of the option)."""
+
+
+def _of_type(*kinds: type) -> Reader:
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+
+    def read(value: Any, span: Span, name: str) -> Any:
+        if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+            return value
+        raise refuse(span, "wrong-type", f"{name} is {wanted}; this is {type(value).__name__}")
+
+    return read
+
+
+def _one_of(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> Reader:
+    def read(value: Any, span: Span, name: str) -> str:
+        word = (aliases or {}).get(value, value) if isinstance(value, str) else None
+        if word in known and isinstance(word, str):
+            return word
+        choices = ", ".join(f'"{one}"' for one in known)
+        raise refuse(span, "bad-value", f"{name} is one of {choices}{nearest(str(value), known)}")
+
+    return read
+
+
+def _above_zero(*kinds: type, least: float | None = None) -> Reader:
+    read_number = _of_type(*kinds)
+
+    def read(value: Any, span: Span, name: str) -> Any:
+        number = read_number(value, span, name)
+        if number > 0 if least is None else number >= least:
+            return number
+        wanted = "above 0" if least is None else f"at least {least:g}"
+        raise refuse(span, "bad-value", f"{name} is {wanted}")
+
+    return read
+
+
+def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
+    def read(value: Any, span: Span, name: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise refuse(span, "wrong-type", f"{name} is a dict of {', '.join(readers)}")
+        for word in value:
+            if word not in readers:
+                raise refuse(span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}")
+        return {word: readers[word](one, span, f"{name}[{word!r}]") for word, one in value.items()}
+
+    return read
+
+
+_STRING, _BOOLEAN = _of_type(str), _of_type(bool)
+_CONTEXT = _settings(
+    {
+        "inherit": _one_of(get_args(InheritContext)),
+        "accumulate": _BOOLEAN,
+        "format": _one_of(get_args(AccumulationFormat), {"full": "full_output", "minimal": "notes_only"}),
+        "fresh": _one_of(get_args(FreshContext)),
+    }
+)
+_HISTORY = _settings({"use": _BOOLEAN, "turns": _above_zero(int, least=1), "record": _BOOLEAN})
+_ASSEMBLY = _settings(dict.fromkeys(("primary", "secondary", "excluded"), _STRING))
+
+
+def _text(value: Any, span: Span, name: str) -> Text:
+    return as_text(value, span, name)
+
+
+_FILES = _settings(dict.fromkeys(("command", "description", "context_description"), _text))
+
+
+def _context(value: Any, span: Span, name: str) -> ContextOverrides:
+    found = _CONTEXT(value, span, name)
+    overrides = ContextOverrides(
+        found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
+    )
+    if problem := context_conflict(overrides, span):
+        raise InvalidProgram([problem])
+    return overrides
+
+
+def _history(value: Any, span: Span, name: str) -> HistorySettings:
+    found = _HISTORY(value, span, name)
+    return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
+
+
+def _assembly(value: Any, span: Span, name: str) -> ContextAssembly:
+    found = _ASSEMBLY(value, span, name)
+    return ContextAssembly(**{f"{word}_elements": one for word, one in found.items()})
+
+
+def _files(value: Any, span: Span, name: str) -> FilePaths:
+    if not isinstance(value, Mapping):
+        items = [_file(one, span, name) for one in _items(value, span, name)]
+        optional = tuple(n for n, (_, is_optional) in enumerate(items) if is_optional)
+        return FilePaths("literal", tuple(path for path, _ in items), optional=optional)
+    found = _FILES(value, span, name)
+    if len(found) != 1:
+        message = f"{name} is a list of paths, or has one of command, description and context_description"
+        raise refuse(span, "bad-value", message)
+    [(source, one)] = found.items()
+    return FilePaths(source, (), one)  # type: ignore[arg-type]  # one of the three
+
+
+def _file(value: Any, span: Span, name: str) -> tuple[Text, bool]:
+    """Return a path, and whether it may be missing: `"a.py"` or `{"path": "a.py", "optional": True}`."""
+    if not isinstance(value, Mapping):
+        return as_text(value, span, name), False
+    if "path" not in value or value.keys() - {"path", "optional"}:
+        raise refuse(span, "bad-value", f'a file of {name} is a path or {{"path": ..., "optional": True}}')
+    return as_text(value["path"], span, name), value.get("optional") is True
+
+
+def _inputs(value: Any, span: Span, name: str) -> tuple[Input, ...]:
+    pairs = _named(value, span, name)
+    return tuple(Input(one, None if given is ... else as_node(given), span) for one, given in pairs)
+
+
+def _relevance(value: Any, span: Span, name: str) -> tuple[tuple[str, bool], ...]:
+    return tuple((one, _BOOLEAN(is_on, span, name)) for one, is_on in _named(value, span, name))
+
+
+def _named(value: Any, span: Span, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
+        return list(value.items())
+    raise refuse(span, "wrong-type", f"{name} is a dict by the names of inputs")
+
+
+def _items(value: Any, span: Span, name: str) -> Sequence[Any]:
+    if isinstance(value, list | tuple):
+        return value
+    raise refuse(span, "wrong-type", f"{name} is a list; this is {type(value).__name__}")
+
+
+def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
+    return tuple(_STRING(one, span, name) for one in _items(value, span, name))
+
+
+def _seconds(value: Any, span: Span, name: str) -> float:
+    seconds = _above_zero(int, float)(value, span, name)
+    if seconds > sys.float_info.max:
+        raise refuse(span, "bad-value", f"{name} is a number of seconds that ends")
+    return float(seconds)
+
+
+def _schema(value: Any, span: Span, name: str) -> str | None:
+    return shape_text(value, span)
+
+
+_READERS: Mapping[str, tuple[str, Reader]] = {
+    "description": ("description", _text),
+    "instructions": ("instructions", _text),
+    "system": ("system", _text),
+    "subtype": ("subtype", _STRING),
+    "model": ("model", _STRING),
+    "provider": ("provider", _STRING),
+    "criteria": ("criteria", _STRING),
+    "inputs": ("inputs", _inputs),
+    "output": ("output", _one_of(("json", "text"))),
+    "schema": ("schema", _schema),
+    "output_slot": ("output_slot", _STRING),
+    "input_source": ("input_source", _STRING),
+    "context": ("context", _context),
+    "relevance": ("context_relevance", _relevance),
+    "assembly": ("context_assembly", _assembly),
+    "files": ("file_paths", _files),
+    "history": ("history", _history),
+    "tools": ("tools", _tools),
+    "timeout": ("timeout_seconds", _seconds),
+    "max_depth": ("max_depth", _above_zero(int, least=1)),
+    "reuse": ("reuse", _BOOLEAN),
+    "manual_xml": ("manual_xml", _BOOLEAN),
+    "disable_reparsing": ("disable_reparsing", _BOOLEAN),
+}
+"""The option, the field of the node (but output and schema: one field), and what reads it."""

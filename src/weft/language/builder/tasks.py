@@ -1,0 +1,191 @@
+"""Builders of tasks, templates and programs."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Unpack, runtime_checkable
+
+import msgspec
+from msgspec import UNSET
+
+from weft.language.ast import (
+    Atomic,
+    Condition,
+    DirectorEvaluatorLoop,
+    Node,
+    Program,
+    Reduce,
+    Reference,
+    Script,
+    Sequential,
+    TaskCase,
+    TaskCond,
+    Template,
+    Text,
+)
+from weft.language.builder.nodes import as_body, as_condition, as_node, as_nodes, as_text, definable, here
+from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
+from weft.language.diagnostics import refuse
+from weft.language.source import Span
+from weft.language.task_fields import Parameter
+
+
+def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOptions]) -> Atomic:
+    """`(task :instructions "..." ...)`: one request to a model."""
+    span = here()
+    if instructions is not None:
+        options["instructions"] = instructions
+    return Atomic(span=span, **with_prompt(task_fields(options, span), span))
+
+
+def ref(name: str, **options: Unpack[TaskOptions]) -> Reference:
+    """`(task :ref "name" ...)`: a template of the library, its arguments as inputs."""
+    span = here()
+    return Reference(span=span, ref=name, **task_fields(options, span))
+
+
+def script(
+    *, argv: Sequence[str | Text] = (), shell: str | None = None, **options: Unpack[TaskOptions]
+) -> Script:
+    """`(script :argv (...) ...)` or `(script :shell "..." ...)`; with neither, the input `command` is run."""
+    span = here()
+    if argv and shell is not None:
+        raise refuse(span, "bad-value", "a script has argv or shell, not both")
+    if isinstance(argv, str):
+        raise refuse(span, "wrong-type", "argv is a list: the program and its arguments")
+    line = None if shell is None else as_text(shell, span, "shell")
+    if line is not None and any(isinstance(part, Node) for part in line.parts):
+        message = "a placeholder in shell would join a command line; inputs are environment variables: $name"
+        raise refuse(span, "bad-value", message)
+    words = tuple(as_text(word, span, "argv") for word in argv)
+    return Script(span=span, argv=words, shell=line, **task_fields(options, span))
+
+
+def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOptions]) -> Sequential:
+    """`(sequential step...)`: tasks in order; `parallel` when they do not use each other's outputs."""
+    span = here()
+    if not steps:
+        raise refuse(span, "missing-field", "sequential needs at least one step")
+    fields = task_fields(options, span)
+    return Sequential(span=span, steps=as_nodes(steps), is_parallel=parallel, **fields)
+
+
+def reduce_task(*, inner: Any, reduction: Any, initial: Any = ..., **options: Unpack[TaskOptions]) -> Reduce:
+    """`(reduce-task :initial e :inner e :reduction e :inputs (...) ...)`."""
+    span = here()
+    return Reduce(
+        span=span,
+        initial_value=None if initial is ... else as_node(initial),
+        inner_task=as_node(inner),
+        reduction_task=as_node(reduction),
+        **task_fields(options, span),
+    )
+
+
+def director_evaluator_loop(
+    *,
+    director: Any,
+    evaluator: Any = ...,
+    script: Script | None = None,
+    condition: str | Condition | None = None,
+    max_iterations: int | None = None,
+    **options: Unpack[TaskOptions],
+) -> DirectorEvaluatorLoop:
+    """`(director-evaluator-loop :director e :evaluator e ...)`; without an evaluator `criteria` finds one."""
+    span = here()
+    if evaluator is ... and "criteria" not in options:
+        raise refuse(span, "missing-field", "the loop needs an evaluator, or criteria to find one by")
+    if script is not None and not isinstance(script, Script):
+        raise refuse(span, "wrong-type", "script is made by weft.build.script")
+    if max_iterations is not None and (not isinstance(max_iterations, int) or max_iterations < 1):
+        raise refuse(span, "bad-value", "max_iterations is a whole number, at least 1")
+    return DirectorEvaluatorLoop(
+        span=span,
+        max_iterations=max_iterations,
+        director=as_node(director),
+        evaluator=None if evaluator is ... else as_node(evaluator),
+        script=script,
+        termination_condition=None if condition is None else as_condition(condition, span),
+        **task_fields(options, span),
+    )
+
+
+def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
+    """`(task-cond ("condition" e...) ...)`: the first case whose condition holds for `output`.
+
+    With `criteria` an evaluator judges the output first; conditions see its `evaluation`.
+    """
+    span = here()
+    if not cases:
+        raise refuse(span, "missing-field", "task_cond needs at least one case")
+    made = (TaskCase(as_condition(test, span), as_body(body), span) for test, *body in cases)
+    return TaskCond(span=span, cases=tuple(made), criteria=criteria)
+
+
+# Templates
+
+
+def parameter(name: str, type: Any = None, default: Any = ...) -> Parameter:  # noqa: A002 - the word of the language
+    """A parameter of a template: its type is a shape or a Python type, its default JSON."""
+    span = here()
+    shape = shape_text(type, span) if isinstance(type, str | dict) else shape_of_type(type, span)
+    return Parameter(name, shape, UNSET if default is ... else json_default(name, default, span))
+
+
+def template(name: str, parameters: Sequence[str | Parameter], *body: Any, returns: Any = None) -> Template:
+    """`(template name (parameter...) :returns "..." e...)`: a named task with any body."""
+    span = here()
+    taken = tuple(one if isinstance(one, Parameter) else Parameter(one) for one in parameters)
+    names = [one.name for one in taken]
+    if len(set(names)) != len(names):
+        raise refuse(span, "duplicate-name", f"template '{name}' has a parameter twice")
+    shape = None if returns is None else shape_text(returns, span)
+    return Template(
+        span=span, name=definable(name, span), parameters=taken, body=as_body(body), returns=shape
+    )
+
+
+def deftask(
+    name: str,
+    parameters: Sequence[str | Parameter],
+    instructions: str | Text | None = None,
+    /,
+    *,
+    returns: Any = None,
+    **options: Unpack[TaskOptions],
+) -> Template:
+    """`(deftask name (parameter...) :instructions "..." ...)`: a template of one request to a model."""
+    return template(name, parameters, task(instructions, **options), returns=returns)
+
+
+def with_prompt(fields: dict[str, Any], span: Span) -> dict[str, Any]:
+    """The fields of a task that has something to ask; raises InvalidProgram for one that has not."""
+    if "instructions" not in fields and "description" not in fields:
+        message = "a task needs instructions or a description: what is asked of the model"
+        raise refuse(span, "missing-field", message)
+    return fields
+
+
+def json_default(name: str, value: Any, span: Span) -> Any:
+    """A default as JSON."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        message = f"the default of parameter '{name}' is no JSON: {error}"
+        raise refuse(span, "bad-value", message) from None
+
+
+# Programs
+
+
+@runtime_checkable
+class HasTemplate(Protocol):
+    """Something that stands for a template in a program: a task function."""
+
+    @property
+    def template(self) -> Template:
+        """The template."""
+        ...
+
+
+def program(*forms: Any) -> Program:
+    """A program: templates, task functions and expressions in order; its value is that of the last."""
+    return Program(tuple(one.template if isinstance(one, HasTemplate) else as_node(one) for one in forms))

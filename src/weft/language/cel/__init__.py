@@ -1,0 +1,16 @@
+"""Conditions, and placeholders in texts: one reader of small expressions."""
+
+from weft.language.cel.condition import ReadCondition, read_condition
+from weft.language.cel.errors import ConditionError
+from weft.language.cel.placeholders import expression_text, parse_path, parse_text
+from weft.language.cel.values import HasFields
+
+__all__ = [
+    "ConditionError",
+    "HasFields",
+    "ReadCondition",
+    "expression_text",
+    "parse_path",
+    "parse_text",
+    "read_condition",
+]

@@ -1,0 +1,360 @@
+"""Check expressions, and find cases that can never match."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from weft.language.ast import (
+    And,
+    Apply,
+    Assign,
+    Begin,
+    Clause,
+    Cond,
+    Condition,
+    Define,
+    FunctionCall,
+    GetContext,
+    If,
+    IterativeLoop,
+    Lambda,
+    Let,
+    Literal,
+    Loop,
+    Node,
+    Or,
+    Parallel,
+    Quote,
+    Template,
+    Text,
+    Try,
+    Variable,
+    WithBudget,
+    WithTimeout,
+)
+from weft.language.builtins import BUILT_IN_NAMES
+from weft.language.cel import ConditionError, ReadCondition
+from weft.language.check.inference import UNKNOWN, constant, kind_of, known_shape
+from weft.language.check.scopes import Frame, is_built_in
+from weft.language.check.walker import Visitor, Walk, visit_apply, visit_call
+from weft.language.diagnostics import Findings
+from weft.language.schemas import JsonSchema
+from weft.language.source import Span
+from weft.language.task_fields import BUDGETS, NO_QUESTION, QUESTIONS, question_problem
+
+OUTPUT = "output"
+"""The name that conditions of cases know the output before them by."""
+
+_OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas")
+"""Where a schema has one of these, what fields there are is not read off `properties`."""
+
+
+def check_clauses(
+    clauses: Sequence[Clause], otherwise: Node | None, frame: Frame, findings: Findings
+) -> None:
+    """Note clauses of a `cond` that are never taken."""
+    seen: set[Hashable] = set()
+    is_decided = False
+    for clause in clauses:
+        key = _key(clause.test)
+        if is_decided:
+            _note(clause.test.span, "the test of a clause before it is always true", findings)
+        elif key is not None and key in seen:
+            _note(clause.test.span, "a clause before it has the same test", findings)
+        seen.add(key)
+        value = constant(clause.test, frame)
+        is_decided = is_decided or (value is not UNKNOWN and bool(value))
+    if is_decided and otherwise is not None:
+        _note(otherwise.span, "the test of a clause before it is always true", findings)
+
+
+def check_cases(cases: Sequence[tuple[Span, ReadCondition]], findings: Findings) -> None:
+    """Note cases that are never taken."""
+    seen: set[str] = set()
+    is_decided = False
+    for span, condition in cases:
+        text = " ".join(condition.text.split())
+        if is_decided:
+            _note(span, "the condition of a case before it is always true", findings)
+        elif text in seen:
+            _note(span, "a case before it has the same condition", findings)
+        seen.add(text)
+        is_decided = is_decided or _is_always_true(condition)
+
+
+def _note(span: Span, why: str, findings: Findings) -> None:
+    findings.note(span, "unreachable-case", f"this case is never taken: {why}")
+
+
+def _is_always_true(condition: ReadCondition) -> bool:
+    if condition.names:
+        return False
+    try:
+        return condition.evaluate(_nothing) is True
+    except ConditionError:
+        return False
+
+
+def _nothing(name: str) -> Any:
+    raise NameError(name)
+
+
+def _key(node: Node) -> Hashable | None:
+    """What tests have in common that certainly give the same one after the other; None: not certain."""
+    if isinstance(node, Literal):
+        return type(node.value).__name__, node.value
+    if isinstance(node, Variable):
+        return node.name, repr(node.path)
+    if isinstance(node, Condition):
+        return "condition", node.text
+    if isinstance(node, And | Or):
+        return _joined_key(type(node).__name__, node.items)
+    if isinstance(node, FunctionCall) and node.func_name in BUILT_IN_NAMES and not node.keywords:
+        return _joined_key(f"call {node.func_name}", node.args)
+    return None
+
+
+def _joined_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
+    keys = [_key(node) for node in nodes]
+    return None if None in keys else (word, *keys)
+
+
+# Fields of outputs
+
+
+def check_paths(condition: ReadCondition, span: Span, shape: str | None, findings: Findings) -> None:
+    """Note paths that the output before a condition certainly does not have."""
+    known = known_shape(shape)
+    if known is None:
+        return
+    for path in condition.paths:
+        if path[0] == OUTPUT:
+            reason = _misstep(path[1:], known.schema, findings)
+            if reason is not None:
+                shown = OUTPUT + "".join(
+                    f"[{key}]" if isinstance(key, int) else f".{key}" for key in path[1:]
+                )
+                findings.note(span, "missing-field", f"the output before has no {shown}: {reason}")
+
+
+def _misstep(path: Sequence[str | int], schema: JsonSchema, findings: Findings) -> str | None:
+    """Why a value of the schema cannot have the path; None: it may."""
+    for key in path:
+        if not isinstance(schema, dict) or any(word in schema for word in _OPEN):
+            return None
+        wanted = "object" if isinstance(key, str) else "array"
+        types = schema.get("type")
+        if isinstance(types, str) and types != wanted:
+            return f"its schema says {types}"
+        if isinstance(key, int):
+            schema = schema.get("items", True) if "prefixItems" not in schema else True
+            continue
+        properties = schema.get("properties")
+        fields = properties if isinstance(properties, dict) else {}
+        if key not in fields:
+            if schema.get("additionalProperties") is not False:
+                return None
+            return f"its schema has no field '{key}'{findings.nearest(key, fields)}"
+        schema = fields[key]
+    return None
+
+
+MAX_LET_FRAMES = 100
+"""How many bindings of a `let*` have a frame of their own: a look-up goes through all of them."""
+
+
+def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
+    """Nothing to look at."""
+
+
+def _variable(walk: Walk, node: Variable, frame: Frame) -> None:
+    walk.use(node.name, node.span, frame)
+
+
+def _text(walk: Walk, node: Text, frame: Frame) -> None:
+    walk.text(node, frame)
+
+
+def _condition(walk: Walk, node: Condition, frame: Frame) -> None:
+    walk.condition(node, frame)
+
+
+# Branches
+
+
+def _if(walk: Walk, node: If, frame: Frame) -> None:
+    walk.visit(node.test, frame)
+    walk.one_of([[node.then], [node.otherwise]], frame)
+
+
+def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
+    check_clauses(node.clauses, node.otherwise, frame, walk.findings)
+    if node.clauses:
+        walk.visit(node.clauses[0].test, frame)
+    for clause in node.clauses[1:]:
+        walk.one_of([[clause.test], []], frame)
+    walk.one_of([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
+
+
+def _in_order_until(walk: Walk, node: And | Or, frame: Frame) -> None:
+    """The first item is evaluated; the others perhaps."""
+    walk.visit_all(node.items[:1], frame)
+    for item in node.items[1:]:
+        walk.one_of([[item], []], frame)
+
+
+def _try(walk: Walk, node: Try, frame: Frame) -> None:
+    changes = walk.branch([node.body], frame)
+    inner = Frame(frame, frame.routine)
+    walk.bind(node.name, node.span, inner)
+    walk.visit(node.handler, inner)
+    if changes:
+        walk.names.bindings.join([changes, {}])
+
+
+# Names
+
+
+def _let(walk: Walk, node: Let, frame: Frame) -> None:
+    if node.is_sequential:
+        inner = Frame(frame, frame.routine)
+        for index, (name, value) in enumerate(node.bindings):
+            cell = walk.value(value, inner)
+            if index < MAX_LET_FRAMES:
+                inner = Frame(inner, frame.routine)
+            walk.bind(name, node.span, inner, cell)
+    else:
+        walk.distinct([name for name, _ in node.bindings], node.span, "the name")
+        cells = [(name, walk.value(value, frame)) for name, value in node.bindings]
+        inner = Frame(frame, frame.routine)
+        for name, cell in cells:
+            walk.bind(name, node.span, inner, cell)
+    walk.visit(node.body, inner)
+
+
+def _define(walk: Walk, node: Define, frame: Frame) -> None:
+    if walk.names.is_reserved(node.name, node.span):
+        return
+    walk.bind(node.name, node.span, frame, walk.value(node.value, frame))
+
+
+def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
+    walk.visit(node.value, frame)
+    walk.calls.changed.add(node.name)
+    cell = frame.find(node.name)
+    if is_built_in(node.name, frame):
+        message = f"'{node.name}' is built in and cannot be changed"
+        walk.findings.note(node.span, "reserved-name", message)
+    elif cell is not None and isinstance(cell.value, Template):
+        walk.findings.note(node.span, "unbound-name", f"'{node.name}' is a template and cannot be changed")
+    else:
+        walk.names.use(frame, node.name, node.span)
+
+
+def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
+    """A closure without a name may be called at once: it is part of the routine around it."""
+    walk.closure(node, frame, frame.routine)
+
+
+def _begin(walk: Walk, node: Begin, frame: Frame) -> None:
+    walk.visit_all(node.items, frame)
+
+
+# Control
+
+
+def _loop(walk: Walk, node: Loop, frame: Frame) -> None:
+    walk.visit(node.count, frame)
+    if isinstance(node.count, Literal) and not _is_count(node.count.value):
+        message = "the count of a loop is a whole number from 0"
+        walk.findings.note(node.count.span, "wrong-type", message)
+    walk.one_of([[node.body], []], frame)
+
+
+def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
+    if isinstance(node.max_iterations, Literal) and not _is_count(node.max_iterations.value):
+        message = ":max-iterations is a whole number from 0"
+        walk.findings.note(node.max_iterations.span, "wrong-type", message)
+    walk.visit_all([node.max_iterations, node.initial], frame)
+    for name, part, count in (
+        ("executor", node.executor, 2),
+        ("controller", node.controller, 3),
+        ("validator", node.validator, 2),
+    ):
+        if part is None:
+            continue
+        kind = kind_of(part, frame)
+        if kind not in (None, "a function"):
+            walk.findings.note(part.span, "wrong-type", f":{name} is a function; this is {kind}")
+        walk.called(part, count, frame)
+
+
+def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
+    walk.each_of(node.items, frame)
+
+
+def _with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
+    if isinstance(node.seconds, Literal) and not _is_amount(node.seconds.value):
+        walk.findings.note(node.seconds.span, "wrong-type", "with-timeout takes a number of seconds")
+    walk.visit_all([node.seconds, node.body], frame)
+
+
+def _with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
+    for name, value in node.limits:
+        if name not in BUDGETS:
+            hint = walk.findings.nearest(name, BUDGETS)
+            walk.findings.note(node.span, "unknown-keyword", f"':{name}' is no budget{hint}")
+        if isinstance(value, Literal) and not _is_amount(value.value):
+            walk.findings.note(value.span, "wrong-type", f"the budget :{name} is a number from 0")
+        walk.visit(value, frame)
+    walk.visit(node.body, frame)
+
+
+def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
+    for name, value in node.keywords:
+        if name not in QUESTIONS:
+            hint = walk.findings.nearest(name, QUESTIONS)
+            walk.findings.note(node.span, "unknown-keyword", f"get-context has no ':{name}'{hint}")
+        kind = kind_of(value, frame) if name == "inputs" else None
+        if kind not in (None, "a dict", "a task result"):
+            walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
+        if isinstance(value, Literal) and (problem := question_problem(name, value.value)) is not None:
+            code = "bad-value" if isinstance(value.value, str) else "wrong-type"
+            walk.findings.note(value.span, code, problem)
+        walk.visit(value, frame)
+    if not node.keywords:
+        walk.findings.note(node.span, "missing-field", NO_QUESTION)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+FORMS: Mapping[type[Node], Visitor] = {
+    Literal: _constant,
+    Quote: _constant,
+    Variable: _variable,
+    Text: _text,
+    Condition: _condition,
+    If: _if,
+    Cond: _cond,
+    And: _in_order_until,
+    Or: _in_order_until,
+    Let: _let,
+    Define: _define,
+    Assign: _assign,
+    Lambda: _lambda,
+    Begin: _begin,
+    FunctionCall: visit_call,
+    Apply: visit_apply,
+    Try: _try,
+    Loop: _loop,
+    IterativeLoop: _iterative_loop,
+    Parallel: _parallel,
+    WithTimeout: _with_timeout,
+    WithBudget: _with_budget,
+    GetContext: _get_context,
+}

@@ -1,0 +1,196 @@
+"""Infer values, kinds and JSON types without evaluating."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from weft.language.ast import (
+    Atomic,
+    Begin,
+    Datum,
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Lambda,
+    Literal,
+    Node,
+    Parallel,
+    Quote,
+    Reduce,
+    Script,
+    Sequential,
+    Symbol,
+    TaskCond,
+    TaskNode,
+    Template,
+    Text,
+    Variable,
+)
+from weft.language.builtins import BUILT_IN_NAMES, RESULT_KINDS, TASK_LIBRARY
+from weft.language.check.scopes import Frame
+from weft.language.diagnostics import Findings
+from weft.language.schemas import BadSchema, Shape, is_path, shape_of
+
+UNKNOWN: Final[Any] = object()
+"""Not a constant."""
+
+_KINDS: Mapping[type, str] = {
+    type(None): "nil",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+}
+
+_JSON_TYPES: Mapping[str, str] = {
+    "nil": "null",
+    "a boolean": "boolean",
+    "a number": "number",
+    "a string": "string",
+    "a list": "array",
+    "a dict": "object",
+}
+
+
+def constant(node: Node | None, frame: Frame) -> Any:
+    """The value of a node as JSON when it is the same in every evaluation; else UNKNOWN."""
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Quote):
+        return _plain(node.datum)
+    if isinstance(node, Text):
+        parts = [part for part in node.parts if isinstance(part, str)]
+        return "".join(parts) if len(parts) == len(node.parts) else UNKNOWN
+    if isinstance(node, FunctionCall) and frame.find(node.func_name) is None:
+        return _constant_call(node, frame)
+    return UNKNOWN
+
+
+def _constant_call(node: FunctionCall, frame: Frame) -> Any:
+    """What `list` and `dict` give whose items are constants."""
+    if not node.keywords and node.func_name == "list":
+        items = [constant(item, frame) for item in node.args]
+        return UNKNOWN if any(item is UNKNOWN for item in items) else items
+    if not node.args and node.func_name == "dict":
+        fields = {name: constant(value, frame) for name, value in node.keywords}
+        return UNKNOWN if any(value is UNKNOWN for value in fields.values()) else fields
+    return UNKNOWN
+
+
+def _plain(datum: Datum) -> Any:
+    if isinstance(datum, tuple):
+        return [_plain(item) for item in datum]
+    return str(datum) if isinstance(datum, Symbol) else datum
+
+
+def kind_of(node: Node | None, frame: Frame) -> str | None:
+    """The kind of value that a node gives, in the words of the language; None: it may be any."""
+    if isinstance(node, Literal):
+        return _KINDS.get(type(node.value))
+    if isinstance(node, Quote):
+        if isinstance(node.datum, Symbol):
+            return "a symbol"
+        return "a list" if isinstance(node.datum, tuple) else _KINDS.get(type(node.datum))
+    if isinstance(node, Text):
+        return "a string"
+    if isinstance(node, Lambda):
+        return "a function"
+    if isinstance(node, Parallel):
+        return "a list"
+    if isinstance(node, TaskNode | TaskCond):
+        return "a task result"
+    if isinstance(node, Variable):
+        return _kind_of_name(node, frame)
+    if isinstance(node, FunctionCall):
+        return _kind_of_call(node, frame)
+    return None
+
+
+def _kind_of_name(node: Variable, frame: Frame) -> str | None:
+    if node.path or frame.find(node.name) is not None:
+        return None
+    if node.name == TASK_LIBRARY:
+        return "the task library"
+    return "a function" if node.name in BUILT_IN_NAMES else None
+
+
+def length_of(node: Node, frame: Frame) -> int | None:
+    """How many items the list has that a node gives; None: that is not known, or it is no list."""
+    if isinstance(node, Quote) and isinstance(node.datum, tuple):
+        return len(node.datum)
+    is_list = isinstance(node, FunctionCall) and node.func_name == "list" and frame.find("list") is None
+    return len(node.args) if is_list and isinstance(node, FunctionCall) else None
+
+
+def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
+    if frame.find(node.func_name) is None:
+        return RESULT_KINDS.get(node.func_name)
+    template = template_called(node, frame)
+    return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
+
+
+def template_called(node: Node | None, frame: Frame) -> Template | None:
+    """The template that a node calls by name, when that is certain."""
+    if not isinstance(node, FunctionCall):
+        return None
+    cell = frame.find(node.func_name)
+    return cell.value if cell is not None and isinstance(cell.value, Template) else None
+
+
+def known_shape(text: str | None) -> Shape | None:
+    """The shape that a text names; None when it is none, or stands in a file that is not read here."""
+    if text is None or is_path(text):
+        return None
+    try:
+        return shape_of(text)
+    except BadSchema:
+        return None
+
+
+def types_of(text: str | None) -> frozenset[str] | None:
+    """The JSON types that values of a shape have; None: any. An integer is a number."""
+    shape = known_shape(text)
+    if shape is None or not isinstance(shape.schema, dict):
+        return None
+    types = shape.schema.get("type")
+    names = [types] if isinstance(types, str) else types
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return frozenset("number" if name == "integer" else name for name in names)
+
+
+def json_type(kind: str | None) -> str | None:
+    """The JSON type of values of a kind; None where that is not certain."""
+    return _JSON_TYPES.get(kind) if kind is not None else None
+
+
+def texts_of(node: TaskNode) -> list[Text]:
+    """Every text of a task that may have placeholders."""
+    files = node.file_paths
+    found = [node.description, node.instructions, node.system]
+    if files is not None:
+        found += [files.text, *files.paths]
+    if isinstance(node, Script):
+        found += [node.shell, *node.argv]
+    return [text for text in found if text is not None]
+
+
+def is_function(node: Node | None, frame: Frame) -> bool:
+    """Whether a node certainly gives a function, which is no JSON."""
+    while isinstance(node, Begin) and node.items:
+        node = node.items[-1]
+    return kind_of(node, frame) == "a function"
+
+
+def check_json(node: Node | None, what: str, frame: Frame, findings: Findings) -> None:
+    """Note a function where a value leaves the program."""
+    if node is not None and is_function(node, frame):
+        findings.note(node.span, "wrong-type", f"{what} is a function, which cannot leave the program")
+
+
+def leaves(template: Template, name: str) -> bool:
+    """Whether an argument of a template certainly leaves the program: it is shown, or passed to a step."""
+    body = template.body
+    if isinstance(body, Atomic | Script):
+        shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, Variable))
+        own = {one.name for one in body.inputs}
+        return name not in own and any(part.name == name for part in shown)
+    return not isinstance(body, Sequential | Reduce | DirectorEvaluatorLoop)

@@ -1,0 +1,200 @@
+"""Fields of tasks and of task calls, and the rules for context settings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from weft.language.ast import (
+    Atomic,
+    DirectorEvaluatorLoop,
+    FilePaths,
+    Node,
+    Reduce,
+    Reference,
+    Script,
+    Sequential,
+    TaskNode,
+    Text,
+)
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, nearest
+from weft.language.source import Span
+from weft.language.task_fields import (
+    ContextManagement,
+    ContextOverrides,
+    FreshContext,
+    HistorySettings,
+    InheritContext,
+)
+
+REQUEST_FIELDS: Final = ("system", "file_paths", "history", "tools")
+
+_OTHERS: Final[dict[type[Node], str]] = {
+    Script: "script",
+    Sequential: "sequential",
+    Reduce: "reduce",
+    DirectorEvaluatorLoop: "director_evaluator_loop",
+}
+
+
+def misplaced_fields(node: TaskNode) -> str | None:
+    """What is wrong with the fields that a task has; None: nothing. A reference has those of its template."""
+    plain = Reference(ref="")
+    return misplaced(node, [name for name in REQUEST_FIELDS if getattr(node, name) != getattr(plain, name)])
+
+
+def misplaced(node: Node, names: Iterable[str]) -> str | None:
+    """What is wrong with giving a task these fields, whatever it has; None: nothing."""
+    found = [name for name in names if name in REQUEST_FIELDS]
+    if not found or isinstance(node, Atomic) or type(node) not in _OTHERS:
+        return None
+    verb, them = ("is", "it") if len(found) == 1 else ("are", "them")
+    where = "" if isinstance(node, Script) else f"; write {them} on the tasks inside"
+    return f"{', '.join(found)} {verb} for atomic tasks, and this is a {_OTHERS[type(node)]} task{where}"
+
+
+CALL_SETTINGS = ("files", "context", "history", "model")
+"""Their names; a parameter of that name comes first."""
+
+_CONTEXT_WORDS = {
+    "inherit": "inherit_context",
+    "accumulate": "accumulate_data",
+    "format": "accumulation_format",
+    "fresh": "fresh_context",
+}
+_HISTORY_WORDS = {
+    "use": "use_session_history",
+    "turns": "history_turns_to_include",
+    "record": "record_in_session_history",
+}
+
+
+class BadSetting(Exception):
+    """A setting of a call has a value that it cannot have."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def read_setting(name: str, value: Any, span: Span) -> tuple[str, Any]:
+    """The field of a task that a setting replaces, and its value; raises BadSetting."""
+    match name:
+        case "model":
+            return "model", _text(value)
+        case "files":
+            return "file_paths", _files(value, span)
+        case "context":
+            return "context", _settings(value, ContextOverrides, _CONTEXT_WORDS, name)
+        case _:
+            return "history", _history(value)
+
+
+def _files(value: Any, span: Span) -> FilePaths:
+    if not isinstance(value, list | tuple):
+        raise BadSetting("wrong-type", ":files takes a list of paths")
+    found = [_file(one) for one in value]
+    return FilePaths(
+        paths=tuple(Text(span=span, raw=path, parts=(path,)) for path, _ in found),
+        optional=tuple(n for n, (_, is_optional) in enumerate(found) if is_optional),
+    )
+
+
+def _file(value: Any) -> tuple[str, bool]:
+    """Return a path, and whether it may be missing: `"a.py"` or `(dict :path "a.py" :optional true)`."""
+    if isinstance(value, str):
+        return str(value), False
+    if isinstance(value, dict) and value.keys() <= {"path", "optional"}:
+        path, is_optional = value.get("path"), value.get("optional", False)
+        if isinstance(path, str) and isinstance(is_optional, bool):
+            return str(path), is_optional
+    raise BadSetting("wrong-type", ":files takes a list of paths, or of (dict :path PATH :optional true)")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadSetting("wrong-type", ":model takes a string")
+    return str(value)
+
+
+def _history(value: Any) -> HistorySettings:
+    history: HistorySettings = _settings(value, HistorySettings, _HISTORY_WORDS, "history")
+    if history.history_turns_to_include is not None and history.history_turns_to_include < 1:
+        message = ":history: turns is a whole number, at least 1; (:use false) shows the task nothing"
+        raise BadSetting("bad-value", message)
+    return history
+
+
+def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: str) -> Any:
+    """A struct of settings from a dict that uses its names or the short words for them."""
+    if not isinstance(value, dict):
+        raise BadSetting("wrong-type", f":{name} takes a dict of settings")
+    fields = kind.__struct_fields__
+    given: dict[str, Any] = {}
+    for word, setting in value.items():
+        field = words.get(word, word)
+        if field not in fields:
+            hint = nearest(word, [*words, *fields])
+            raise BadSetting("unknown-keyword", f":{name} has no setting '{word}'{hint}")
+        given[field] = setting
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise BadSetting("bad-value", f":{name} has a bad value: {error}") from None
+
+
+ContextKind = Literal["atomic", "sequential", "script", "reduce", "director_evaluator_loop", "subtask"]
+"""The kinds of task that have defaults; `subtask` is an atomic task that another one spawned."""
+
+DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
+    "atomic": ContextManagement("full", False, "notes_only", "disabled"),
+    "sequential": ContextManagement("full", True, "notes_only", "disabled"),
+    "script": ContextManagement("full", False, "notes_only", "disabled"),
+    "reduce": ContextManagement("none", True, "notes_only", "enabled"),
+    "director_evaluator_loop": ContextManagement("none", True, "notes_only", "enabled"),
+    "subtask": ContextManagement("none", False, "notes_only", "enabled"),
+}
+
+
+def merged_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -> ContextManagement:
+    """The settings in force; raises InvalidProgram when the author wrote two that exclude each other."""
+    problem = context_conflict(overrides, span)
+    if problem is not None:
+        raise InvalidProgram([problem])
+    defaults = DEFAULTS[kind]
+    inherit, fresh = _agreeing(overrides, defaults)
+    accumulate = overrides.accumulate_data
+    return ContextManagement(
+        inherit_context=inherit,
+        accumulate_data=defaults.accumulate_data if accumulate is None else accumulate,
+        accumulation_format=overrides.accumulation_format or defaults.accumulation_format,
+        fresh_context=fresh,
+    )
+
+
+def context_conflict(overrides: ContextOverrides, span: Span) -> LanguageProblem | None:
+    """The problem with settings that exclude each other; None: there is none.
+
+    Only settings that are both written can conflict: one that is left out follows the other.
+    """
+    inherit = overrides.inherit_context
+    if overrides.fresh_context != "enabled" or inherit is None or inherit == "none":
+        return None
+    message = (
+        f'fresh_context "enabled" excludes inherit_context "{inherit}": a task that fetches fresh context '
+        'inherits none; write inherit_context "none", or fresh_context "disabled"'
+    )
+    return LanguageProblem(span, "context-conflict", message)
+
+
+def _agreeing(
+    overrides: ContextOverrides, defaults: ContextManagement
+) -> tuple[InheritContext, FreshContext]:
+    """What is inherited and whether more is fetched: a default gives way to what was written beside it."""
+    inherit = overrides.inherit_context or defaults.inherit_context
+    fresh = overrides.fresh_context or defaults.fresh_context
+    if fresh == "enabled" and inherit != "none":
+        return ("none", fresh) if overrides.inherit_context is None else (inherit, "disabled")
+    return inherit, fresh

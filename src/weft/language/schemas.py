@@ -1,0 +1,204 @@
+"""Output schemas: a name, a JSON Schema or a file; schema files are put into the tree."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+from msgspec import Struct
+
+from weft.errors import AuthorError
+from weft.language.ast import Node, Template
+from weft.language.diagnostics import nearest, refuse
+from weft.language.source import Span
+from weft.language.task_fields import OutputFormat, Parameter
+from weft.language.traversal import deep_stack
+from weft.secrets.truncation import cut
+
+JsonSchema = dict[str, Any] | bool
+
+_OBJECT: JsonSchema = {"type": "object"}
+
+NAMED_SCHEMAS: dict[str, JsonSchema] = {
+    "object": _OBJECT,
+    "array": {"type": "array"},
+    "[]": {"type": "array"},
+    "string[]": {"type": "array", "items": {"type": "string"}},
+    "number[]": {"type": "array", "items": {"type": "number"}},
+    "boolean[]": {"type": "array", "items": {"type": "boolean"}},
+    "object[]": {"type": "array", "items": _OBJECT},
+    "number": {"type": "number"},
+    "integer": {"type": "integer"},
+    "boolean": {"type": "boolean"},
+    "string": {"type": "string"},
+}
+
+MAX_VIOLATIONS = 20
+"""How many violations are told: a list of a million wrong items is not repeated."""
+
+MAX_MESSAGE_CHARACTERS = 400
+"""The validator repeats the value; a page of it helps nobody."""
+
+
+class BadSchema(AuthorError):
+    """A shape is neither a name, nor a JSON Schema, nor a file with one."""
+
+    code = "bad-schema"
+
+
+class Violation(Struct, frozen=True):
+    """One way in which a value breaks a shape."""
+
+    message: str
+    location: str
+    """A JSON Pointer; empty: the whole value."""
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.message}" if self.location else self.message
+
+
+class Shape:
+    """A JSON Schema that values are held to."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self.schema = schema
+        self._validator = _validator(schema)
+
+    def violations(self, value: Any) -> list[Violation]:
+        """Every way, up to a bound, in which the value breaks the schema."""
+        found: list[Violation] = []
+        try:
+            for error in self._validator.iter_errors(value):
+                pointer = "".join(f"/{_escaped(part)}" for part in error.instance_path)
+                found.append(Violation(_cut(error.message), pointer))
+                if len(found) == MAX_VIOLATIONS:
+                    break
+        except ValueError as error:  # nested deeper than the validator goes, or no JSON
+            found.append(Violation(f"cannot be checked: {_cut(str(error))}", ""))
+        return found
+
+
+def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
+    """The shape that a text names; `read_file` gives the text of a schema file. Raises BadSchema."""
+    name = text.strip()
+    if name in NAMED_SCHEMAS or _is_inline(name):
+        return _shape(name)
+    if not is_path(name) or read_file is None:
+        expected = "a JSON Schema, the path of a .json file, or one of " + " ".join(NAMED_SCHEMAS)
+        raise BadSchema(f"'{_cut(name)}' is no shape; expected {expected}{nearest(name, NAMED_SCHEMAS)}")
+    try:
+        return _shape(read_file(name).strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSchema(f"the schema file '{name}' cannot be read: {error}") from None
+
+
+def part_schema(shape: str | None) -> Any:
+    """The schema of a shape as part of another; anything goes where it refers to itself or cannot be read."""
+    if shape is None or '"$' in shape:
+        return {}
+    try:
+        return shape_of(shape).schema
+    except BadSchema:
+        return {}
+
+
+def is_path(text: str) -> bool:
+    """Whether a shape is the path of a file; an inline JSON Schema is not, whatever its texts contain."""
+    name = text.strip()
+    return not _is_inline(name) and (name.endswith(".json") or "/" in name or "\\" in name)
+
+
+def _is_inline(name: str) -> bool:
+    return name.startswith("{") or name in ("true", "false")
+
+
+@lru_cache(maxsize=256)
+def _shape(text: str) -> Shape:
+    """The shape of a name or of the text of a JSON Schema; compiled once."""
+    named = NAMED_SCHEMAS.get(text)
+    if named is not None:
+        return Shape(named)
+    try:
+        return Shape(msgspec.json.decode(text, type=dict[str, Any] | bool))
+    except (ValueError, RecursionError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise BadSchema(f"the schema is no usable JSON Schema: {_cut(reason)}") from None
+
+
+def _validator(schema: JsonSchema) -> Any:
+    """The validator of the draft that `$schema` names, else of the newest.
+
+    `offline=True` because the library otherwise fetches remote and `file:` references; the backtracking limit
+    bounds patterns.
+    """
+    return jsonschema_rs.validator_for(
+        schema,
+        validate_formats=True,
+        offline=True,
+        pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+    )
+
+
+def _escaped(part: str | int) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+def _cut(text: str) -> str:
+    return cut(text, MAX_MESSAGE_CHARACTERS)
+
+
+ReadSchema = Callable[[str, str], str]
+"""The text of a schema file: its path, and the program that names it."""
+
+
+def with_inlined_schemas(template: Template, read: ReadSchema) -> Template:
+    """The template with the text of every schema file that it names; raises InvalidProgram."""
+    with deep_stack():
+        inlined: Template = _inlined(template, template.span, read)
+        return inlined
+
+
+def _inlined(one: Any, span: Span, read: ReadSchema) -> Any:
+    """The same object where nothing in it names a file."""
+    if isinstance(one, tuple):
+        parts = tuple(_inlined(part, span, read) for part in one)
+        return one if all(map(_is_same, parts, one)) else parts
+    if not isinstance(one, Struct) or isinstance(one, Span):
+        return one
+    if isinstance(one, Node):
+        span = one.span
+    changes: dict[str, Any] = {}
+    for name in one.__struct_fields__:
+        before = getattr(one, name)
+        after = _text(before, span, read) if _is_shape(one, name) else _inlined(before, span, read)
+        if after is not before:
+            changes[name] = after
+    return msgspec.structs.replace(one, **changes) if changes else one
+
+
+def _is_same(after: Any, before: Any) -> bool:
+    return after is before
+
+
+def _is_shape(owner: Struct, field: str) -> bool:
+    match owner:
+        case OutputFormat():
+            return field == "schema"
+        case Parameter():
+            return field == "type"
+        case Template():
+            return field == "returns"
+        case _:
+            return False
+
+
+def _text(shape: str | None, span: Span, read: ReadSchema) -> str | None:
+    if shape is None or not is_path(shape):
+        return shape
+    try:
+        schema = msgspec.json.decode(read(shape.strip(), span.source.name))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise refuse(span, "bad-value", f"schema file '{shape}': {reason}") from None
+    return msgspec.json.encode(schema, order="sorted").decode()

@@ -1,0 +1,317 @@
+"""Special forms that are no tasks: branches, bindings, functions, loops, limits."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from weft.language.ast import (
+    And,
+    Assign,
+    Begin,
+    Clause,
+    Cond,
+    Condition,
+    Define,
+    GetContext,
+    If,
+    IterativeLoop,
+    Lambda,
+    Let,
+    Loop,
+    Node,
+    Or,
+    Parallel,
+    Quote,
+    Text,
+    Try,
+    WithBudget,
+    WithTimeout,
+)
+from weft.language.cel import parse_text, read_condition
+from weft.language.diagnostics import nearest
+from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
+from weft.language.sexp.parser import Former, Refused, SpecialForm
+from weft.language.source import Span
+from weft.language.task_fields import BUDGETS, QUESTIONS
+
+_LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
+
+
+def string(datum: Data, what: str) -> str:
+    """The string a datum is."""
+    if isinstance(datum, Constant) and isinstance(datum.value, str):
+        return datum.value
+    raise Refused(datum.span, "bad-value", f"{what} is a string in double quotes")
+
+
+def text(datum: Data, what: str) -> Text:
+    """The text with placeholders that a string is."""
+    return parse_text(string(datum, what), _inside(datum.span))
+
+
+def condition(datum: Data) -> Condition:
+    """The condition that a string is; it is read to see that it can be."""
+    written = string(datum, "a condition")
+    read_condition(written, _inside(datum.span))
+    return Condition(span=datum.span, text=written)
+
+
+def _inside(span: Span) -> Span:
+    """The place of the first character of a string."""
+    return Span(span.source, span.line, span.column + 1)
+
+
+def known_keywords(
+    former: Former, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
+) -> dict[str, Data]:
+    """Arguments by keyword; those that the form does not know are noted."""
+    found = {}
+    for keyword, value in named:
+        if keyword.name in known:
+            found[keyword.name] = value
+        else:
+            message = f"`{form}` has no `{keyword_text(keyword.name)}`"
+            former.note(
+                keyword.span,
+                "unknown-keyword",
+                message + (nearest(keyword.name, known) or f"; it has {_list_of(known)}"),
+            )
+    return found
+
+
+def _list_of(keywords: Sequence[str]) -> str:
+    return " ".join(map(keyword_text, keywords))
+
+
+# Branches
+
+
+def _quote(former: Former, form: List) -> Node:
+    if len(form.items) != 2:
+        former.misshapen(form)
+    return Quote(span=form.span, datum=former.quoted(form.items[1]))
+
+
+def _if(former: Former, form: List) -> Node:
+    if len(form.items) not in {3, 4}:
+        former.misshapen(form)
+    test, then, *otherwise = former.expressions(form.items[1:])
+    return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
+
+
+def _cond(former: Former, form: List) -> Node:
+    clauses: list[Clause] = []
+    otherwise: Node | None = None
+    for datum in form.items[1:]:
+        if not isinstance(datum, List) or not datum.items:
+            former.misshapen(form)
+        test, *rest = datum.items
+        if otherwise is not None:
+            raise Refused(datum.span, "syntax-error", "nothing comes after the `else` of a `cond`")
+        if isinstance(test, Name) and test.text == "else" and not test.is_barred:
+            otherwise = former.body(rest, form)
+        else:
+            node = former.expression(test)
+            clauses.append(Clause(node, former.body(rest, form) if rest else None))
+    return Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
+
+
+def _items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Former, List], Node]:
+    def build(former: Former, form: List) -> Node:
+        return kind(span=form.span, items=former.expressions(form.items[1:]))
+
+    return build
+
+
+def _begin(former: Former, form: List) -> Node:
+    items = [former.expression(one, is_in_body=True) for one in form.items[1:]]
+    return Begin(span=form.span, items=tuple(items))
+
+
+# Bindings
+
+
+def _let(*, is_sequential: bool) -> Callable[[Former, List], Node]:
+    def build(former: Former, form: List) -> Node:
+        if len(form.items) < 3 or not isinstance(form.items[1], List):
+            former.misshapen(form)
+        bindings = tuple([_binding(former, one, form) for one in form.items[1].items])
+        if not is_sequential:
+            _refuse_twice(former, form.items[1].items, [name for name, _ in bindings])
+        body = former.body(form.items[2:], form)
+        return Let(span=form.span, bindings=bindings, body=body, is_sequential=is_sequential)
+
+    return build
+
+
+def _binding(former: Former, datum: Data, form: List) -> tuple[str, Node]:
+    if not isinstance(datum, List) or len(datum.items) != 2:
+        former.misshapen(form)
+    return former.local_name(datum.items[0], form), former.expression(datum.items[1])
+
+
+def _refuse_twice(former: Former, data: Sequence[Data], names: Sequence[str]) -> None:
+    """Note names that are bound twice side by side."""
+    seen: set[str] = set()
+    for datum, name in zip(data, names, strict=True):
+        if name in seen:
+            former.note(datum.span, "duplicate-name", f"`{name}` is bound twice")
+        seen.add(name)
+
+
+def _define(former: Former, form: List) -> Define:
+    if len(form.items) < 3:
+        former.misshapen(form)
+    target, *rest = form.items[1:]
+    if isinstance(target, List):
+        if not target.items:
+            former.misshapen(form)
+        name = former.defined_name(target.items[0], form)
+        parameters = _parameters(former, target.items[1:], form)
+        body = former.body(rest, form)
+        closure = Lambda(span=form.span, parameters=parameters, body=body, name=name)
+        return Define(span=form.span, name=name, value=closure)
+    if len(rest) != 1:
+        former.misshapen(form)
+    return Define(span=form.span, name=former.defined_name(target, form), value=former.expression(rest[0]))
+
+
+def _bind(former: Former, form: List) -> Node:
+    return msgspec.structs.replace(_define(former, form), gives_value=True)
+
+
+def _set(former: Former, form: List) -> Node:
+    if len(form.items) != 3:
+        former.misshapen(form)
+    name = former.local_name(form.items[1], form)
+    return Assign(span=form.span, name=name, value=former.expression(form.items[2]))
+
+
+def _lambda(former: Former, form: List) -> Node:
+    if len(form.items) < 3 or not isinstance(form.items[1], List):
+        former.misshapen(form)
+    parameters = _parameters(former, form.items[1].items, form)
+    return Lambda(span=form.span, parameters=parameters, body=former.body(form.items[2:], form))
+
+
+def _parameters(former: Former, data: Sequence[Data], form: List) -> tuple[str, ...]:
+    names = tuple([former.local_name(one, form) for one in data])
+    _refuse_twice(former, data, names)
+    return names
+
+
+# Control
+
+
+def _try(former: Former, form: List) -> Node:
+    if len(form.items) != 3:
+        former.misshapen(form)
+    handler = form.items[2]
+    if not isinstance(handler, List) or len(handler.items) < 3:
+        former.misshapen(form)
+    word, name, *rest = handler.items
+    if not (isinstance(word, Name) and word.text == "catch"):
+        former.misshapen(form)
+    body = former.expression(form.items[1])
+    return Try(span=form.span, body=body, name=former.local_name(name, form), handler=former.body(rest, form))
+
+
+def _loop(former: Former, form: List) -> Node:
+    if len(form.items) != 3:
+        former.misshapen(form)
+    count, body = former.expressions(form.items[1:])
+    return Loop(span=form.span, count=count, body=body)
+
+
+def _iterative_loop(former: Former, form: List) -> Node:
+    positional, named = former.arguments(form.items[1:])
+    if positional:
+        former.misshapen(form)
+    found = known_keywords(former, named, _LOOP_PARTS, "iterative-loop")
+    parts = {name: former.expression(value) for name, value in found.items()}
+    missing = [name for name in _LOOP_PARTS if name not in parts and name != "validator"]
+    if missing:
+        raise Refused(form.span, "missing-field", f"`iterative-loop` needs {_list_of(missing)}")
+    return IterativeLoop(
+        span=form.span,
+        max_iterations=parts["max-iterations"],
+        initial=parts["initial"],
+        executor=parts["executor"],
+        validator=parts.get("validator"),
+        controller=parts["controller"],
+    )
+
+
+def _with_timeout(former: Former, form: List) -> Node:
+    if len(form.items) < 3:
+        former.misshapen(form)
+    seconds = former.expression(form.items[1])
+    return WithTimeout(span=form.span, seconds=seconds, body=former.body(form.items[2:], form))
+
+
+def _with_budget(former: Former, form: List) -> Node:
+    if len(form.items) < 3 or not isinstance(form.items[1], List):
+        former.misshapen(form)
+    positional, named = former.arguments(form.items[1].items)
+    if positional or not named:
+        former.misshapen(form)
+    found = known_keywords(former, named, BUDGETS, "with-budget")
+    limits = tuple([(name, former.expression(value)) for name, value in found.items()])
+    return WithBudget(span=form.span, limits=limits, body=former.body(form.items[2:], form))
+
+
+def _get_context(former: Former, form: List) -> Node:
+    positional, named = former.arguments(form.items[1:])
+    if positional:
+        former.misshapen(form)
+    found = known_keywords(former, named, QUESTIONS, "get-context")
+    return GetContext(
+        span=form.span, keywords=tuple([(name, former.expression(value)) for name, value in found.items()])
+    )
+
+
+def _condition(former: Former, form: List) -> Node:
+    if len(form.items) != 2:
+        former.misshapen(form)
+    return condition(form.items[1])
+
+
+def _fill(former: Former, form: List) -> Node:
+    if len(form.items) != 2:
+        former.misshapen(form)
+    return text(form.items[1], "the text of `fill`")
+
+
+PLAIN_FORMS = {
+    "quote": SpecialForm("(quote datum)", _quote),
+    "if": SpecialForm("(if test then) or (if test then otherwise)", _if),
+    "cond": SpecialForm("(cond (test e...) ... (else e...))", _cond),
+    "and": SpecialForm("(and e...)", _items(And)),
+    "or": SpecialForm("(or e...)", _items(Or)),
+    "let": SpecialForm("(let ((name value) ...) body...)", _let(is_sequential=False)),
+    "let*": SpecialForm("(let* ((name value) ...) body...)", _let(is_sequential=True)),
+    "define": SpecialForm(
+        "(define name e) or (define (name parameter...) body...)", _define, is_definition=True
+    ),
+    "bind": SpecialForm("(bind name e)", _bind, is_definition=True),
+    "set!": SpecialForm("(set! name e)", _set),
+    "lambda": SpecialForm("(lambda (parameter...) body...)", _lambda),
+    "begin": SpecialForm("(begin e...)", _begin),
+    "progn": SpecialForm("(progn e...)", _begin),
+    "try": SpecialForm("(try e (catch name e...))", _try),
+    "loop": SpecialForm("(loop count e)", _loop),
+    "iterative-loop": SpecialForm(
+        "(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)",
+        _iterative_loop,
+    ),
+    "parallel": SpecialForm("(parallel e...)", _items(Parallel)),
+    "with-timeout": SpecialForm("(with-timeout seconds e...)", _with_timeout),
+    "with-budget": SpecialForm("(with-budget (:steps n :calls n :tokens n :cost x) e...)", _with_budget),
+    "get-context": SpecialForm(
+        '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b'
+        " :template-description s :template-type s :template-subtype s)",
+        _get_context,
+    ),
+    "condition": SpecialForm('(condition "output.errors > 0")', _condition),
+    "fill": SpecialForm('(fill "text with {{placeholders}}")', _fill),
+}

@@ -1,0 +1,196 @@
+"""Data to tree: what all forms share, and calls."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from weft.language.ast import Apply, Datum, FunctionCall, Literal, Node, Quote, Symbol, Variable, begin
+from weft.language.builtins import BUILT_IN_NAMES, SYSTEM_NAMESPACE
+from weft.language.diagnostics import InvalidProgram, LanguageProblem
+from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
+from weft.language.sexp.reader import MAX_PROBLEMS
+from weft.language.source import Span
+
+Arguments = tuple[list[Data], list[tuple[Keyword, Data]]]
+"""Those by position, and those by keyword."""
+
+
+class SpecialForm(Struct, frozen=True):
+    """A form with rules of its own."""
+
+    shape: str
+    """How it is written, for authors."""
+    build: "Callable[[Former, List], Node]"
+    is_definition: bool = False
+    """It stands at the top level or directly in a body."""
+
+
+class Refused(Exception):
+    """A form cannot be made sense of; the problem is noted and the next form is looked at."""
+
+    def __init__(self, span: Span, code: str, message: str) -> None:
+        super().__init__(message)
+        self.found = [LanguageProblem(span, code, message)]
+
+
+class TooManyProblems(Exception):
+    """There is no point in looking for more."""
+
+
+KEYED = BUILT_IN_NAMES - {"dict"}
+"""In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both alike."""
+
+
+class Former:
+    """Makes nodes of data and gathers what is wrong on the way."""
+
+    def __init__(self, forms: Mapping[str, SpecialForm]) -> None:
+        self.problems: list[LanguageProblem] = []
+        self._forms = forms
+
+    # Problems
+
+    def note(self, span: Span, code: str, message: str) -> None:
+        """Note a problem and go on."""
+        self._note_all([LanguageProblem(span, code, message)])
+
+    def _note_all(self, found: Sequence[LanguageProblem]) -> None:
+        self.problems.extend(found)
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise TooManyProblems
+
+    def attempt(self, read: "Callable[[Former, Any], Any]", datum: Data) -> Any:
+        """What `read` makes of a datum; None and a noted problem when it refuses."""
+        try:
+            return read(self, datum)
+        except (Refused, InvalidProgram) as error:
+            self._note_all(error.found)
+            return None
+
+    def misshapen(self, form: List) -> NoReturn:
+        """Refuse a special form that is not written as it should be."""
+        name = _head(form)
+        raise Refused(form.span, "syntax-error", f"`{name}` is written {self._forms[name].shape}")
+
+    # Expressions
+
+    def expression(self, datum: Data, *, is_in_body: bool = False) -> Node:
+        """The node of a datum; nil, and a noted problem, where there is none."""
+        if type(datum) is List:
+            return self._list(datum, is_in_body)
+        if type(datum) is Name:
+            return Variable(span=datum.span, name=datum.name, path=datum.path)
+        if type(datum) is Constant:
+            return Literal(span=datum.span, value=datum.value)
+        self._note_keyword(datum)
+        return Literal(span=datum.span, value=None)
+
+    def expressions(self, data: Sequence[Data]) -> tuple[Node, ...]:
+        """The nodes of data, none of them a definition."""
+        return tuple([self.expression(one) for one in data])
+
+    def body(self, data: Sequence[Data], form: List) -> Node:
+        """Expressions and definitions one after the other, at least one, as one node."""
+        if not data:
+            self.misshapen(form)
+        return begin([self.expression(one, is_in_body=True) for one in data], data[0].span)
+
+    def _note_keyword(self, datum: Data) -> None:
+        shown = keyword_text(datum.name) if isinstance(datum, Keyword) else "this"
+        self.note(
+            datum.span, "syntax-error", f"`{shown}` names an argument and stands where a value is expected"
+        )
+
+    def _list(self, form: List, is_in_body: bool) -> Node:
+        if not form.items:
+            return Quote(span=form.span, datum=())
+        special = self._forms.get(_head(form))
+        if special is None:
+            return self._call(form)
+        if special.is_definition and not is_in_body:
+            self.note(
+                form.span,
+                "syntax-error",
+                f"`{_head(form)}` stands at the top level or directly in a body, not inside an expression",
+            )
+        try:
+            return special.build(self, form)
+        except (Refused, InvalidProgram) as error:
+            self._note_all(error.found)
+            return Literal(span=form.span, value=None)
+
+    def _call(self, form: List) -> Node:
+        head = form.items[0]
+        if type(head) is Constant or type(head) is Keyword:
+            message = "a call begins with a name or another call; a list of values is written (list 1 2)"
+            self.note(head.span, "syntax-error", message)
+            return Literal(span=form.span, value=None)
+        items = form.items[1:]
+        if type(head) is Name and head.name in KEYED and not head.path:
+            items = [Constant(item.span, item.name) if type(item) is Keyword else item for item in items]
+        data, named = self.arguments(items)
+        args = self.expressions(data)
+        keywords = tuple([(keyword.name, self.expression(value)) for keyword, value in named])
+        if type(head) is Name and not head.path:
+            return FunctionCall(span=form.span, func_name=head.name, args=args, keywords=keywords)
+        return Apply(span=form.span, function=self.expression(head), args=args, keywords=keywords)
+
+    # Parts of forms
+
+    def arguments(self, data: Sequence[Data]) -> Arguments:
+        """Arguments by position and by keyword; a keyword twice or without a value is noted."""
+        positional: list[Data] = []
+        named: dict[str, tuple[Keyword, Data]] = {}
+        position = 0
+        while position < len(data):
+            datum = data[position]
+            position += 1
+            if type(datum) is not Keyword:
+                positional.append(datum)
+            elif position == len(data) or type(data[position]) is Keyword:
+                self.note(datum.span, "syntax-error", f"`{keyword_text(datum.name)}` has no value after it")
+            else:
+                if datum.name in named:
+                    self.note(datum.span, "duplicate-name", f"`{keyword_text(datum.name)}` is given twice")
+                named[datum.name] = datum, data[position]
+                position += 1
+        return positional, list(named.values())
+
+    def defined_name(self, datum: Data, form: List) -> str:
+        """A name that the form defines for all that follows; it must not be a built-in's."""
+        name = self.local_name(datum, form)
+        if name in BUILT_IN_NAMES:
+            self._reserve(datum, name, "built-in function")
+        elif name.startswith(SYSTEM_NAMESPACE):
+            self._reserve(datum, name, "name of weft's own tools")
+        return name
+
+    def local_name(self, datum: Data, form: List) -> str:
+        """A name that the form binds inside itself, where it may hide a built-in; no special form's."""
+        if not isinstance(datum, Name):
+            self.misshapen(form)
+        if datum.path:
+            message = f"`{datum.text}` is a path, and a path cannot be bound; |{datum.text}| is one name"
+            raise Refused(datum.span, "syntax-error", message)
+        if datum.name in self._forms:
+            self._reserve(datum, datum.name, "special form")
+        return datum.name
+
+    def _reserve(self, datum: Data, name: str, kind: str) -> None:
+        message = f"`{name}` is a {kind} and cannot be bound; choose another name"
+        self.note(datum.span, "reserved-name", message)
+
+    def quoted(self, datum: Data) -> Datum:
+        """The value of a datum that is not evaluated."""
+        if type(datum) is List:
+            return tuple([self.quoted(one) for one in datum.items])
+        if type(datum) is Constant:
+            return datum.value
+        return Symbol(datum.text if type(datum) is Name else f":{datum.name}")  # type: ignore[union-attr]
+
+
+def _head(form: List) -> str:
+    """The name a form begins with; empty where it begins with none."""
+    head = form.items[0] if form.items else None
+    return head.name if type(head) is Name and not head.path and not head.is_barred else ""

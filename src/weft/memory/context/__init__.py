@@ -1,0 +1,1 @@
+"""Assemble the context of a task."""

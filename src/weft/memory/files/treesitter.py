@@ -1,0 +1,394 @@
+"""Outlines by tree-sitter grammars, parsed in a process of their own.
+
+It may crash, hang or run out of memory over a file; who asks goes on without it.
+
+A parser runs in a process of its own, one for each process that indexes; it is started when a file needs it.
+A file over which it ends, or that takes too long, has no outline from here and is not tried again.
+"""
+
+import atexit
+import importlib
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from weft.memory.protocol import Symbol
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Query
+
+
+class Grammar(Struct, frozen=True):
+    """A grammar as its wheel has it."""
+
+    module: str
+    function: str
+    """What gives the language in that module."""
+    query: str
+    """Captures the name of every definition, as what it is: `@class`, `@function` ..."""
+
+
+_JAVASCRIPT = """
+(class_declaration name: (_) @class)
+(function_declaration name: (identifier) @function)
+(generator_function_declaration name: (identifier) @function)
+(method_definition name: (_) @method)
+(variable_declarator name: (identifier) @function value: [(arrow_function) (function_expression)])
+(variable_declarator name: (identifier) @class value: (class))
+(assignment_expression left: (member_expression property: (property_identifier) @function)
+  right: [(arrow_function) (function_expression)])
+(pair key: (property_identifier) @method value: [(arrow_function) (function_expression)])
+(export_statement declaration: (lexical_declaration "const"
+  (variable_declarator name: (identifier) @constant
+    value: [(object) (array) (string) (number) (new_expression)])))
+"""
+
+_TYPESCRIPT = (
+    _JAVASCRIPT
+    + """
+(abstract_class_declaration name: (_) @class)
+(interface_declaration name: (_) @type)
+(type_alias_declaration name: (_) @type)
+(enum_declaration name: (_) @type)
+(internal_module name: (_) @type)
+(module name: (_) @type)
+(function_signature name: (_) @function)
+(method_signature name: (_) @method)
+(abstract_method_signature name: (_) @method)
+"""
+)
+
+_GO = """
+(function_declaration name: (_) @function)
+(method_declaration name: (_) @method)
+(method_elem name: (_) @method)
+(type_spec name: (_) @type)
+(type_alias name: (_) @type)
+(source_file (const_declaration (const_spec name: (identifier) @constant)))
+(source_file (var_declaration (var_spec name: (identifier) @constant)))
+(source_file (var_declaration (var_spec_list (var_spec name: (identifier) @constant))))
+"""
+
+_RUST = """
+(source_file (function_item name: (_) @function))
+(mod_item body: (declaration_list (function_item name: (_) @function)))
+(block (function_item name: (_) @function))
+(foreign_mod_item body: (declaration_list (function_signature_item name: (_) @function)))
+(impl_item body: (declaration_list [(function_item name: (_) @method) (const_item name: (_) @constant)]))
+(trait_item body: (declaration_list
+  [(function_item name: (_) @method) (function_signature_item name: (_) @method)]))
+(struct_item name: (_) @type)
+(enum_item name: (_) @type)
+(union_item name: (_) @type)
+(trait_item name: (_) @type)
+(type_item name: (_) @type)
+(mod_item name: (_) @type)
+(macro_definition name: (_) @macro)
+(source_file [(const_item name: (_) @constant) (static_item name: (_) @constant)])
+"""
+
+_JAVA = """
+(class_declaration name: (_) @class)
+(interface_declaration name: (_) @class)
+(enum_declaration name: (_) @class)
+(record_declaration name: (_) @class)
+(annotation_type_declaration name: (_) @class)
+(method_declaration name: (_) @method)
+(constructor_declaration name: (_) @method)
+(field_declaration (modifiers "static" "final") declarator: (variable_declarator name: (_) @constant))
+(enum_constant name: (_) @constant)
+"""
+
+_C = """
+(function_declarator declarator: (identifier) @function)
+(struct_specifier name: (type_identifier) @type body: (_))
+(union_specifier name: (type_identifier) @type body: (_))
+(enum_specifier name: (type_identifier) @type body: (_))
+(type_definition declarator: (type_identifier) @type)
+(preproc_def name: (_) @constant)
+(preproc_function_def name: (_) @macro)
+"""
+
+_CPP = (
+    _C
+    + """
+(function_declarator declarator:
+  [(qualified_identifier) (field_identifier) (destructor_name) (operator_name)] @method)
+(class_specifier name: (_) @class body: (_))
+(namespace_definition name: (_) @type)
+(alias_declaration name: (_) @type)
+(concept_definition name: (_) @type)
+"""
+)
+
+_RUBY = """
+(class name: (_) @class)
+(module name: (_) @class)
+(method name: (_) @method)
+(singleton_method name: (_) @method)
+(alias name: (_) @method)
+(assignment left: (constant) @constant)
+"""
+
+_C_SHARP = """
+(class_declaration name: (_) @class)
+(interface_declaration name: (_) @class)
+(struct_declaration name: (_) @class)
+(enum_declaration name: (_) @class)
+(record_declaration name: (_) @class)
+(delegate_declaration name: (_) @type)
+(method_declaration name: (_) @method)
+(constructor_declaration name: (_) @method)
+(property_declaration name: (_) @method)
+(local_function_statement name: (_) @function)
+"""
+
+_PHP = """
+(class_declaration name: (_) @class)
+(interface_declaration name: (_) @class)
+(trait_declaration name: (_) @class)
+(enum_declaration name: (_) @class)
+(function_definition name: (_) @function)
+(method_declaration name: (_) @method)
+(const_element (name) @constant)
+"""
+
+_SHELL = "(function_definition name: (_) @function)"
+
+_C_GRAMMAR = Grammar("tree_sitter_c", "language", _C)
+_CPP_GRAMMAR = Grammar("tree_sitter_cpp", "language", _CPP)
+
+BY_LANGUAGE: dict[str, tuple[Grammar, ...]] = {
+    "javascript": (Grammar("tree_sitter_javascript", "language", _JAVASCRIPT),),
+    "typescript": (
+        Grammar("tree_sitter_typescript", "language_typescript", _TYPESCRIPT),
+        Grammar("tree_sitter_typescript", "language_tsx", _TYPESCRIPT),
+    ),
+    "go": (Grammar("tree_sitter_go", "language", _GO),),
+    "rust": (Grammar("tree_sitter_rust", "language", _RUST),),
+    "java": (Grammar("tree_sitter_java", "language", _JAVA),),
+    "c": (_C_GRAMMAR, _CPP_GRAMMAR),
+    "cpp": (_CPP_GRAMMAR,),
+    "ruby": (Grammar("tree_sitter_ruby", "language", _RUBY),),
+    "csharp": (Grammar("tree_sitter_c_sharp", "language", _C_SHARP),),
+    "php": (Grammar("tree_sitter_php", "language_php", _PHP),),
+    "shell": (Grammar("tree_sitter_bash", "language", _SHELL),),
+}
+"""The first grammar that reads a file without an error gives its outline, else the first: a header may be C
+or C++, and `<T>x` in TypeScript is a cast or an element of a page."""
+
+
+CPU_SECONDS = 1.0
+"""How long a file may take. Usual files take milliseconds, half a megabyte some tenths of a second."""
+
+MEMORY_BYTES = 1_000_000_000
+"""A parser that needs more than this for half a megabyte is in an endless loop."""
+
+IDLE_SECONDS = 20.0
+"""Who has asked for nothing for so long is asked to start another one."""
+
+_BODIES = frozenset({"compound_statement", "parameter_list", "field_initializer_list"})
+"""Where what looks like a function's head in C is a variable or a parameter."""
+
+Named = tuple[str, str, int]
+
+
+def outline(language: str, content: bytes) -> list[Named]:
+    """Name, kind and line of every definition."""
+    best: list[Named] | None = None
+    for grammar in BY_LANGUAGE[language]:
+        parser, query = _ready(grammar)
+        root = parser.parse(content).root_node
+        if best is None or not root.has_error:
+            best = _names(root, query)
+        if not root.has_error:
+            break
+    return best or []
+
+
+@cache
+def _ready(grammar: Grammar) -> "tuple[Parser, Query]":
+    from tree_sitter import Language, Parser, Query
+
+    language = Language(getattr(importlib.import_module(grammar.module), grammar.function)())
+    return Parser(language), Query(language, grammar.query)
+
+
+def _names(root: "Node", query: "Query") -> list[Named]:
+    from tree_sitter import QueryCursor
+
+    found: dict[int, Named] = {}
+    for kind, nodes in QueryCursor(query).captures(root).items():
+        for node in nodes:
+            text = node.text
+            if text and not node.is_missing and not _is_inside_body(node):
+                name = " ".join(text.decode("utf-8", "replace").split())
+                found.setdefault(node.start_byte, (name, kind, node.start_point[0] + 1))
+    return [found[place] for place in sorted(found)]
+
+
+def _is_inside_body(node: "Node") -> bool:
+    """Whether it is the head of a function in C that stands where there are none."""
+    above = node.parent
+    if above is None or above.type != "function_declarator":
+        return False
+    while above is not None and above.type.endswith("_declarator"):
+        above = above.parent
+    if above is None or above.type == "function_definition":
+        return False
+    return above.type == "parameter_declaration" or (
+        above.parent is not None and above.parent.type in _BODIES
+    )
+
+
+def main() -> None:
+    """Answer requests on the socket that is standard input: language, length, text."""
+    # Ctrl-C is for the process that asks; it closes the socket.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with socket.socket(fileno=0) as connection:
+        connection.settimeout(IDLE_SECONDS)
+        stream = connection.makefile("rb")
+        try:
+            while head := stream.readline():
+                language, size = json.loads(head)
+                # The kernel ends us when the time is over: nothing else interrupts a parser.
+                signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+                answer = json.dumps(outline(language, stream.read(size)))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                connection.sendall(answer.encode() + b"\n")
+        except TimeoutError:
+            return
+        except OSError:
+            return  # nobody listens any more
+
+
+MAX_BYTES = 500_000
+"""Larger files are generated."""
+
+ANSWER_SECONDS = 30.0
+"""How long an answer may take. The process ends itself after a second of work, unless it cannot even that."""
+
+END_SECONDS = 1.0
+"""How long it may take to end when nobody asks any more."""
+
+MAX_DEATHS = 20
+"""After so many files that ended it no process is started any more: they come from somebody who means it."""
+
+_START = "import sys; sys.path[:] = {path!r}; from weft.memory.files.treesitter import main; main()"
+
+
+def grammar_outline(language: str, text: str) -> list[Symbol] | None:
+    """The names that a file defines; None when there is no grammar for it, or it cannot be read by it."""
+    if not has_grammar(language):
+        return None
+    content = text.encode("utf-8", "replace")
+    if len(content) > MAX_BYTES:
+        return None
+    return _parsers.outline(language, content)
+
+
+@cache
+def has_grammar(language: str) -> bool:
+    """Whether a language can be read: the extra is there. Nothing of it is imported."""
+    grammars = BY_LANGUAGE.get(language, ())
+    modules = {"tree_sitter", *(grammar.module for grammar in grammars)}
+    return bool(grammars) and all(find_spec(module) is not None for module in modules)
+
+
+class Parsers:
+    """A process that parses, started again when a file has ended it."""
+
+    def __init__(self, command: Sequence[str] | None = None) -> None:
+        self._command = command
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self.deaths = 0
+        """How many texts have ended it."""
+
+    def outline(self, language: str, content: bytes) -> list[Symbol] | None:
+        """The names in a text; None when the process did not survive it."""
+        with self._lock:
+            answer = self._asked(language, content) or self._asked_again(language, content)
+        return None if answer is None else [Symbol(*each) for each in json.loads(answer)]
+
+    def _asked_again(self, language: str, content: bytes) -> bytes | None:
+        """The answer of a new process, unless it was this text that ended the old one."""
+        for _ in range(2):
+            if self._process is not None and self._end() != 0:
+                self.deaths += 1
+                return None
+            if self.deaths >= MAX_DEATHS or not self._started():
+                return None
+            answer = self._asked(language, content)
+            if answer is not None:
+                return answer
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _asked(self, language: str, content: bytes) -> bytes | None:
+        if self._connection is None:
+            return None
+        try:
+            self._connection.sendall(json.dumps([language, len(content)]).encode() + b"\n" + content)
+            answer = b""
+            while not answer.endswith(b"\n"):
+                part = self._connection.recv(1_000_000)
+                if not part:
+                    return None
+                answer += part
+        except OSError:  # it ended, or says nothing
+            return None
+        return answer
+
+    def _started(self) -> bool:
+        """Start a process with our own module path; never the working folder, where strange code may lie."""
+        path = [part for part in sys.path if part]
+        command = self._command or [sys.executable, "-P", "-S", "-c", _START.format(path=path)]
+        ours, theirs = socket.socketpair()
+        ours.settimeout(ANSWER_SECONDS)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            except OSError:
+                ours.close()
+                return False
+        self._connection = ours
+        return True
+
+    def _end(self) -> int:
+        """End the process; gives how it ended, which is 0 when it had nothing to do for long."""
+        connection, process = self._connection, self._process
+        self._connection = self._process = None
+        if connection is not None:
+            connection.close()
+        if process is None:
+            return 0
+        try:
+            return process.wait(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return 1
+
+
+_parsers = Parsers()
+atexit.register(_parsers.close)

@@ -1,0 +1,401 @@
+"""Prepare files for the index, in several processes."""
+
+import gc
+import hashlib
+import logging
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from weft.memory.files.chunks import Cut, cut
+from weft.memory.files.classify import language_of
+from weft.memory.files.decode import decode
+from weft.memory.files.outline import Outline, outline_of
+from weft.memory.files.walk import Found, Reader
+from weft.memory.index.database import pack
+from weft.memory.protocol import Symbol
+from weft.memory.search.query import fields_of, path_words
+
+MAX_TITLE_CHARACTERS = 200
+
+_NAME = re.compile(r"[\w$]+")
+_LETTER = re.compile(r"[^\W_]")
+
+
+class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
+    """A row of `memory_chunks` and its words."""
+
+    first_line: int
+    last_line: int
+    start_character: int
+    end_character: int | None
+    symbols: str
+    headings: str
+    fields: tuple[str, str, str, str, str]
+
+
+class Prepared(Struct, frozen=True, array_like=True, gc=False):
+    """What the index stores of a file."""
+
+    hash: bytes
+    skipped: str | None = None
+    lines: int = 0
+    language: str | None = None
+    title: str | None = None
+    symbols: bytes | None = None
+    """As `memory_files` has them: JSON."""
+    text: bytes = b""
+    chunks: tuple[PreparedChunk, ...] = ()
+
+
+def hash_of(content: bytes) -> bytes:
+    """What tells whether a file has changed."""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def prepare(path: str, content: bytes) -> Prepared:
+    """The file as the index stores it."""
+    digest = hash_of(content)
+    text = decode(content)
+    if text is None:
+        return Prepared(digest, "binary")
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:  # half surrogates, of a strange encoding
+        encoded = text.encode("utf-8", "replace")
+        text = encoded.decode()
+    language = language_of(path, text)
+    lines = text_lines(text)
+    outline = outline_of(language, text, lines)
+    return Prepared(
+        hash=digest,
+        lines=len(lines),
+        language=language,
+        title=outline.title[:MAX_TITLE_CHARACTERS] if outline.title else None,
+        symbols=_symbols(outline),
+        text=pack(encoded),
+        chunks=tuple(_chunks(path_words(path), lines, outline)),
+    )
+
+
+def _symbols(outline: Outline) -> bytes | None:
+    rows = [(symbol.name, symbol.kind, symbol.line) for symbol in outline.symbols]
+    return msgspec.json.encode(rows) if rows else None
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a text, without their ends."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def text_at(lines: Sequence[str], place: Cut) -> str:
+    """The text of a chunk."""
+    first, last, start, end = place
+    return "\n".join(lines[first - 1 : last])[start:end]
+
+
+def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk]:
+    """The chunks that have a word, and the first, which stands for a file that is named."""
+    symbols = outline.symbols
+    places = [symbol.line for symbol in symbols]
+    return [
+        _chunk(path, lines, place, _within(symbols, places, place[0], place[1]), outline.title)
+        for number, place in enumerate(cut(lines, places))
+        if not number or _LETTER.search(text_at(lines, place))
+    ]
+
+
+def _within(symbols: tuple[Symbol, ...], places: list[int], first: int, last: int) -> tuple[Symbol, ...]:
+    """The symbols of these lines, and before them the one that the first line stands inside."""
+    begin, end = bisect_right(places, first - 1), bisect_right(places, last)
+    starts_here = begin < len(places) and places[begin] == first
+    return symbols[max(0, begin - (0 if starts_here else 1)) : end]
+
+
+def _chunk(
+    path: str, lines: list[str], place: Cut, symbols: tuple[Symbol, ...], title: str | None
+) -> PreparedChunk:
+    text = text_at(lines, place)
+    content = text.encode()
+    if place[3] is not None:
+        symbols = _named_in(text, symbols)
+    names = " ".join(dict.fromkeys([symbol.name for symbol in symbols if symbol.kind != "heading"]))
+    headings = "\n".join([symbol.name for symbol in symbols if symbol.kind == "heading"])
+    if place[0] == 1 and title and not headings:
+        headings = title[:MAX_TITLE_CHARACTERS]
+    return PreparedChunk(*place, names, headings, fields_of(path, names, headings, content))
+
+
+def _named_in(text: str, symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """The symbols that a part of a line speaks of: the line may define thousands."""
+    words = set(_NAME.findall(text))
+    return tuple(symbol for symbol in symbols if symbol.name in words)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Batch(Struct, frozen=True, array_like=True):
+    """Files to prepare."""
+
+    root: bytes
+    max_bytes: int
+    paths: list[str]
+    hashes: dict[str, bytes] = {}
+    """What is known of some of them: one that still has it is not prepared again."""
+
+
+class Done(Struct, frozen=True, array_like=True):
+    """A file that was prepared; nothing of one that cannot be read or prepared."""
+
+    found: Found
+    prepared: Prepared | None
+
+
+def prepare_batch(batch: Batch) -> list[Done]:
+    """Read the files of a batch and prepare them."""
+    with Reader(Path(os.fsdecode(batch.root))) as reader:
+        return [prepare_file(reader, path, batch.max_bytes, batch.hashes.get(path)) for path in batch.paths]
+
+
+def prepare_file(reader: Reader, path: str, max_bytes: int, known_hash: bytes | None = None) -> Done:
+    """Read a file and prepare it; of one that holds what is known, only its hash."""
+    try:
+        content, known = reader.read(path, max_bytes)
+    except (OSError, ValueError):
+        return not_prepared(path)
+    found = Found(path, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+    if len(content) > max_bytes:
+        return Done(found, Prepared(b"", "too_large"))
+    if known_hash and hash_of(content) == known_hash:
+        return Done(found, Prepared(known_hash))
+    try:
+        return Done(found, prepare(path, content))
+    except Exception:
+        # Whatever we did wrong with this one: the others of its batch are not to be lost with it.
+        _log.exception("a file cannot be prepared", extra={"action": "prepare_failed", "path": path})
+        return not_prepared(path)
+
+
+def not_prepared(path: str) -> Done:
+    """A file that is counted as left out."""
+    return Done(Found(path, 0, 0, 0), None)
+
+
+def send(pipe: IO[bytes], message: Batch | list[Done]) -> None:
+    """Write a message with its length before it."""
+    content = msgspec.msgpack.encode(message)
+    pipe.write(len(content).to_bytes(4, "big") + content)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> bytes | None:
+    """Read a message; None at the end."""
+    head = pipe.read(4)
+    if len(head) < 4:
+        return None
+    size = int.from_bytes(head, "big")
+    content = pipe.read(size)
+    return content if len(content) == size else None
+
+
+NICENESS = 3
+"""Behind the process that writes, which all the others wait for in the end."""
+
+
+def main() -> None:
+    """Answer batches from standard input until it ends."""
+    # Ctrl-C is for the process that asks; it closes our input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    gc.disable()  # nothing here has cycles, and looking for them takes a tenth of the time
+    decoder = msgspec.msgpack.Decoder(Batch)
+    with os.fdopen(os.dup(1), "wb") as out:
+        while (message := receive(sys.stdin.buffer)) is not None:
+            send(out, prepare_batch(decoder.decode(message)))
+
+
+_START = "import sys; sys.path[:] = {path!r}; from weft.memory.index.prepare import main; main()"
+
+_decoder = msgspec.msgpack.Decoder(list[Done])
+
+
+class PrepareProcess:
+    """Answers batches, for one thread; its process is started when it is first asked."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_hopeless = False
+
+    def ask(self, batch: Batch) -> list[Done] | None:
+        """The files of a batch; None when the process did not survive them, or there is none."""
+        if self._process is None and not self._is_hopeless:
+            self._process = _started()
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        try:
+            send(process.stdin, batch)
+            answer = receive(process.stdout)
+            done = None if answer is None else _decoder.decode(answer)
+        except (OSError, msgspec.MsgspecError):
+            done = None
+        if done is None or len(done) != len(batch.paths):
+            self.end()
+            return None
+        return done
+
+    def is_there(self) -> bool:
+        """Whether a process answers at all; after one that does not, none is started any more."""
+        if self._process is None and not self._is_hopeless:
+            self._is_hopeless = self.ask(Batch(b"/", 0, [])) is None
+        return not self._is_hopeless
+
+    def end(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+
+def _started() -> subprocess.Popen[bytes] | None:
+    """A process with our own module path; never the working folder, where strange code may lie."""
+    path = [part for part in sys.path if part]
+    command = [sys.executable, "-P", "-c", _START.format(path=path)]
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError:
+        return None
+
+
+FILES_A_BATCH = 200
+BYTES_A_BATCH = 800_000
+"""A batch is written in one transaction; so much takes about as long as one should. Half as much would cost a
+twentieth more to write, and twice as many pauses."""
+
+WORTH_BYTES = 6_000_000
+"""With less to do, starting processes takes longer than they save."""
+
+MAX_PROCESSES = 4
+"""One connection writes; more would wait for it."""
+
+NO_HASHES: Mapping[str, bytes] = MappingProxyType({})
+
+
+def prepare_files(
+    root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes] = NO_HASHES
+) -> Iterator[list[Done]]:
+    """The files prepared, some at a time, in no order; of those that still have their hash, that alone."""
+    processes = min(os.cpu_count() or 1, MAX_PROCESSES)
+    if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
+        for batch in _batches(root, files, max_bytes, hashes):
+            yield prepare_batch(batch)
+        return
+    yield from _Pool(root, files, max_bytes, hashes).run(processes)
+
+
+class _Pool:
+    """Threads that each talk to a process, and a queue that they fill."""
+
+    def __init__(
+        self, root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
+    ) -> None:
+        self._root = root
+        self._max_bytes = max_bytes
+        self._batches = _batches(root, files, max_bytes, hashes)
+        self._taking = threading.Lock()
+        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
+        """One, beside those that the threads hold: what waits in the end is written by one core alone."""
+        self._is_over = threading.Event()
+        self._error: Exception | None = None
+
+    def run(self, processes: int) -> Iterator[list[Done]]:
+        """What the processes give until all is done."""
+        threads = [threading.Thread(target=self._talk, name="weft-prepare") for _ in range(processes)]
+        for thread in threads:
+            thread.start()
+        try:
+            running = processes
+            while running:
+                done = self._done.get()
+                if done is None:
+                    running -= 1
+                else:
+                    yield done
+        finally:
+            self._is_over.set()
+            while any(thread.is_alive() for thread in threads):
+                with suppress(queue.Empty):  # one of them may wait to be heard
+                    self._done.get(timeout=0.05)
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _talk(self) -> None:
+        process = PrepareProcess()
+        try:
+            while not self._is_over.is_set() and (batch := self._next()) is not None:
+                self._done.put(self._ask(process, batch))
+        except Exception as error:  # `run` raises it: a batch must not be lost unsaid
+            self._error = error
+            self._is_over.set()
+        finally:
+            process.end()
+            self._done.put(None)
+
+    def _next(self) -> Batch | None:
+        with self._taking:
+            return next(self._batches, None)
+
+    def _ask(self, process: PrepareProcess, batch: Batch) -> list[Done]:
+        """The batch prepared; one by one when the process did not survive it: a file may have ended it."""
+        done = process.ask(batch)
+        return [self._alone(process, path) for path in batch.paths] if done is None else done
+
+    def _alone(self, process: PrepareProcess, path: str) -> Done:
+        batch = Batch(os.fsencode(self._root), self._max_bytes, [path])
+        if not process.is_there():
+            return prepare_batch(batch)[0]
+        done = process.ask(batch)
+        return not_prepared(path) if done is None else done[0]
+
+
+def _batches(
+    root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
+) -> Iterator[Batch]:
+    def batch() -> Batch:
+        known = {path: hashes[path] for path in paths if path in hashes}
+        return Batch(os.fsencode(root), max_bytes, paths, known)
+
+    paths: list[str] = []
+    size = 0
+    for file in files:
+        paths.append(file.path)
+        size += file.size
+        if len(paths) >= FILES_A_BATCH or size >= BYTES_A_BATCH:
+            yield batch()
+            paths, size = [], 0
+    if paths:
+        yield batch()

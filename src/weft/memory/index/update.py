@@ -1,0 +1,243 @@
+"""An update of one root: what is on disk compared with what is indexed, and the difference written."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft.memory.errors import RootUnavailable
+from weft.memory.files.ignore import IGNORE_FILES
+from weft.memory.files.walk import Found, Walk, at_or_below
+from weft.memory.index.database import merge_words, transaction
+from weft.memory.index.lease import Lease
+from weft.memory.index.prepare import Done, Prepared, prepare_files
+from weft.memory.index.rows import delete_file, insert_file
+from weft.memory.protocol import IndexProgress, IndexReport
+
+MAX_FILE_BYTES = 1_000_000
+
+WRITE_SECONDS = 0.05
+"""How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
+commit come on top."""
+
+PAUSE_SECONDS = 0.002
+"""How long the file is left to others between two transactions. SQLite lets those who wait look from time to
+time only; without a pause they would look in vain."""
+
+SETTLED_NS = 2_000_000_000
+"""A file that was changed less than this before it was read may change again without its time telling."""
+
+
+class IndexSettings(Struct, frozen=True, kw_only=True):
+    """What goes into an index."""
+
+    max_file_bytes: int = MAX_FILE_BYTES
+    ignore: tuple[str, ...] = ()
+    """More patterns, as in a `.gitignore` at the root."""
+
+
+class Update:
+    """Takes in what is new, changed or gone below a root."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        lease: Lease,
+        root: Path,
+        settings: "IndexSettings",
+        on_progress: Callable[[IndexProgress], None] | None,
+    ) -> None:
+        self._connection = connection
+        self._lease = lease
+        self._root = root
+        self._settings = settings
+        self._on_progress = on_progress
+        self._known = self._read_known()
+        self._added = self._changed = self._removed = self._seen = 0
+        self._total: int | None = None
+        self._skipped: dict[str, int] = {}
+
+    def sweep(self) -> IndexReport:
+        """The whole root."""
+        if not self._root.is_dir():
+            raise RootUnavailable(str(self._root), "it is no folder")
+        walk = Walk(self._root, self._settings.ignore)
+        found = {each.path: each for each in walk.all()}
+        if "" in walk.unreadable:
+            raise RootUnavailable(str(self._root), "it cannot be read")
+        self._compare(found, self._gone_or_found(list(self._known), walk))
+        with self._writing():
+            self._connection.execute(
+                "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
+            )
+        return self._report()
+
+    def take(self, paths: Sequence[str]) -> IndexReport:
+        """A few paths, files or folders; everything when one of them says what is ignored."""
+        if any(path.rpartition("/")[2] in IGNORE_FILES or not path for path in paths):
+            return self.sweep()
+        walk = Walk(self._root, self._settings.ignore)
+        found: dict[str, Found] = {}
+        for path in paths:
+            found |= {each.path: each for each in walk.below(path)}
+        known = list(at_or_below(self._known, frozenset(paths)))
+        self._compare(found, self._gone_or_found(known, walk))
+        return self._report()
+
+    def _gone_or_found(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
+        """The known paths without those that could not be looked at, which stay: they may be read again."""
+        if not walk.unreadable:
+            return known
+        for _ in walk.unreadable:
+            self._skip("unreadable")
+        kept = frozenset(at_or_below(known, walk.unreadable))
+        return [path for path in known if path not in kept]
+
+    def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
+        """Write the difference between what was found and what is known there."""
+        self._total = len(found)
+        self._remove([path for path in known if path not in found])
+        fresh = [each for each in found.values() if not self._is_unchanged(each)]
+        self._seen = len(found) - len(fresh)
+        self._tell()
+        self._write(fresh)
+
+    def forget(self) -> None:
+        """Everything of the root, and the root itself."""
+        self._remove(list(self._known))
+        with self._writing():
+            self._connection.execute("DELETE FROM memory_roots WHERE id = ?", [self._lease.root_id])
+
+    def _read_known(self) -> dict[str, tuple[int, int, int, int, int, bytes | None, str | None]]:
+        rows = self._connection.execute(
+            """SELECT path, id, size, mtime_ns, ctime_ns, is_settled, hash, skipped
+            FROM memory_files WHERE root_id = ?""",
+            [self._lease.root_id],
+        )
+        return {row[0]: row[1:] for row in rows}
+
+    def _is_unchanged(self, found: Found) -> bool:
+        known = self._known.get(found.path)
+        if known is None or known[1:5] != (found.size, found.mtime_ns, found.ctime_ns, 1):
+            return False
+        if known[6] == "too_large" and found.size <= self._settings.max_file_bytes:
+            return False  # the limit was raised
+        if known[6] is None and found.size > self._settings.max_file_bytes:
+            return False  # or lowered
+        if known[6] is not None:
+            self._skip(known[6])
+        return True
+
+    def _write(self, fresh: Sequence[Found]) -> None:
+        limit = self._settings.max_file_bytes
+        large = [each for each in fresh if each.size > limit]
+        self._write_some([Done(each, Prepared(b"", "too_large")) for each in large])
+        begun_ns = time.time_ns()
+        small = [each for each in fresh if each.size <= limit and _is_nameable(each.path)]
+        for _ in range(len(fresh) - len(large) - len(small)):
+            self._skip("unreadable")
+        for done in prepare_files(self._root, small, limit, self._hashes(small)):
+            self._write_some(done, begun_ns)
+
+    def _hashes(self, files: Sequence[Found]) -> dict[str, bytes]:
+        """The hashes of those that are indexed as texts: a file may be touched and still be the same."""
+        known = ((each.path, self._known.get(each.path)) for each in files)
+        return {path: row[5] for path, row in known if row is not None and row[5] and row[6] is None}
+
+    def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
+        """Write prepared files, in as many short transactions as it takes."""
+        place = 0
+        while place < len(files):
+            with self._writing() as deadline:
+                is_time = True
+                while place < len(files) and is_time:
+                    self._write_file(files[place], read_ns)
+                    place += 1
+                    is_time = time.monotonic() < deadline
+        self._seen += len(files)
+        self._tell()
+
+    @contextmanager
+    def _writing(self) -> Iterator[float]:
+        """A transaction that is kept only if the lease is still ours; gives when it should end."""
+        with transaction(self._connection):
+            self._lease.renew()
+            yield time.monotonic() + WRITE_SECONDS
+        merge_words(self._connection)
+        time.sleep(PAUSE_SECONDS)
+
+    def _write_file(self, done: Done, read_ns: int) -> None:
+        found, prepared = done.found, done.prepared
+        known = self._known.get(found.path)
+        if prepared is None:
+            # Kept as it was if we had it: who may not read it now may again.
+            self._skip("unreadable")
+            return
+        if prepared.skipped:
+            self._skip(prepared.skipped)
+        # What changed while we were reading, or just before, may have changed again with the same time.
+        is_settled = max(found.mtime_ns, found.ctime_ns) < read_ns - SETTLED_NS or not read_ns
+        if known is not None and known[5] and known[5] == prepared.hash and known[6] == prepared.skipped:
+            self._connection.execute(
+                "UPDATE memory_files SET size = ?, mtime_ns = ?, ctime_ns = ?, is_settled = ? WHERE id = ?",
+                [found.size, found.mtime_ns, found.ctime_ns, is_settled, known[0]],
+            )
+            return
+        if known is not None:
+            delete_file(self._connection, known[0])
+        insert_file(self._connection, self._lease.root_id, found, prepared, is_settled=is_settled)
+        if not prepared.skipped and (known is None or known[6]):
+            self._added += 1
+        elif not prepared.skipped:
+            self._changed += 1
+        elif known is not None and not known[6]:
+            self._removed += 1
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        place = 0
+        while place < len(paths):
+            with self._writing() as deadline:
+                is_time = True
+                while place < len(paths) and is_time:
+                    known = self._known.pop(paths[place])
+                    delete_file(self._connection, known[0])
+                    self._removed += known[6] is None
+                    place += 1
+                    is_time = time.monotonic() < deadline
+            self._tell()
+
+    def _skip(self, reason: str) -> None:
+        self._skipped[reason] = self._skipped.get(reason, 0) + 1
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(
+                IndexProgress(self._seen, self._added + self._changed, self._removed, self._total)
+            )
+
+    def _report(self) -> IndexReport:
+        files, size = self._connection.execute(
+            """SELECT count(*), coalesce(sum(size), 0) FROM memory_files
+            WHERE root_id = ? AND skipped IS NULL""",
+            [self._lease.root_id],
+        ).fetchone()
+        return IndexReport(
+            files=files,
+            added=self._added,
+            changed=self._changed,
+            removed=self._removed,
+            skipped=self._skipped,
+            text_bytes=size,
+        )
+
+
+def _is_nameable(path: str) -> bool:
+    """Whether the name of a file is text: others cannot be stored, nor named by anybody."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Find the files that matter for a question."""

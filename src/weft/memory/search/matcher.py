@@ -1,0 +1,179 @@
+"""The files of an index that fit a query, by the words in them."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from weft.memory.index.database import require_shape
+from weft.memory.protocol import Chunk, Match, Query
+from weft.memory.search.lookup import Lookup
+from weft.memory.search.query import QueryWords, Stemmer, words_of
+from weft.memory.search.ranking import FoundFile, Ranked, Tally, name_words, rank
+
+MAX_FILES = 100
+"""How many files are weighed with all that is known of them; the best by their words alone."""
+
+COMMON_FILES = 30
+"""In how many files, the best by their rarer words, common words are weighed."""
+
+MAX_NAMED = 5
+"""A path that is the end of more files than these (`__init__.py`) names none of them."""
+
+MAX_EXPLAINED = 4_000
+"""How many characters of a chunk are looked at first to say why it matched: enough but for minified files."""
+
+FIELDS = ("path", "symbols", "headings", "content")
+
+
+class Readable(Protocol):
+    """An index in SQLite, as far as it is read here."""
+
+    @property
+    def reader(self) -> sqlite3.Connection: ...
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
+
+
+class LexicalMatcher:
+    """Finds by words: BM25 of chunks, gathered to files. Threads may share it."""
+
+    def __init__(self, index: Readable) -> None:
+        self._index = index
+        self._stemmer = Stemmer()
+
+    def match(self, query: Query) -> list[Match]:
+        """The best chunks, the best first; the same query on the same index has the same answer."""
+        sought = words_of(query.parts, self._stemmer)
+        with _snapshot(self._index.reader):
+            ranked = self._ranked(query, sought)[: max(0, query.limit)]
+            return self._matches(ranked, sought)
+
+    def close(self) -> None:
+        """Let go of the table of stems; the index is the caller's."""
+        self._stemmer.close()
+
+    def _ranked(self, query: Query, sought: QueryWords) -> list[Ranked]:
+        lookup = Lookup(self._index.reader, query.strategy, query.roots)
+        counted = lookup.count(sought.words)
+        words = lookup.words(counted.everywhere)
+        pairs = lookup.pairs(sought.pairs, words)
+        tally = Tally(words, pairs, counted.value)
+        if counted.common:
+            tally.add(lookup.words_within(counted.common, tally.best_files(COMMON_FILES)))
+        named = _named(self._index.reader, sought.paths, lookup.root_ids)
+        files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
+        wordless = [file.id for file in files if file.id not in tally.chunks]
+        first_chunks = _first_chunks(self._index.reader, wordless)
+        known = [file for file in files if file.id in tally.chunks or file.id in first_chunks]
+        return rank(known, tally, sought.stems, first_chunks)
+
+    def _files(self, ids: Iterable[int], named: dict[int, int], sought: QueryWords) -> list[FoundFile]:
+        rows = _rows(
+            self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
+        )
+        names = [name_words(path) for _, path, _ in rows]
+        self._stemmer.stem([word for words in names for word in words])
+        stems = [frozenset(self._stemmer.stem(words)) for words in names]
+        asked = sought.stems
+        exact = asked and stems.count(asked) <= MAX_NAMED
+        texts = {word.text for word in sought.words}
+        return [
+            FoundFile(
+                number,
+                path,
+                lines,
+                each,
+                named.get(number) or (_spelling(words, texts) if exact and each == asked else 0),
+            )
+            for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
+        ]
+
+    def _matches(self, ranked: Sequence[Ranked], sought: QueryWords) -> list[Match]:
+        ids = [each.chunk_id for each in ranked]
+        scores = {each.chunk_id: each.score for each in ranked}
+        headings = dict(
+            _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
+        )
+        chunks = self._index.chunks(ids)
+        texts = [
+            text[:MAX_EXPLAINED]
+            for number, chunk in chunks.items()
+            for text in (chunk.path, " ".join(chunk.symbols), headings[number], chunk.text)
+        ]
+        held = self._stemmer.held(texts, sought.stems)
+        return [
+            Match(
+                chunk=chunk,
+                score=scores[number],
+                why=_why(held[4 * row : 4 * row + 4], sought) or self._late_why(chunk, sought),
+            )
+            for row, (number, chunk) in enumerate(chunks.items())
+        ]
+
+    def _late_why(self, chunk: Chunk, sought: QueryWords) -> dict[str, tuple[str, ...]]:
+        """The words further behind in a chunk with long lines."""
+        if len(chunk.text) <= MAX_EXPLAINED:
+            return {}
+        return _why([set(), set(), set(), *self._stemmer.held([chunk.text], sought.stems)], sought)
+
+
+def _spelling(name: Sequence[str], sought: Set[str]) -> int:
+    """For a file whose name has the stems of the query: 2 when it has the words as they are, else 1."""
+    return 2 if sought == set(name) else 1
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """One state of the index for several statements, whatever is written meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        require_shape(connection)
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:
+    """The words of the query that each field has, those that count most first."""
+    found = {
+        name: tuple(word.text for word in sought.words if word.stem in stems)
+        for name, stems in zip(FIELDS, fields, strict=True)
+    }
+    return {name: words for name, words in found.items() if words}
+
+
+def _named(
+    connection: sqlite3.Connection, paths: Sequence[str], root_ids: list[int] | None
+) -> dict[int, int]:
+    """The files whose path is one of these (2), or ends with one of them (1)."""
+    if not paths:
+        return {}
+    ends = " OR ".join(["substr('/' || path, ?) = ?"] * len(paths))  # all at once: it reads every path
+    values = [value for path in paths for value in (-len(path) - 1, "/" + path)]
+    rows = connection.execute(
+        f"SELECT id, path, root_id FROM memory_files WHERE ({ends}) AND skipped IS NULL",  # noqa: S608 - question marks
+        values,
+    ).fetchall()
+    known = [(number, path) for number, path, root in rows if root_ids is None or root in root_ids]
+    found: dict[int, int] = {}
+    for path in paths:
+        ending = [number for number, each in known if f"/{each}".endswith(f"/{path}")]
+        if len(ending) <= MAX_NAMED:
+            found |= dict.fromkeys(ending, 1)
+    return found | {number: 2 for number, path in known if path in paths}
+
+
+def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[int, int]:
+    rows = _rows(
+        connection,
+        """SELECT file_id, id FROM memory_chunks
+        WHERE first_line = 1 AND start_character = 0 AND file_id IN ({})""",
+        files,
+    )
+    return dict(rows)
+
+
+def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[Any]:
+    """What the statement gives for these numbers; they are ours, and some hundreds."""
+    return connection.execute(statement.format(", ".join(map(str, numbers)))).fetchall()

@@ -1,0 +1,1 @@
+"""Child processes: their group, their pipes, and what ends them with weft."""

@@ -1,0 +1,177 @@
+"""Programs and libraries from files: what a file is, its suffix says."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from weft.config.paths import read_start
+from weft.language.ast import Program, Template, definitions_of
+from weft.language.builtins import is_reserved
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order, refuse
+from weft.language.library import TaskLibrary, definition_of
+from weft.language.reading import Surface, read_bytes
+from weft.language.source import Source, Span
+from weft.limits import MAX_PROGRAM_CHARACTERS
+
+SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
+
+MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
+"""As many as the longest program can have; one more is read, so that the readers refuse it."""
+
+
+SHIPPED = {
+    "aider": Path(__file__).parents[1] / "integrations" / "aider" / "templates",
+    "prompts": Path(__file__).parents[1] / "llm" / "shipped_templates",
+}
+"""The libraries that come with weft."""
+
+
+class LoadedFile(Struct, frozen=True):
+    """A file and the program it says."""
+
+    name: str
+    program: Program
+    mentioned: frozenset[str] = frozenset()
+    """Names in forms that could not be read."""
+
+
+def read_file(path: Path, surface: Surface | None = None) -> Program:
+    """The program that a file says; raises InvalidProgram, also when it cannot be read."""
+    content, surface = read_content(path, surface)
+    return read_bytes(content, str(path), surface)
+
+
+def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Surface]:
+    """Return what is in a program file, and its surface; raise InvalidProgram when it cannot be read."""
+    surface = surface or SUFFIXES.get(path.suffix.lower())
+    if surface is None:
+        raise _no_program(path, f"the name does not say what is in it; it ends in {', '.join(SUFFIXES)}")
+    try:
+        return read_start(path, MAX_PROGRAM_BYTES + 1), surface
+    except (OSError, ValueError) as error:
+        raise _no_program(path, getattr(error, "strerror", None) or str(error)) from None
+
+
+def schema_file_text(path: str, source: str) -> str:
+    """Return the text of a schema file, whose path is relative to the file of the program that names it."""
+    return read_start(Path(source).parent / path, MAX_PROGRAM_CHARACTERS).decode("utf-8")
+
+
+def library_path(name: str | Path) -> Path:
+    """The file or folder of a library; `weft:NAME` is one that comes with weft."""
+    kind, _, shipped = str(name).partition(":")
+    if kind != "weft":
+        return Path(name)
+    folder = SHIPPED.get(shipped)
+    if folder is None:
+        known = ", ".join(f"weft:{name}" for name in SHIPPED)
+        raise _no_program(Path(name), f"no such library comes with weft; there are {known}")
+    return folder
+
+
+def find_files(path: Path) -> list[Path]:
+    """The program files at a path: itself, or those of a folder and the folders in it, by name.
+
+    What begins with a dot is left out. Raises InvalidProgram for a folder without any.
+    """
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(file for file in path.rglob("*") if _is_program_file(file, path))
+    except OSError as error:
+        raise _no_program(path, error.strerror or str(error)) from None
+    if not found:
+        raise _no_program(path, f"the folder has no files with {', '.join(SUFFIXES)}")
+    return found
+
+
+def load_files(
+    paths: Iterable[Path], surface: Surface | None = None
+) -> tuple[list[LoadedFile], list[LanguageProblem]]:
+    """The programs of files and folders, each file once, and what is wrong with those that are not whole."""
+    loaded: dict[Path, LoadedFile | None] = {}
+    problems: list[LanguageProblem] = []
+    for path in paths:
+        try:
+            files = find_files(path)
+        except InvalidProgram as error:
+            problems += error.found
+            continue
+        for file in files:
+            key = file.absolute()
+            if key not in loaded:
+                loaded[key] = _loaded(file, surface, problems)
+    return [one for one in loaded.values() if one is not None], problems
+
+
+def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLibrary:
+    """The library with the templates of a file, or of all files of a folder; a new one if none is given.
+
+    All of them or none: raises InvalidProgram with the problems of all files. What else the files say (a
+    `define`, a call at the end) is no part of a library. `weft:aider` and `weft:prompts` come with weft.
+    """
+    library = library if library is not None else TaskLibrary()
+    loaded, problems = load_files([library_path(path)])
+    templates = templates_of(loaded)
+    problems += name_problems(templates, library)
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    for template in templates:
+        library.register_task(definition_of(template))
+    return library
+
+
+def load_definitions(paths: Sequence[Path]) -> Program:
+    """The templates and functions of files and folders, as a program that has no effects.
+
+    Raises InvalidProgram with the problems of all files.
+    """
+    loaded, problems = load_files(paths)
+    problems += name_problems(templates_of(loaded), TaskLibrary())
+    if problems:
+        raise InvalidProgram(in_order(problems))
+    return Program(tuple(form for one in loaded for form in definitions_of(one.program).forms))
+
+
+def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
+    """The templates of files, in order."""
+    return [form for one in loaded for form in one.program.forms if isinstance(form, Template)]
+
+
+def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]) -> LoadedFile | None:
+    try:
+        return LoadedFile(str(file), read_file(file, surface))
+    except InvalidProgram as error:
+        problems += error.found
+        return partly_loaded(str(file), error)
+
+
+def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
+    """What could be read of a file; None: nothing."""
+    return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
+
+
+def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
+    """Names that are taken: by another template, or by a built-in."""
+    problems = []
+    places = {definition.name: definition.template.span for definition in library}
+    for template in templates:
+        name = template.name
+        if name in places:
+            message = f"template '{name}' is there twice, first at {places[name]}"
+            problems.append(LanguageProblem(template.span, "duplicate-name", message))
+        elif is_reserved(name):
+            message = f"'{name}' is built in and cannot be the name of a template"
+            problems.append(LanguageProblem(template.span, "reserved-name", message))
+        places.setdefault(name, template.span)
+    return problems
+
+
+def _is_program_file(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in SUFFIXES and not is_hidden and file.is_file()
+
+
+def _no_program(path: Path, reason: str) -> InvalidProgram:
+    return refuse(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)

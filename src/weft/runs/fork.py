@@ -1,0 +1,59 @@
+"""Forks: what a run has in common with the one that it was forked from."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from weft.ids import TaskId, is_task_id
+from weft.store.models import StoredStep
+from weft.store.protocol import TaskStore
+from weft.tasks.operations.fork import FORK
+from weft.tasks.record import Origin, Status, Task
+from weft.tasks.steps import mark_of, place_of_key
+
+
+def may_reuse(task: Task) -> bool:
+    """Return whether a run may link what models answered to other runs.
+
+    A copy and a firing of a schedule are new occasions: they ask, unless `params.reuse` is true. A fork is a
+    copy, too, but continues a run.
+    """
+    params = task.params or {}
+    said, fork = params.get("reuse"), params.get(FORK)
+    if isinstance(said, bool):
+        return said
+    is_fork = isinstance(fork, dict) and fork.get("of") == task.original_task_id
+    return task.origin_type is not Origin.COPY or is_fork
+
+
+class Fork:
+    """The steps of the old run, those before the place of the fork and those from there on."""
+
+    def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
+        place = place_of_key(from_key)
+        self._before = {step.key: step for step in steps if place_of_key(step.key) < place}
+        self._old = frozenset(step.task.id for step in steps)
+        self.is_reusing = is_reusing
+
+    @classmethod
+    async def open(cls, store: TaskStore, task: Task) -> Self | None:
+        """The fork that a run is; None: it is none."""
+        said = (task.params or {}).get(FORK)
+        if not isinstance(said, dict) or not is_task_id(said.get("of")):
+            return None
+        # Whoever submits a record can name any run in it: only one of the same owner is looked at.
+        found = await store.steps_of(TaskId(said["of"]))
+        steps = [step for step in found if step.task.user_id == task.user_id]
+        return cls(steps, str(said.get("from")), is_reusing=said.get("reuse") is not False)
+
+    def find(self, key: str, input_hash: str) -> Task | None:
+        """The outcome that a step had in the old run, if it came before the fork and asked for the same."""
+        step = self._before.get(key)
+        if step is None or step.input_hash != input_hash:
+            return None
+        mark = mark_of(step.task)
+        has_failed = step.task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run")
+        return step.task if step.task.status is Status.COMPLETED or has_failed else None
+
+    def is_of_old_run(self, task_id: TaskId) -> bool:
+        """Whether it is a step of the old run: those before the fork are found by their keys."""
+        return task_id in self._old

@@ -1,0 +1,89 @@
+"""The inputs that a program can use: one that it names nowhere is a mistake of who runs it."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.language.ast import (
+    LOOP_NAMES,
+    Assign,
+    Condition,
+    Define,
+    DirectorEvaluatorLoop,
+    FunctionCall,
+    Input,
+    Script,
+    TaskNode,
+    Template,
+    Variable,
+    definitions_of,
+)
+from weft.language.builtins import RESERVED_NAMES
+from weft.language.diagnostics import nearest
+from weft.runs.program import StoredProgram
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class UnusedInputs(RequestError):
+    """Inputs were given that the program names nowhere."""
+
+    code = "unused-inputs"
+
+    def __init__(self, *, names: Iterable[str], known: Collection[str]) -> None:
+        names = sorted(names)
+        words = "; ".join(f"'{name}'{nearest(name, known)}" for name in names)
+        super().__init__(f"the program does not use what was given: {words}")
+        self.names = tuple(names)
+
+
+class NothingToRun(RequestError):
+    """A program only defines templates and functions: nothing would be done."""
+
+    code = "nothing-to-run"
+
+    def __init__(self, name: str, templates: Iterable[str]) -> None:
+        named = ", ".join(f"'{one}'" for one in templates)
+        hint = "add a call, or register it with `weft library add` and run it by its name"
+        super().__init__(f"{name} only defines {named}; {hint}")
+
+
+def require_use(program: StoredProgram, inputs: Collection[str]) -> None:
+    """Raise NothingToRun, or UnusedInputs when the program and its libraries name an input nowhere."""
+    main = program.main.read()
+    if program.entry is None and main.forms and definitions_of(main) == main:
+        names = [form.name for form in main.forms if isinstance(form, Template | Define)]
+        raise NothingToRun(program.main.name, names)
+    known = frozenset(_names(form for one in program.programs() for form in one.forms))
+    unused = frozenset(inputs) - known
+    if unused:
+        raise UnusedInputs(names=unused, known=known - RESERVED_NAMES)
+
+
+def _names(forms: Iterable[Any]) -> Iterator[str]:
+    """Every name that the trees look up, be it bound there or not; they may be deep."""
+    stack: list[Any] = list(forms)
+    while stack:
+        one = stack.pop()
+        yield from _names_of(one)
+        if isinstance(one, Struct):
+            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
+        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
+            stack.extend(one)
+
+
+def _names_of(one: Any) -> Iterator[str]:
+    match one:
+        case Variable(name=name) | Input(name=name) | Assign(name=name) | FunctionCall(func_name=name):
+            yield name
+        case Condition(text=text):
+            yield from _WORD.findall(text)
+        case DirectorEvaluatorLoop():
+            yield from LOOP_NAMES
+        case Script():
+            yield "command"
+    if isinstance(one, TaskNode) and one.input_source is not None:
+        yield one.input_source.partition(".")[0]

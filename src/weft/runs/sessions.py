@@ -1,0 +1,146 @@
+"""The turns of a session with a model: kept where more follow, so that none is made twice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from weft.evaluator.effects import ModelCall, Step
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskResult
+from weft.evaluator.tools import ToolUse
+from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
+from weft.llm.protocol import Model
+from weft.runs.journal import Journal
+from weft.runs.replay import going_on
+from weft.runs.reuse import digest, payload_digest, turn_digest
+from weft.store.models import StoredStep
+from weft.tasks.record import Status, Task
+
+C = TypeVar("C")
+
+
+LEASE_POLL_SECONDS = 0.05
+"""How often to look whether a lease was renewed; leases are renewed every second."""
+
+
+class LeasedSlots:
+    """Slots for effects, given only while no other process may have taken the run over.
+
+    A process that was frozen past its lease wakes up in the middle of its program: it must not ask a model
+    what its successor has asked meanwhile. It waits here until its lease is renewed, or until its attempts
+    are cancelled because they were taken over.
+    """
+
+    def __init__(self, slots: asyncio.Semaphore, has_lease: Callable[[], bool]) -> None:
+        self._slots = slots
+        self._has_lease = has_lease
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        try:
+            while not self._has_lease():  # noqa: ASYNC110 - a lease is a time, not an event
+                await asyncio.sleep(LEASE_POLL_SECONDS)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._slots.release()
+
+
+CONTEXT = "context"
+"""The input of a session's first turn that holds the data it works on."""
+
+
+class Turns:
+    """The journal of one session. The last turn is kept with the result of the step itself."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        step: Step,
+        call: ModelCall,
+        slots: LeasedSlots,
+        find: Callable[[str | None], Awaitable[Task | None]],
+    ) -> None:
+        """`find` finds a step that has answered the same."""
+        self._journal = journal
+        self._step = step
+        self._call = call
+        self._slots = slots
+        self._find = find
+        self._first_inputs: dict[str, Any] = {}
+        """What is kept with the first turn."""
+        self.source: Task | None = None
+        """The step of another run that has answered the same question."""
+        self.reuse_hash: str | None = None
+
+    async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
+        """What the session began with: files may have changed since its first turn."""
+        key = f"{self._step.key}#1"
+        began = self._journal.past.given_to(key) if self._journal.past else None
+        if began is not None and CONTEXT in began:
+            return msgspec.convert(began[CONTEXT], kind)
+        found = await find()
+        if self._call.files is not None or self._call.context.wants_fresh:
+            self._first_inputs = {CONTEXT: found}
+        return found
+
+    async def known(
+        self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
+    ) -> TaskResult | None:
+        """The result of a step that was asked the same, if that may be used."""
+        # What tools give may have changed since: then the task has to say so.
+        if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
+            return None
+        self.reuse_hash = payload_digest(payload(), model.settings_digest)
+        self.source = await self._find(self.reuse_hash)
+        return None if self.source is None else msgspec.convert(self.source.result, TaskResult)
+
+    async def reply(
+        self,
+        key: str,
+        said: Sequence[Message],
+        ask: Callable[[], Awaitable[ModelReply]],
+        goes_on: Callable[[ModelReply], bool],
+    ) -> ModelReply:
+        """The answer to the next payload; kept when there are further turns."""
+        input_hash, name = turn_digest(said), f"turn {key.rpartition('#')[2]}"
+        found = self._past(key, input_hash, name)
+        if found is not None and found.task.status is Status.COMPLETED:
+            return msgspec.convert(found.task.result, ModelReply)
+        async with self._slots:
+            reply = await ask()
+        if not goes_on(reply):
+            return reply
+        inputs = msgspec.to_builtins(self._first_inputs) if key.endswith("#1") else {}
+        turn = self._journal.begin_part(key, input_hash, name, "turn", inputs=inputs)
+        stored = await self._journal.complete(turn, msgspec.to_builtins(reply))
+        return msgspec.convert(stored, ModelReply)
+
+    async def tool_message(
+        self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
+    ) -> ToolMessage:
+        """What a tool gave."""
+        input_hash = digest(use)
+        found = self._past(key, input_hash, use.name)
+        if found is not None and found.task.status is Status.COMPLETED:
+            return msgspec.convert(found.task.result, ToolMessage)
+        opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=going_on(found))
+        try:
+            message = await call()
+        except TaskFailed as error:  # of a subtask: a budget around this task is used up
+            self._journal.fail_soon(opened, error)
+            raise
+        except BaseException:
+            self._journal.call_off(opened)
+            raise
+        stored = await self._journal.complete(opened, msgspec.to_builtins(message))
+        return msgspec.convert(stored, ToolMessage)
+
+    def _past(self, key: str, input_hash: str, name: str) -> StoredStep | None:
+        """The record of a turn or a tool; raises ReplayDiffers when it was another one."""
+        past = self._journal.past
+        return past.part(key, input_hash, name, self._step.span) if past else None

@@ -1,0 +1,173 @@
+"""Steps as task records, written and read back."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from weft.evaluator.effects import Composite, ContextQuery, ModelCall, ScriptRun, Step, ToolCall
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.operators.task import TITLE_CHARACTERS
+from weft.evaluator.results import TaskError, TaskFailure
+from weft.limits import MAX_NAME_CHARACTERS
+from weft.secrets.registry import is_any, redact_json
+from weft.tasks.record import JsonObject, Status, Task, evolve
+from weft.tasks.states import error_text
+from weft.tasks.steps import mark_of
+
+KINDS: dict[type[Any], str] = {
+    ModelCall: "atomic",
+    ScriptRun: "script",
+    ToolCall: "tool",
+    ContextQuery: "get_context",
+}
+
+_SHOWN_OF_CALLS = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
+_SHOWN_OF_QUERIES = (
+    *("query", "matching_strategy"),
+    *("template_description", "template_type", "template_subtype"),
+)
+
+
+def kind_of(step: Step) -> str:
+    """Which kind of task a step is."""
+    request = step.request
+    return request.kind if isinstance(request, Composite) else KINDS[type(request)]
+
+
+def name_of(step: Step) -> str:
+    """A few words for a person who looks at the tree."""
+    request = step.request
+    match request:
+        case ModelCall():
+            name = request.template or request.description or request.prompt
+            name = f"{_short(name)} (second ask)" if request.repair is not None else _short(name)
+        case ScriptRun():
+            command = request.shell if request.shell is not None else " ".join(request.argv)
+            name = _short(request.template or request.description or command)
+        case ToolCall():
+            name = request.tool
+        case ContextQuery():
+            name = _short(f"get_context {request.query or request.template_description or ''}")
+        case _:
+            name = request.name or request.kind
+    return name.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
+
+
+def question_name(question: str) -> str:
+    """What a question to a person is called in the tree."""
+    name = _short(question).replace("\x00", "\N{SYMBOL FOR NULL}")
+    return name[:MAX_NAME_CHARACTERS].strip() or "question"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 3]}..."
+
+
+def inputs_of(step: Step) -> JsonObject:
+    """What the record says was given to the step."""
+    request = step.request
+    match request:
+        case ModelCall() | Composite() | ContextQuery():
+            return request.inputs
+        case ToolCall():
+            return {
+                **request.arguments,
+                **({"arguments": list(request.positional)} if request.positional else {}),
+            }
+        case _:
+            return {} if request.stdin is None else {"stdin": request.stdin}
+
+
+def asked_of(step: Step) -> JsonObject:
+    """What was asked for, for people who read the record later; what is elsewhere is left out."""
+    request = step.request
+    match request:
+        case ModelCall():
+            found = {name: getattr(request, name) for name in _SHOWN_OF_CALLS}
+        case ScriptRun():
+            found = {"argv": request.argv, "shell": request.shell, "environment": request.environment}
+        case ContextQuery():
+            found = {name: getattr(request, name) for name in _SHOWN_OF_QUERIES}
+        case _:
+            found = {}
+    return {
+        name: value if value.__class__ is str else msgspec.to_builtins(value)
+        for name, value in found.items()
+        if value
+    }
+
+
+FAILURE = "failure"
+"""The entry of a run's `params` with how it failed, where no step did."""
+
+
+def failure_json(error: TaskFailed) -> JsonObject:
+    """A failure in a form that can be raised again."""
+    return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
+
+
+def halted_failure(task: Task) -> TaskFailed:
+    """What the program is told of a step that somebody cancelled: the same whenever it is told."""
+    return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
+
+
+def failure_of(stored: Any, text: str | None) -> TaskFailed:
+    """The failure that was stored."""
+    try:
+        error: TaskError = msgspec.convert(stored["error"], TaskError)
+        return TaskFailed(_with_output(error), code=str(stored["code"]))
+    except (msgspec.ValidationError, TypeError, KeyError):
+        return TaskFailed(TaskFailure("unexpected_error", text or "the step failed"))
+
+
+def _with_output(error: TaskError) -> TaskError:
+    """The failure of a script with what it wrote as its content, which is stored once, in the details."""
+    if not isinstance(error, TaskFailure) or error.content is not None:
+        return error
+    written = (error.details or {}).get("script_stdout")
+    return error if written is None else msgspec.structs.replace(error, content=written)
+
+
+CALLED_OFF = "called off: a time limit was reached, or another step failed"
+
+
+def completed(task: Task, result: JsonObject, now: datetime) -> Task:
+    """The record with a result, which holds no secrets."""
+    return evolve(
+        task,
+        status=Status.COMPLETED,
+        result=redact_json(result) if is_any() else result,
+        progress=1.0,
+        completed_at=now,
+        updated_at=now,
+        error=None,
+    )
+
+
+def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
+    """The record with a failure; one that a budget refused has none to tell: it is counted anew."""
+    facts = {} if isinstance(error, BudgetExceeded) else {"failure": failure_json(error)}
+    params = with_mark(task, **facts).params
+    return evolve(
+        task,
+        status=Status.FAILED,
+        error=error_text(error.error.message),
+        params=redact_json(params) if is_any() else params,
+        completed_at=now,
+        updated_at=now,
+    )
+
+
+def called_off(task: Task, now: datetime) -> Task:
+    """The record of a step that the program itself has ended."""
+    params = with_mark(task, called_off=True).params
+    return evolve(
+        task, status=Status.CANCELLED, error=CALLED_OFF, params=params, completed_at=now, updated_at=now
+    )
+
+
+def with_mark(task: Task, **facts: Any) -> Task:
+    """The record with further facts on the step that it is."""
+    return evolve(task, params={**(task.params or {}), "step": {**mark_of(task), **facts}})

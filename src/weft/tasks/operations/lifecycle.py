@@ -1,0 +1,172 @@
+"""Cancel, retry and delete tasks."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct, structs
+
+from weft.ids import TaskId
+from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.events import EventType, NewEvent
+from weft.tasks.flow import Flow
+from weft.tasks.parsing.problems import Problem, SeveralProblems, shown
+from weft.tasks.questions import is_question, woken
+from weft.tasks.record import JsonObject, Status, Task, evolve
+from weft.tasks.states import Cancelled, Move, Retried, transition
+from weft.tasks.steps import is_step
+
+
+class MoveTask(Struct, frozen=True):
+    """Applies one move to one task; its value is the task afterwards."""
+
+    task_id: TaskId
+    move: Move
+
+    def needs(self) -> Needs:
+        return Needs(tasks=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[Task]:
+        task = transition(found.task(self.task_id), self.move)
+        return Decision(Changes(updated=(task,), events=(_event(task, self.move),)), task)
+
+
+def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:
+    """The decision to make the same move with several tasks; its value is their ids."""
+    after = tuple(transition(task, move) for task in tasks)
+    events = tuple(_event(task, move) for task in after)
+    return Decision(Changes(updated=after, events=events), tuple(task.id for task in after))
+
+
+def _event(task: Task, move: Move) -> NewEvent:
+    facts: JsonObject = {} if task.error is None else {"error": task.error}
+    return NewEvent(move.event_type, task.id, task.task_tree_id or task.id, task.user_id, move.at, facts)
+
+
+_OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
+
+
+class CancelTasks(Struct, frozen=True, kw_only=True):
+    """Cancels the task and its descendants; its value is the ids of those cancelled."""
+
+    task_id: TaskId
+    reason: str
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+        flow = found.flow_of(self.task_id)
+        # The task itself comes along when nothing is open: the state machine then says why it cannot.
+        chosen = [task_id for task_id in flow.subtree(self.task_id) if flow[task_id].status in _OPEN]
+        move = Cancelled(self.now, self.reason)
+        decision = moved([flow[task_id] for task_id in chosen or [self.task_id]], move)
+        questions = {task_id for task_id in chosen if is_question(flow[task_id])}
+        resting = [task for task in woken(flow, questions) if task.id not in decision.value]
+        if not resting:
+            return decision
+        # Who asked goes on, without an answer.
+        changes = structs.replace(
+            decision.changes, updated=(*decision.changes.updated, *resting), run=(flow.root.id,)
+        )
+        return Decision(changes, decision.value)
+
+
+class RetryTasks(Struct, frozen=True, kw_only=True):
+    """Makes failed tasks pending again; its value is their ids."""
+
+    task_id: TaskId
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=(self.task_id,))
+
+    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+        flow = found.flow_of(self.task_id)
+        # The task itself comes along when none has failed: the state machine then says why it cannot.
+        # A step goes on with the task whose evaluation made it: by itself nobody would perform it.
+        chosen = [
+            task_id
+            for task_id in flow.subtree(self.task_id)
+            if flow[task_id].status is Status.FAILED and not is_step(flow[task_id])
+        ]
+        return moved([flow[task_id] for task_id in chosen or [self.task_id]], Retried(self.now))
+
+
+class CannotDelete(SeveralProblems):
+    """A rule keeps the tasks: they have run, or something else needs them."""
+
+    code = "cannot-delete"
+
+    def headline(self, problem: Problem) -> str:
+        return problem.reason  # it names the task itself
+
+
+class DeleteTasks(Struct, frozen=True, kw_only=True):
+    """Deletes tasks of one or more flows; its value is the deleted ids."""
+
+    task_ids: tuple[TaskId, ...]
+    with_children: bool = False
+    now: datetime
+
+    def needs(self) -> Needs:
+        return Needs(flows_of=self.task_ids)
+
+    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+        doomed: dict[TaskId, Flow] = {}
+        for task_id in self.task_ids:
+            flow = found.flow_of(task_id)
+            doomed.update(dict.fromkeys(flow.subtree(task_id) if self.with_children else [task_id], flow))
+        problems = [
+            problem for task_id, flow in doomed.items() for problem in _problems(task_id, flow, doomed)
+        ]
+        if problems:
+            raise CannotDelete(problems)
+        return Decision(_changes(doomed, self.now), tuple(doomed))
+
+
+def _problems(task_id: TaskId, flow: Flow, doomed: dict[TaskId, Flow]) -> Iterator[Problem]:
+    task = flow[task_id]
+    label = f"{shown(task.name)} ({task.id})"
+    if task.status is not Status.PENDING:
+        reason = f"{label} is {task.status}; only pending tasks can be deleted"
+        yield Problem("status", reason, "pending", task.status.value, task.id)
+    left = [child for child in flow.children.get(task_id, []) if child not in doomed]
+    if left:
+        reason = f"{label} has {len(left)} child tasks; delete them too with --with-children"
+        yield Problem("has_children", reason, "no children outside the deletion", left[:20], task.id)
+    needing = [dependent for dependent in flow.dependents.get(task_id, []) if dependent not in doomed]
+    if needing:
+        names = ", ".join(str(shown(flow[dependent].name)) for dependent in needing[:5])
+        reason = f"{label} is needed by {len(needing)} other tasks: {names}"
+        yield Problem("dependencies", reason, "no dependents outside the deletion", needing[:20], task.id)
+    if task.has_references:
+        reason = f"{label} is the source of a copy, link or archive"
+        yield Problem("has_references", reason, False, True, task.id)
+
+
+def _changes(doomed: dict[TaskId, Flow], now: datetime) -> Changes:
+    tasks = [flow[task_id] for task_id, flow in doomed.items()]
+    bereft = {
+        (task.parent_id, doomed[task.id])
+        for task in tasks
+        if task.parent_id is not None and task.parent_id not in doomed
+    }
+    updated = [
+        evolve(flow[parent], has_children=False, updated_at=now)
+        for parent, flow in bereft
+        if all(child in doomed for child in flow.children[parent])
+    ]
+    events = [
+        NewEvent(
+            EventType.TASK_DELETED, task.id, doomed[task.id].root.id, task.user_id, now, {"name": task.name}
+        )
+        for task in tasks
+    ]
+    sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
+    return Changes(
+        updated=tuple(updated),
+        deleted=tuple(doomed),
+        recounted=sources.difference(doomed),
+        events=tuple(events),
+    )

@@ -1,0 +1,1 @@
+"""Read and check task records and flows."""

@@ -1,0 +1,178 @@
+"""Problems of tasks and flows, and reading and writing their JSON."""
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.gc_tuning import paused_collector
+from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
+from weft.secrets.registry import redact
+from weft.tasks.record import JsonObject, Task
+
+_BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class MalformedJson(RequestError):
+    """The text is not JSON, or more of it than weft reads."""
+
+    code = "malformed-json"
+
+    def __init__(
+        self, reason: str, *, source: str, line: int | None = None, column: int | None = None
+    ) -> None:
+        place = f"{source}:{line}:{column}" if line is not None else source
+        super().__init__(f"{place}: {reason}")
+        self.source = source
+        self.line = line
+        self.column = column
+
+
+@paused_collector()
+def decode(text: bytes, *, source: str = "input") -> Any:
+    """The value a JSON text stands for; raises MalformedJson with line and column."""
+    if len(text) > MAX_JSON_BYTES:
+        raise MalformedJson(
+            f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source
+        )
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    if not text.strip():
+        raise MalformedJson("the file is empty", source=source)
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise _malformed(str(error), text, source) from None
+    except UnicodeDecodeError as error:
+        raise MalformedJson(f"not UTF-8: {error.reason}", source=source) from None
+    except RecursionError:
+        raise MalformedJson(
+            "nested too deeply; a flat list of tasks with parent_id has no such limit", source=source
+        ) from None
+
+
+def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
+    """The error with its place, where the decoder tells it."""
+    found = _BYTE_OFFSET.search(reason)
+    if found is None and "truncated" not in reason:
+        return MalformedJson(reason.partition(" - at ")[0], source=source)
+    if found is None and _HALF_PAIR.search(text):
+        # The decoder takes the missing second half for the end of the text.
+        return MalformedJson("a string has half of a surrogate pair (\\ud800 to \\udfff)", source=source)
+    before = text[: int(found[1])] if found else text
+    last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
+    return MalformedJson(
+        _BYTE_OFFSET.sub("", reason).strip(),
+        source=source,
+        line=before.count(b"\n") + 1,
+        column=len(last_line) + 1,
+    )
+
+
+def task_object(task: Task) -> JsonObject:
+    """The record as a JSON object; the auxiliary fields only once a store has filled them."""
+    record: JsonObject = msgspec.to_builtins(task)
+    record["dependencies"] = list(record["dependencies"])  # msgspec leaves it a tuple
+    if task.task_tree_id is None:
+        del record["task_tree_id"], record["has_children"]
+    return record
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON text gives the value back unchanged: no NaN, no lone surrogate, nothing too deep."""
+    try:
+        text = msgspec.json.encode(value)
+        return not _is_deep(value, text) and bool(msgspec.json.decode(text) == value)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def _is_deep(value: Any, text: bytes) -> bool:
+    if text.count(b"[") + text.count(b"{") <= MAX_JSON_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [child for part in parts for child in part if isinstance(child, dict | list)]
+    return bool(level)
+
+
+class Problem(Struct, frozen=True):
+    """One broken rule: which field, why, what was expected, what was found, and where."""
+
+    field: str
+    reason: str
+    expected: Any
+    actual: Any
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path or self.field}: {self.reason}"
+
+
+class SeveralProblems(RequestError):
+    """One or more rules are broken."""
+
+    code = "several-problems"
+
+    def __init__(self, found: Sequence[Problem]) -> None:
+        self.found = tuple(found)
+        more = f" (and {len(self.found) - 1} more)" if len(self.found) > 1 else ""
+        super().__init__(f"{self.headline(self.found[0])}{more}")
+
+    def headline(self, problem: Problem) -> str:
+        """The first problem, in the words of the message."""
+        return str(problem)
+
+    def problems(self) -> list[dict[str, Any]]:
+        return [msgspec.to_builtins(problem) for problem in self.found]
+
+
+class InvalidTasks(SeveralProblems):
+    """One or more tasks break the rules of the record protocol."""
+
+    code = "invalid-tasks"
+
+
+def shown(value: Any) -> Any:
+    """The value if it is short, else the start of its text: problems stay readable, and are always JSON."""
+    if isinstance(value, bool | float | None):
+        return value
+    text = value if isinstance(value, str) else _text(value)
+    clean = redact(text)  # before it is cut: half of a secret is not known as one
+    if clean is not text and clean != text:
+        value = text = clean
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        return printable(f"{text[:MAX_SHOWN_CHARACTERS]}...")
+    return value if is_json(value) else printable(text)
+
+
+def printable(text: str) -> str:
+    """The text with lone surrogates spelled out, which no encoding could write."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # nested too deeply, an integer of thousands of digits
+        return f"{type(value).__name__} too large to show"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the known word nearest to `word`, or an empty text."""
+    words = list(itertools.islice(known, MAX_SUGGESTION_WORDS))
+    close = difflib.get_close_matches(word[:MAX_SHOWN_CHARACTERS], words, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def joined(path: str, part: str | int) -> str:
+    """The path of a part inside `path`: `a` and `b` give `a.b`, `a` and 0 give `a[0]`."""
+    if isinstance(part, int):
+        return f"{path}[{part}]"
+    return f"{path}.{part}" if path else part

@@ -1,0 +1,84 @@
+"""Retry policy and timeout of a task: `params.retry`, `params.timeout_seconds`."""
+
+import math
+from datetime import timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from weft.tasks.parsing.problems import Problem, joined, nearest, shown
+from weft.tasks.record import Task
+
+_MAX_DELAY_SECONDS = 7 * 24 * 3600.0
+
+
+class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """How often a task is tried, and how long to wait in between."""
+
+    attempts: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """How often it is tried in all, not counting attempts that were lost; 1: never again."""
+    delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 1.0
+    """Seconds before the second attempt."""
+    backoff: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
+    """What the delay is multiplied with for each further attempt."""
+    jitter: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
+    """How much of the delay is left to chance, so that many failed tasks do not come back all at once."""
+    max_delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 3600.0
+    """Seconds the delay never exceeds."""
+
+    def delay_after(self, failures: int, chance: float) -> timedelta | None:
+        """How long to wait after so many failed attempts; None: give up. `chance` is a number from 0 to 1."""
+        if failures >= self.attempts:
+            return None
+        # The exponent is bounded so that a large count cannot overflow a float.
+        grown = self.delay * self.backoff ** min(failures - 1, 60)
+        seconds = min(grown, self.max_delay) * (1.0 + self.jitter * (2.0 * chance - 1.0))
+        return timedelta(seconds=seconds)
+
+
+NO_RETRY = RetryPolicy()
+
+
+def retry_policy(task: Task) -> RetryPolicy:
+    """The policy in `params.retry`; raises ValueError (of msgspec) when it is malformed."""
+    given = _given(task)
+    return NO_RETRY if given is None else msgspec.convert(given, RetryPolicy)
+
+
+def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
+    """What is wrong with `params.retry`."""
+    try:
+        retry_policy(task)
+    except msgspec.ValidationError as error:
+        given = _given(task)
+        hint = ""
+        if isinstance(given, dict):
+            known = RetryPolicy.__struct_fields__
+            hint = "".join(nearest(str(key), known) for key in given if key not in known)
+        reason = f"{str(error).replace('`$', '`retry')}{hint}"
+        where = joined(joined(path, "params"), "retry")
+        return [Problem("params", reason, "a retry policy", shown(given), where)]
+    return []
+
+
+def _given(task: Task) -> Any:
+    return (task.params or {}).get("retry")
+
+
+def timeout_seconds(task: Task) -> float | None:
+    """Seconds an attempt may take; None: as long as it likes."""
+    limit = (task.params or {}).get("timeout_seconds")
+    return None if limit is None else float(limit)
+
+
+def timeout_problems(task: Task, *, path: str = "") -> list[Problem]:
+    """What is wrong with `params.timeout_seconds`."""
+    limit = (task.params or {}).get("timeout_seconds")
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if limit is None or (is_number and limit > 0 and math.isfinite(limit)):
+        return []
+    where = joined(joined(path, "params"), "timeout_seconds")
+    return [
+        Problem("params", "timeout_seconds must be a number above 0", "a number above 0", shown(limit), where)
+    ]

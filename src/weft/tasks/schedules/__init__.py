@@ -1,0 +1,1 @@
+"""When scheduled tasks are due."""

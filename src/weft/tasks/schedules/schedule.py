@@ -1,0 +1,291 @@
+"""Schedules: when a task is due, in which time zone, and what happens to missed runs.
+
+Pure functions of a schedule and a moment; nothing here asks what time it is. Moments go in with any
+offset and come out in UTC. A malformed schedule is a `ScheduleError` in every one of them.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from weft.errors import RequestError
+from weft.tasks.record import JsonObject, ScheduleType, Task, evolve
+from weft.tasks.schedules.expressions import Cron, Expression, Interval, Once, parse_expression
+from weft.tasks.schedules.occurrences import first_due_after, last_due_before
+from weft.tasks.schedules.timezones import ScheduleError, bad_expression, moment_of, zone_named
+
+
+class CatchUp(StrEnum):
+    """What becomes of the runs that were due while no scheduler was up."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    """One run, for the latest of them, stands for all."""
+    ALL = "all"
+    """Each is made, in order."""
+
+
+class Overlap(StrEnum):
+    """What becomes of a run that is due while an earlier one is not finished."""
+
+    SKIP = "skip"
+    ALLOW = "allow"
+
+
+_Policy = TypeVar("_Policy", CatchUp, Overlap)
+
+
+def catch_up(params: JsonObject | None) -> CatchUp:
+    """The policy for missed runs, `params.catchup`; `once` unless it says otherwise."""
+    return _policy(params, "catchup", default=CatchUp.ONCE)
+
+
+def overlap(params: JsonObject | None) -> Overlap:
+    """The policy for overlapping runs, `params.overlap`; `skip` unless it says otherwise."""
+    return _policy(params, "overlap", default=Overlap.SKIP)
+
+
+def waits(params: JsonObject | None, *, has_unfinished_run: bool) -> bool:
+    """Whether what is due stays due until a run has ended: all runs are wanted, but one at a time."""
+    return has_unfinished_run and overlap(params) is Overlap.SKIP and catch_up(params) is CatchUp.ALL
+
+
+def time_zone(params: JsonObject | None) -> str:
+    """The name in `params.timezone`, not yet looked up; `UTC` unless it says otherwise."""
+    name = _param(params, "timezone")
+    if name is None:
+        return "UTC"
+    if not isinstance(name, str):
+        raise ScheduleError(
+            field="params.timezone", expected="the name of an IANA time zone, as a string", actual=name
+        )
+    return name
+
+
+def _policy(params: JsonObject | None, key: str, *, default: _Policy) -> _Policy:
+    value = _param(params, key)
+    if value is None:
+        return default
+    choices = type(default)
+    # Compared one by one, since a value from JSON may be a list or an object.
+    for choice in choices:
+        if value == choice.value:
+            return choice
+    expected = " or ".join(choice.value for choice in choices)
+    raise ScheduleError(field=f"params.{key}", expected=expected, actual=value)
+
+
+def _param(params: JsonObject | None, key: str) -> object:
+    # null counts as absent, as everywhere in the record.
+    return (params or {}).get(key)
+
+
+_CALENDAR_START = datetime.min.replace(tzinfo=UTC)
+_CALENDAR_END = datetime.max.replace(tzinfo=UTC)
+# Nothing is due in the first and last two days of the calendar, where a zone's local time may not exist.
+_EARLIEST = _CALENDAR_START + timedelta(days=2)
+_LATEST = _CALENDAR_END - timedelta(days=2)
+_TICK = timedelta.resolution
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """When a task is due: at the times of its expression, within a window, and so many times at most."""
+
+    type: ScheduleType
+    expression: str
+    zone: str = "UTC"
+    start_at: datetime | None = None
+    """The first moment that may be due; also where an interval counts from."""
+    end_at: datetime | None = None
+    """The last moment that may be due."""
+    max_runs: int | None = None
+    run_count: int = 0
+    anchor: datetime | None = None
+    """Where an interval without `start_at` counts from; its first due time is one step later."""
+
+
+class NoSchedule(RequestError):
+    """The task has no schedule."""
+
+    code = "no-schedule"
+
+    def __init__(self, *, task_id: str) -> None:
+        super().__init__(f"task {task_id} has no schedule (schedule_type and schedule_expression)")
+        self.task_id = task_id
+
+
+def schedule_of(task: Task) -> Schedule | None:
+    """The task's schedule, whether it is switched on or not; None when it has none."""
+    if task.schedule_type is None or task.schedule_expression is None:
+        return None
+    return Schedule(
+        type=task.schedule_type,
+        expression=task.schedule_expression,
+        zone=time_zone(task.params),
+        start_at=task.schedule_start_at,
+        end_at=task.schedule_end_at,
+        max_runs=task.max_runs,
+        run_count=task.run_count,
+        anchor=task.created_at,
+    )
+
+
+def check(schedule: Schedule | None) -> None:
+    """Raise a `ScheduleError` that says what is wrong with the schedule, if anything is."""
+    if schedule is not None:
+        _plan(schedule)
+
+
+def next_due(schedule: Schedule, *, after: datetime) -> datetime | None:
+    """The first due time later than `after`; None when there is none any more."""
+    plan = _plan(schedule)
+    return None if _runs_left(schedule) == 0 else _next(plan, _utc(after))
+
+
+def previous_due(schedule: Schedule, *, before: datetime) -> datetime | None:
+    """The last due time earlier than `before`, whatever the count of runs; None when there is none."""
+    return _previous(_plan(schedule), _utc(before))
+
+
+def due_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> tuple[datetime, ...]:
+    """The due times later than `after` and up to `until`, in order: at most `limit` and the runs left."""
+    plan = _plan(schedule)
+    runs_left = _runs_left(schedule)
+    wanted = limit if runs_left is None else min(limit, runs_left)
+    return tuple(islice(_times(plan, _utc(after), _utc(until)), max(0, wanted)))
+
+
+def count_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> int:
+    """How many due times are later than `after` and up to `until`, whatever the count of runs.
+
+    Counting takes some 30 us each and ends at `limit`.
+    """
+    return sum(1 for _ in islice(_times(_plan(schedule), _utc(after), _utc(until)), limit))
+
+
+def planned(task: Task, *, after: datetime) -> Task:
+    """The task with `next_run_at` worked out; none while its schedule is off."""
+    schedule = schedule_of(task) if task.schedule_enabled else None
+    due = None if schedule is None else next_due(schedule, after=after)
+    return task if due == task.next_run_at else evolve(task, next_run_at=due)
+
+
+class _Plan(Struct, frozen=True):
+    """A schedule that has been checked, as values to compute with."""
+
+    expression: Expression
+    zone: ZoneInfo
+    start: datetime
+    end: datetime
+    anchor: datetime
+    first_step: int
+    """How many steps after the anchor an interval is first due: 0 or 1."""
+
+
+def _plan(schedule: Schedule) -> _Plan:
+    zone = zone_named(schedule.zone)
+    expression = parse_expression(schedule.type, schedule.expression)
+    if isinstance(expression, Once):
+        expression = Once(_once_moment(expression.at, zone, text=schedule.expression))
+    start = _bound("schedule_start_at", schedule.start_at)
+    end = _bound("schedule_end_at", schedule.end_at)
+    if start and end and start > end:
+        expected = f"a time no later than schedule_end_at ({end.isoformat()})"
+        raise ScheduleError(field="schedule_start_at", expected=expected, actual=start.isoformat())
+    return _Plan(
+        expression=expression,
+        zone=zone,
+        start=max(start or _EARLIEST, _EARLIEST),
+        end=min(end or _LATEST, _LATEST),
+        anchor=start or _bound("created_at", schedule.anchor) or _EPOCH,
+        first_step=0 if start else 1,
+    )
+
+
+def _times(plan: _Plan, after: datetime, until: datetime) -> Iterator[datetime]:
+    due = _next(plan, after)
+    while due is not None and due <= until:
+        yield due
+        due = _next(plan, due)
+
+
+def _next(plan: _Plan, after: datetime) -> datetime | None:
+    after = max(after, plan.start - _TICK)
+    if after >= plan.end:
+        return None
+    try:
+        due = _first_after(plan, after)
+    except OverflowError:  # the calendar ends before the next due time
+        return None
+    return due if due is not None and due <= plan.end else None
+
+
+def _previous(plan: _Plan, before: datetime) -> datetime | None:
+    before = min(before, plan.end + _TICK)
+    if before <= plan.start:
+        return None
+    try:
+        due = _last_before(plan, before)
+    except OverflowError:  # the calendar begins after the last due time
+        return None
+    return due if due is not None and due >= plan.start else None
+
+
+def _first_after(plan: _Plan, after: datetime) -> datetime | None:
+    match plan.expression:
+        case Once(at):
+            return at if at > after else None
+        case Interval(step):
+            steps = (after - plan.anchor) // step + 1
+            return plan.anchor + max(steps, plan.first_step) * step
+        case Cron() as cron:
+            return first_due_after(cron, plan.zone, after)
+
+
+def _last_before(plan: _Plan, before: datetime) -> datetime | None:
+    match plan.expression:
+        case Once(at):
+            return at if at < before else None
+        case Interval(step):
+            steps = -((plan.anchor - before) // step) - 1
+            return plan.anchor + steps * step if steps >= plan.first_step else None
+        case Cron() as cron:
+            return last_due_before(cron, plan.zone, before)
+
+
+def _runs_left(schedule: Schedule) -> int | None:
+    """How often it may still run; None: without end."""
+    return None if schedule.max_runs is None else max(0, schedule.max_runs - schedule.run_count)
+
+
+def _once_moment(at: datetime, zone: ZoneInfo, *, text: str) -> datetime:
+    try:
+        moment = at.astimezone(UTC) if at.tzinfo else moment_of(at, zone)
+    except OverflowError:  # the offset takes it out of the calendar
+        moment = _CALENDAR_END
+    if not _EARLIEST <= moment <= _LATEST:
+        expected = f"a time from {_EARLIEST.date()} to {_LATEST.date()}"
+        raise bad_expression("date and time", expected=expected, actual=text)
+    return moment
+
+
+def _bound(field: str, moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.utcoffset() is None:
+        raise ScheduleError(field=field, expected="a time with an offset from UTC", actual=moment.isoformat())
+    return None if moment is None else _utc(moment)
+
+
+def _utc(moment: datetime) -> datetime:
+    """The moment in UTC; beyond the calendar, the end of it."""
+    if moment.utcoffset() is None:
+        raise ValueError(f"expected a time with an offset from UTC, got {moment.isoformat()}")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return _CALENDAR_START if moment.year == _CALENDAR_START.year else _CALENDAR_END

@@ -1,0 +1,38 @@
+"""For tests of programs that use models: answers without a model, a key or a network."""
+
+from weft.evaluator.tools import ToolUse
+from weft.llm.payload import HandlerPayload, ModelReply, Usage
+from weft.llm.protocol import Features, GivenModels
+from weft.testing.factories import effects, memory, models, recorded_effects
+from weft.testing.in_memory_effects import InMemoryEffects
+from weft.testing.recording import (
+    RecordedModels,
+    RecordingModel,
+    ReplayingModel,
+    recorded,
+    recorded_models,
+)
+from weft.testing.scripted_model import ScriptedModel, tool_use
+from weft.testing.simple_index import SimpleIndex
+
+__all__ = [
+    "Features",
+    "GivenModels",
+    "HandlerPayload",
+    "InMemoryEffects",
+    "ModelReply",
+    "RecordedModels",
+    "RecordingModel",
+    "ReplayingModel",
+    "ScriptedModel",
+    "SimpleIndex",
+    "ToolUse",
+    "Usage",
+    "effects",
+    "memory",
+    "models",
+    "recorded",
+    "recorded_effects",
+    "recorded_models",
+    "tool_use",
+]

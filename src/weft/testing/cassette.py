@@ -1,0 +1,238 @@
+"""A file of recorded answers: JSON lines, one for every exchange, that people can read and compare.
+
+Answers are kept by what was asked, without times and counters. A line is written when its answer is there, so
+that a run that is killed keeps what it has; a last line that was cut is passed over.
+"""
+
+import difflib
+import fcntl
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from weft.errors import RequestError
+from weft.llm.payload import HandlerPayload, ModelReply
+from weft.llm.protocol import Features
+from weft.secrets.registry import redact, redact_json, redact_struct
+from weft.secrets.truncation import cut
+
+VERSION = 1
+
+MAX_COMPARED = 200
+"""How many recorded requests are compared with one that is not recorded: the last ones."""
+
+MAX_DIFF_LINES = 20
+
+_COUNTERS = ("resourceUsage", "maxTokens")
+"""What of the metadata says how much was used before and what is left in a budget, not what is asked."""
+
+
+class BadCassette(RequestError):
+    """A file of recorded answers is not one."""
+
+    code = "bad-cassette"
+
+
+class RecordedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a cassette knows of a model."""
+
+    id: str
+    asked_as: str | None = None
+    """The name by which it was asked for; None: as the default model."""
+    features: Features = field(default_factory=Features)
+    prices: tuple[float | None, float | None] = (None, None)
+    """US dollars per million tokens of input and output."""
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """A request and its answer."""
+
+    key: str
+    tokens: int
+    """How many the model counted for the request."""
+    request: dict[str, Any]
+    reply: ModelReply
+
+
+class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    cassette: int | None = None
+    model: RecordedModel | None = None
+    exchange: Exchange | None = None
+
+
+class Cassette:
+    """The answers of a file, given in the order in which they were recorded."""
+
+    def __init__(self, path: Path | str, *, is_new: bool = False) -> None:
+        self.path = Path(path)
+        self.models: dict[str | None, RecordedModel] = {}
+        self._exchanges: dict[str, list[Exchange]] = {}
+        self._given: Counter[str] = Counter()
+        """Where the last line begins, if it was cut: it is taken away before the next is written."""
+        if is_new:
+            self.path.unlink(missing_ok=True)
+        elif self.path.exists():
+            self._read()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded."""
+        return not self._exchanges
+
+    def next(self, payload: HandlerPayload) -> Exchange | None:
+        """The next answer to the payload; None when no more is recorded."""
+        key = key_of(request_of(payload))
+        recorded = self._exchanges.get(key, [])
+        index = self._given[key]
+        if index >= len(recorded):
+            return None
+        self._given[key] += 1
+        return recorded[index]
+
+    def tokens_of(self, payload: HandlerPayload) -> int | None:
+        """What was counted for the payload; None when it is not recorded."""
+        recorded = self._exchanges.get(key_of(request_of(payload)))
+        return recorded[0].tokens if recorded else None
+
+    def add_model(self, model: RecordedModel) -> None:
+        """Record what is known of a model, once for every name."""
+        if self.models.get(model.asked_as) != model:
+            self.models[model.asked_as] = model
+            self._append(_Line(model=model))
+
+    def add(self, payload: HandlerPayload, reply: ModelReply, tokens: int) -> ModelReply:
+        """Record an answer; as it will be given, without secrets."""
+        request = request_of(payload)
+        kept = redact_struct(reply)
+        exchange = Exchange(key=key_of(request), tokens=tokens, request=request, reply=kept)
+        self._exchanges.setdefault(exchange.key, []).append(exchange)
+        self._given[exchange.key] += 1
+        self._append(_Line(exchange=exchange))
+        return kept
+
+    def missing(self, payload: HandlerPayload) -> str:
+        """Why there is no answer to the payload: how often it is recorded, or what is recorded instead."""
+        request = request_of(payload)
+        recorded = len(self._exchanges.get(key_of(request), []))
+        if recorded:
+            return f"this request is recorded {recorded} times in {self.path}, and was asked once more"
+        everything = [exchange.request for exchanges in self._exchanges.values() for exchange in exchanges]
+        if not everything:
+            return f"nothing is recorded in {self.path}"
+        return f"this request is not recorded in {self.path}; the nearest one that is:\n" + _difference(
+            request, everything[-MAX_COMPARED:]
+        )
+
+    def _read(self) -> None:
+        lines = self.path.read_bytes().split(b"\n")
+        # After the last line end is what a process wrote that was ended meanwhile: no answer.
+        for number, text in enumerate(lines[:-1], 1):
+            if text.strip():
+                self._take_in(text, f"{self.path}:{number}")
+
+    def _take_in(self, text: bytes, where: str) -> None:
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            raise BadCassette(f"{where}: no recorded answer: {error}") from error
+        if line.cassette is not None and line.cassette != VERSION:
+            raise BadCassette(f"{where}: a cassette of version {line.cassette}; this weft reads {VERSION}")
+        if line.model is not None:
+            self.models[line.model.asked_as] = line.model
+        if line.exchange is not None:
+            self._exchanges.setdefault(_key_of_recorded(line.exchange), []).append(line.exchange)
+
+    def _append(self, line: _Line) -> None:
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(_Line(cassette=VERSION))
+        self._write(line)
+
+    def _write(self, line: _Line) -> None:
+        text = msgspec.json.encode(line, order="deterministic") + b"\n"
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed: several processes may record
+            _drop_cut_line(file)
+            os.write(file, text)
+        finally:
+            os.close(file)
+
+
+def _drop_cut_line(file: int) -> None:
+    """Shorten a file to its last line end. Who holds the lock knows that nobody is writing that line."""
+    size = end = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        line_end = os.pread(file, end - start, start).rfind(b"\n")
+        if line_end >= 0:
+            end = start + line_end + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
+
+
+def request_of(payload: HandlerPayload) -> dict[str, Any]:
+    """What is asked, as JSON: without times and counters, and without secrets."""
+    plain = _stable(msgspec.to_builtins(payload))
+    found: dict[str, Any] = redact_json(plain)
+    return found
+
+
+def key_of(request: dict[str, Any]) -> str:
+    """A hash of what is asked."""
+    return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()[:16]
+
+
+def _key_of_recorded(exchange: Exchange) -> str:
+    """The key as it is made now: older cassettes have counters in the request, and so another key."""
+    try:
+        return key_of(_stable(exchange.request))
+    except (LookupError, TypeError, AttributeError):  # edited by hand: then the key is what counts
+        return exchange.key
+
+
+def _stable(request: dict[str, Any]) -> dict[str, Any]:
+    """The payload without its own times and counters; what users call so is theirs."""
+    metadata = {key: value for key, value in request["metadata"].items() if key not in _COUNTERS}
+    messages = [
+        {key: value for key, value in message.items() if key != "timestamp"}
+        for message in request["messages"]
+    ]
+    return {**request, "metadata": metadata, "messages": messages}
+
+
+def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> str:
+    asked = _lines(request)
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(asked)
+
+    def likeness(other: list[str]) -> float:
+        matcher.set_seq1(other)
+        return matcher.ratio()
+
+    nearest = max(map(_lines, recorded), key=likeness)
+    found = difflib.unified_diff(nearest, asked, "recorded", "asked", n=1, lineterm="")
+    shown = [cut(line, 200) for line in found]
+    more = [f"... and {len(shown) - MAX_DIFF_LINES} lines more"] if len(shown) > MAX_DIFF_LINES else []
+    return redact("\n".join(shown[:MAX_DIFF_LINES] + more))
+
+
+def _lines(value: Any, where: str = "") -> list[str]:
+    """The value as lines, texts line by line: so that a difference in a long prompt is one line."""
+    if isinstance(value, dict):
+        return [
+            line for key, part in sorted(value.items()) for line in _lines(part, f"{where}.{key}".lstrip("."))
+        ]
+    if isinstance(value, list):
+        return [line for index, part in enumerate(value) for line in _lines(part, f"{where}[{index}]")]
+    if isinstance(value, str):
+        return [f"{where}: {line}" for line in value.split("\n")]
+    return [f"{where}: {value}"]

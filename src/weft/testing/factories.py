@@ -1,0 +1,74 @@
+"""For tests of programs that use models: answers without a model, a key or a network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from weft.effects.local import LocalEffects
+from weft.effects.resources import Equipment
+from weft.evaluator.effects import ContextQuery, ModelCall, ScriptRun
+from weft.llm.protocol import GivenModels, Model
+from weft.memory.memory import Memory
+from weft.testing.in_memory_effects import InMemoryEffects
+from weft.testing.recording import (
+    Mode,
+    recorded_models,
+)
+from weft.testing.scripted_model import Answers, ScriptedModel
+from weft.testing.simple_index import SimpleIndex
+
+
+def models(answers: Model | Mapping[str, Model] | Answers) -> GivenModels:
+    """Models for `LocalEffects(models=...)`: a model for every name, or models by name.
+
+    Of anything else a ScriptedModel is made, which answers for every name.
+    """
+    if isinstance(answers, Mapping):
+        named = {name: one for name, one in answers.items() if _is_model(one)}
+        return GivenModels(named if named and len(named) == len(answers) else ScriptedModel(answers))
+    if _is_model(answers):
+        return GivenModels(cast(Model, answers))
+    return GivenModels(ScriptedModel(cast(Answers, answers)))
+
+
+def memory(*roots: Path | str) -> Memory:
+    """Memory of the files of these folders for `LocalEffects(memory=...)`; nothing is written anywhere."""
+    index = SimpleIndex()
+    return Memory(index, index, roots)
+
+
+def recorded_effects(path: Path | str, mode: Mode = "auto", **options: Any) -> LocalEffects:
+    """Effects that ask the models of the project, with their answers recorded in a file or replayed from it.
+
+    All else is done: tools are called, scripts run. `options` are those of `LocalEffects`.
+    """
+    return LocalEffects(models=recorded_models(_ProjectModels(), path, mode), **options)
+
+
+class _ProjectModels:
+    """The models that `weft.toml` and the environment name; nothing is read before one is looked for."""
+
+    def __init__(self) -> None:
+        self._equipment = Equipment()
+
+    async def find(self, model: str | None, provider: str | None = None) -> Model:
+        return await self._equipment.models().find(model, provider)
+
+    async def close(self) -> None:
+        await self._equipment.close()
+
+
+def _is_model(value: Any) -> bool:
+    return hasattr(value, "request") and hasattr(value, "count_tokens")
+
+
+def effects(
+    answers: Sequence[Any] | Mapping[str, Any] | Callable[[ModelCall], Any] = (),
+    *,
+    scripts: Sequence[Any] | Mapping[str, Any] | Callable[[ScriptRun], Any] = (),
+    tools: Mapping[str, Callable[..., Any]] | None = None,
+    contexts: Sequence[Any] | Mapping[str, Any] | Callable[[ContextQuery], Any] = (),
+    files: Mapping[str, str] | None = None,
+) -> InMemoryEffects:
+    """Effects that perform nothing: models, scripts, tools and memory answer as told."""
+    return InMemoryEffects(answers, scripts=scripts, tools=tools, contexts=contexts, files=files)

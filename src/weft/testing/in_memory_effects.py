@@ -1,0 +1,201 @@
+"""Effects with scripted responses, for tests of programs without a model, a store or a clock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from weft.errors import WeftError
+from weft.evaluator.conversion import as_text
+from weft.evaluator.effects import (
+    UNLIMITED,
+    Composite,
+    ContextQuery,
+    ModelCall,
+    Purse,
+    ScriptOutcome,
+    ScriptRun,
+    Step,
+    ToolCall,
+)
+from weft.evaluator.errors import TaskFailed
+from weft.evaluator.results import TaskFailure, TaskResult
+from weft.limits import MAX_SHOWN_CHARACTERS
+
+
+class NotScripted(TaskFailed):
+    """Nothing is scripted for a request, or no more."""
+
+
+class Scripted:
+    """A list, a mapping or a function that requests are answered from."""
+
+    def __init__(self, what: str, source: Sequence[Any] | Mapping[str, Any] | Callable[[Any], Any]) -> None:
+        self._what = what
+        self._source = source
+        self._given: dict[str, int] = {}
+        """How many answers of each list were given; the whole source is the list of no name."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is scripted at all."""
+        return not callable(self._source) and not self._source
+
+    def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
+        """The answer to a request: by name, else by a part of its text, else of the other texts in order.
+
+        Raises NotScripted without one.
+        """
+        source = self._source
+        if callable(source):
+            return source(request)
+        if not isinstance(source, Mapping):
+            return self._in_order("", source, text)
+        found_in = ((part for part in source if part in one) for one in (text, *others))
+        key = name if name in source else next((part for parts in found_in for part in parts), None)
+        if key is None:
+            raise self._missing(text)
+        found = source[key]
+        return self._in_order(key, found, text) if isinstance(found, list) else found
+
+    def _in_order(self, key: str, answers: Sequence[Any], text: str) -> Any:
+        index = self._given.get(key, 0)
+        if index >= len(answers):
+            raise self._missing(text)
+        self._given[key] = index + 1
+        return answers[index]
+
+    def _missing(self, text: str) -> NotScripted:
+        shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+        return NotScripted(TaskFailure("llm_error", f"no {self._what} is scripted for: {shown}"))
+
+
+Answer = Any
+"""What a model is to say: a text; a TaskResult; an exception to raise; any other value as its JSON text."""
+
+Outcome = Any
+"""How a program is to end: a ScriptOutcome; a text, which is its standard output; an exception to raise."""
+
+
+class InMemoryEffects:
+    """Performs nothing: answers as told, and keeps what it was asked.
+
+    Answers are a list (given in the order of asking), a mapping, or a function of the request. A mapping is
+    looked up by the name of the template, then by the first of its keys that the prompt contains (of a
+    script: the command); its values may be lists, given one after the other.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[Answer] | Mapping[str, Answer] | Callable[[ModelCall], Answer] = (),
+        *,
+        scripts: Sequence[Outcome] | Mapping[str, Outcome] | Callable[[ScriptRun], Outcome] = (),
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        contexts: Sequence[Any] | Mapping[str, Any] | Callable[[ContextQuery], Any] = (),
+        files: Mapping[str, str] | None = None,
+        latency_seconds: float = 0.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._answers = Scripted("answer", answers)
+        self._scripts = Scripted("script outcome", scripts)
+        self._contexts = Scripted("context", contexts)
+        self._tools = tools
+        self._files = files or {}
+        self._latency_seconds = latency_seconds
+        self._sleep = sleep
+        self.steps: list[Step] = []
+        """Every step in the order in which it was asked for."""
+        self.cancelled: list[str] = []
+        """The keys of steps that were cancelled while they were under way."""
+        self.messages: list[str] = []
+        self.most_under_way = 0
+        """How many effects were under way at the same time, at most."""
+        self._under_way = 0
+
+    @property
+    def calls(self) -> list[ModelCall]:
+        """What was asked of models, in order."""
+        return [step.request for step in self.steps if isinstance(step.request, ModelCall)]
+
+    @property
+    def runs(self) -> list[ScriptRun]:
+        """The programs that were to be run, in order."""
+        return [step.request for step in self.steps if isinstance(step.request, ScriptRun)]
+
+    @property
+    def composites(self) -> list[Composite]:
+        """The composite tasks, in the order in which they began."""
+        return [step.request for step in self.steps if isinstance(step.request, Composite)]
+
+    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        """The scripted answer."""
+        answer = await self._perform(step, lambda: self._answers.next(call, call.template, call.prompt))
+        return answer if isinstance(answer, TaskResult) else TaskResult(as_text(answer), "COMPLETE")
+
+    async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
+        """The scripted outcome."""
+        command = run.shell if run.shell is not None else " ".join(run.argv)
+        outcome = await self._perform(step, lambda: self._scripts.next(run, run.template, command))
+        return outcome if isinstance(outcome, ScriptOutcome) else ScriptOutcome(as_text(outcome), "", 0)
+
+    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+        """What the function of that name returns."""
+
+        def act() -> Any:
+            tool = (self._tools or {}).get(call.tool)
+            if tool is None:
+                raise TaskFailed(TaskFailure("tool_execution_error", f"there is no tool '{call.tool}'"))
+            try:
+                return tool(*call.positional, **call.arguments)
+            except WeftError:
+                raise
+            except Exception as error:
+                message = f"tool '{call.tool}' failed: {type(error).__name__}: {error}"
+                raise TaskFailed(TaskFailure("tool_execution_error", message)) from error
+
+        return await self._perform(step, act)
+
+    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+        """The scripted match; an empty one when none is scripted."""
+        nothing = {"context_summary": "", "matches": []}
+        scripted = self._contexts
+        found: dict[str, Any] = await self._perform(
+            step, lambda: nothing if scripted.is_empty else scripted.next(query, None, query.query or "")
+        )
+        return found
+
+    async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        """The result of the body."""
+        self.steps.append(step)
+        return await body()
+
+    def log(self, message: str) -> None:
+        """Keep the message in `messages`."""
+        self.messages.append(message)
+
+    def tools(self) -> frozenset[str] | None:
+        """The names of the tools that were given."""
+        return None if self._tools is None else frozenset(self._tools)
+
+    def schema_text(self, path: str, source: str) -> str:
+        """The text that was given for the path."""
+        if path not in self._files:
+            raise FileNotFoundError(f"no file '{path}'")
+        return self._files[path]
+
+    async def _perform(self, step: Step, act: Callable[[], Any]) -> Any:
+        """Keep the step, take the time it is to take, and give or raise what was scripted."""
+        self.steps.append(step)
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            answer = act()
+            if self._latency_seconds:
+                await self._sleep(self._latency_seconds)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+        except asyncio.CancelledError:
+            self.cancelled.append(step.key)
+            raise
+        finally:
+            self._under_way -= 1

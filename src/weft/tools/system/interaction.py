@@ -1,0 +1,90 @@
+"""`system:get_context`, `system:request_user_input` and `system:spawn_subtask`."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from weft.evaluator.conversion import told_error
+from weft.evaluator.errors import BudgetExceeded, TaskFailed
+from weft.evaluator.subtasks.request import DESCRIPTION, PROPERTIES
+from weft.evaluator.tools import ASKS_PEOPLE, ToolContext, ToolDefinition, ToolFailed
+from weft.language.traversal import SPAWN_TOOL
+from weft.tools.arguments import Arguments, read_arguments, schema_of
+
+
+class GetContextArguments(Arguments, frozen=True, kw_only=True):
+    query: Annotated[str, Meta(min_length=1, description="What to look for, in plain words.")]
+
+
+class GetContext:
+    """Asks memory."""
+
+    has_effects = False
+    definition = ToolDefinition(
+        name="system:get_context",
+        description="Find what is relevant to a question in the indexed files of the project. Gives matches "
+        "with their paths and a summary.",
+        input_schema=schema_of(GetContextArguments),
+    )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """An AssociativeMatchResult."""
+        query = read_arguments(GetContextArguments, arguments).query
+        if context.get_context is None:
+            raise ToolFailed("there is no memory here to ask: nothing is indexed")
+        try:
+            return await context.get_context(query)
+        except TaskFailed as error:
+            raise ToolFailed(error.message) from None
+
+
+class RequestUserInputArguments(Arguments, frozen=True, kw_only=True):
+    question: Annotated[str, Meta(min_length=1, description="What to ask, as a person should read it.")]
+
+
+class RequestUserInput:
+    """Asks a person."""
+
+    has_effects = True
+    definition = ToolDefinition(
+        name=ASKS_PEOPLE,
+        description="Ask the person who runs this task a question and wait for the answer. Only for what "
+        "cannot be found out otherwise.",
+        input_schema=schema_of(RequestUserInputArguments),
+    )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """`{"answer"}`."""
+        question = read_arguments(RequestUserInputArguments, arguments).question
+        if context.ask_person is None:
+            raise ToolFailed("there is no person to ask: nobody runs this task at a terminal")
+        try:
+            return {"answer": await context.ask_person(question, context.step_key)}
+        except TaskFailed as error:
+            raise ToolFailed(error.message) from None
+
+
+class SpawnSubtask:
+    """Hands the request to the evaluator, which knows the templates, checks it and says all that is wrong."""
+
+    has_effects = True
+    definition = ToolDefinition(
+        name=SPAWN_TOOL,
+        description=DESCRIPTION,
+        input_schema={
+            "type": "object",
+            "properties": {name: {"description": one["description"]} for name, one in PROPERTIES.items()},
+        },
+    )
+
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """The TaskResult; of a failure its error in the specification's structure, as JSON text."""
+        if context.spawn is None:
+            raise ToolFailed("only a model spawns subtasks; a program calls the template by its name")
+        try:
+            return await context.spawn(arguments)
+        except BudgetExceeded:
+            raise
+        except TaskFailed as error:
+            raise ToolFailed(msgspec.json.encode(told_error(error.error)).decode()) from None

@@ -1,0 +1,97 @@
+"""Steps and results of a workflow."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from msgspec import Struct, field
+
+from weft.errors import RequestError
+from weft.ids import TaskId
+from weft.tasks.flow import Flow
+from weft.tasks.parsing.problems import nearest
+from weft.tasks.record import JsonObject, Status
+from weft.tasks.summary import summarize
+
+
+class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One step: which task, its inputs, and the name its result goes by."""
+
+    task_name: str
+    """The task to perform: what `TaskInterfaces` knows it by, such as the id of an executor, or a tool."""
+    output_name: str
+    """What other steps call its result; unique in the workflow."""
+    static_inputs: JsonObject = field(default_factory=dict)
+    dynamic_input_mappings: dict[str, str] = field(default_factory=dict)
+    """`{"input": "source.field.subfield"}`: the source is the output name of another step, or a name of the
+    initial context; numbers in the path are indexes; without a path all of it is taken."""
+    params: JsonObject = field(default_factory=dict)
+    """What the engine is told of the step beside the specification's fields: `retry`, `timeout_seconds`."""
+
+    def sources(self) -> Iterator["Source"]:
+        """Where the mapped inputs come from."""
+        for parameter, text in self.dynamic_input_mappings.items():
+            name, _, path = text.partition(".")
+            yield Source(parameter, text, name, path)
+
+
+class Source(Struct, frozen=True):
+    """Where one mapped input comes from."""
+
+    parameter: str
+    text: str
+    """As it was written."""
+    name: str
+    path: str
+
+
+Context = dict[str, Any]
+"""The initial context: JSON values by name."""
+
+
+class StepNotCompleted(RequestError):
+    """The result of a step was asked for that has none."""
+
+    code = "step-not-completed"
+    exit_code = 1
+
+    def __init__(self, output_name: str, reason: str) -> None:
+        super().__init__(f"step '{output_name}' has no result: {reason}")
+        self.output_name = output_name
+
+
+class WorkflowResult(Struct, frozen=True, kw_only=True):
+    """How a run of a workflow stands."""
+
+    root_id: TaskId
+    status: Status
+    """Of the run as a whole."""
+    results: dict[str, JsonObject]
+    """What the completed steps gave, by output name."""
+    errors: dict[str, str]
+    """Why steps failed or were cancelled, by output name."""
+    waiting: tuple[str, ...]
+    """The output names of steps that have not ended: after a run, those that needed one that failed."""
+
+    @classmethod
+    def of(cls, flow: Flow) -> Self:
+        """How the workflow stands whose flow this is."""
+        steps = [flow[task_id] for task_id in flow.children.get(flow.root.id, [])]
+        return cls(
+            root_id=flow.root.id,
+            status=summarize(flow).status,
+            results={step.name: step.result or {} for step in steps if step.status is Status.COMPLETED},
+            errors={step.name: step.error for step in steps if step.error is not None},
+            waiting=tuple(step.name for step in steps if not step.status.is_terminal),
+        )
+
+    def __getitem__(self, output_name: str) -> JsonObject:
+        """The result of a step; raises StepNotCompleted."""
+        found = self.results.get(output_name)
+        if found is not None:
+            return found
+        if output_name in self.errors:
+            raise StepNotCompleted(output_name, self.errors[output_name])
+        if output_name in self.waiting:
+            raise StepNotCompleted(output_name, "it waits for a step that did not complete")
+        known = [*self.results, *self.errors, *self.waiting]
+        raise StepNotCompleted(output_name, f"there is no such step{nearest(output_name, known)}")

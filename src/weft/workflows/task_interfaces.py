@@ -1,0 +1,139 @@
+"""Interfaces of the tasks that steps name: executors, templates and tools."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
+
+from weft.config.settings import ProjectSettings, find_project_file, read_project, working_folder
+from weft.effects.tools import ToolNames
+from weft.errors import EXIT_NOT_FOUND, RequestError
+from weft.executors.protocol import output_schema_of
+from weft.executors.registry import ExecutorRegistry
+from weft.language.ast import FunctionCall, Program
+from weft.language.diagnostics import nearest_tool
+from weft.language.sexp.printer import print_program
+from weft.runs.program import StoredProgram, StoredText, as_params
+from weft.store.models import RegisteredTemplate
+from weft.tasks.program_params import TEMPLATE
+from weft.tasks.record import JsonObject
+
+if TYPE_CHECKING:
+    from weft.tools.toolbox import Toolbox
+
+
+class TaskInterface(Struct, frozen=True, kw_only=True):
+    """How a task is called."""
+
+    method: str
+    """What the record of a step has as `schemas.method`."""
+    input_schema: JsonObject | None
+    """The JSON Schema of its inputs; None: anything goes."""
+    output_schema: JsonObject | None = None
+    """The JSON Schema of its result; None: nothing is known of it before it is there."""
+    params: JsonObject = field(default_factory=dict)
+    """What the record of a step says in `params` to be that task, beside what the step says."""
+
+
+class TaskInterfaces(Protocol):
+    """Tasks by name, whatever they are."""
+
+    def interface_of(self, name: str) -> TaskInterface:
+        """How the task of that name is called; raises a RequestError that says what there is instead."""
+        ...
+
+
+class ExecutorTasks:
+    """The executors of a registry as tasks, by their ids, templates by what steps call them, and tools."""
+
+    def __init__(
+        self,
+        executors: ExecutorRegistry,
+        templates: Mapping[str, RegisteredTemplate] | None = None,
+        tools: TaskInterfaces | None = None,
+    ) -> None:
+        self._executors = executors
+        self._templates = templates or {}
+        self._tools = tools
+
+    def interface_of(self, name: str) -> TaskInterface:
+        """How the executor, template or tool of that name is called; raises UnknownExecutor or UnknownTool.
+
+        Names of tools have a colon; an executor or a template of such a name comes first.
+        """
+        if self._executors.find(name) is None:
+            template = self._templates.get(name)
+            if template is not None:
+                return TaskInterface(
+                    method=name,
+                    input_schema=template.facts.input_schema,
+                    output_schema=_result_schema(template),
+                )
+            if self._tools is not None and ":" in name:
+                return self._tools.interface_of(name)
+        executor = self._executors.get(name)
+        return TaskInterface(
+            method=executor.id,
+            input_schema=executor.input_schema,
+            output_schema=output_schema_of(executor),
+        )
+
+
+def _result_schema(template: RegisteredTemplate) -> JsonObject | None:
+    # Imported here: a workflow of executors needs no language.
+    from weft.language.ast import Template
+    from weft.language.reading import read_text
+    from weft.language.signatures import result_schema
+
+    for form in read_text(template.text, template.name, "sexp").forms:
+        if isinstance(form, Template):
+            return result_schema(form)
+    return None
+
+
+class UnknownTool(RequestError):
+    """The project has no tool of that name."""
+
+    code = "unknown-tool"
+    exit_code = EXIT_NOT_FOUND
+
+    def __init__(self, name: str, *, hint: str = "") -> None:
+        super().__init__(f"no tool is called '{name}'{hint}")
+        self.name = name
+
+
+class ToolTasks:
+    """The tools of the project in the working folder, by name; nothing is read before a step names one."""
+
+    def interface_of(self, name: str) -> TaskInterface:
+        """How the tool of that name is called; raises UnknownTool.
+
+        What the tools of MCP servers and of modules take is known only when they are called.
+        """
+        names = ToolNames(self._project.tools)
+        if name not in names:
+            raise UnknownTool(name, hint=nearest_tool(name, names))
+        tool = self._toolbox.known(name)
+        shown = print_program(Program((FunctionCall(func_name=name),)))
+        program = StoredProgram(StoredText("<call>", shown, "sexp"), entry=name)
+        return TaskInterface(
+            method=TEMPLATE,
+            input_schema=None if tool is None else tool.definition.input_schema,
+            params=as_params(program),
+        )
+
+    @cached_property
+    def _project(self) -> ProjectSettings:
+        return read_project(working_folder())
+
+    @cached_property
+    def _toolbox(self) -> "Toolbox":
+        # Imported here: few workflows have such steps.
+        from weft.effects.tools import open_project_tools
+
+        file = find_project_file(working_folder())
+        folder = working_folder() if file is None else file.parent
+        project = self._project
+        return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)

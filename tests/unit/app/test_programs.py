@@ -1,0 +1,49 @@
+"""What is refused of a program and its inputs before anything of it is stored."""
+
+import pytest
+
+from weft.app.programs import check_program, stored_program
+from weft.config.settings import Settings
+from weft.runs.inputs import NothingToRun, UnusedInputs
+
+BARE = """<task><instructions>Write {{x}} in {{style}} words</instructions>
+  <inputs><input name="x"/><input name="style">plain</input></inputs></task>"""
+
+
+def check(text: str, **inputs: object) -> None:
+    check_program(stored_program(text), inputs, Settings(db="unused"))
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        (BARE, {"x": 1, "style": "strict"}),
+        ("(if (> n 1) n 0)", {"n": 3}),
+        ("", {}),
+        ("(define (f) limit) (f)", {"limit": 1}),
+        ('(task :instructions "{{doc.title}}")', {"doc": {"title": "t"}}),
+        ("(begin (set! total 1) total)", {"total": 0}),
+        ('(script :argv ("cat") :inputs ((text body)))', {"body": "x"}),
+    ],
+)
+def test_inputs_that_the_program_names_are_taken(text: str, inputs: dict[str, object]) -> None:
+    check(text, **inputs)
+
+
+def test_an_input_that_the_program_names_nowhere_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(UnusedInputs, match="'stlye'; did you mean 'style'") as caught:
+        check(BARE, x=1, stlye="strict")
+
+    assert caught.value.names == ("stlye",)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('(deftask greet (who) :instructions "Greet {{who}}.")', "only defines 'greet'; add a call"),
+        ("(define (f x) x)", "only defines 'f'"),
+    ],
+)
+def test_a_program_that_only_defines_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(NothingToRun, match=reason):
+        check(text)
