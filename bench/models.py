@@ -17,13 +17,13 @@ from bench.measure import Benchmark, Figure
 from weft.effects.local import LocalEffects
 from weft.evaluator.budget import Scope
 from weft.evaluator.budget_account import ScopePurse
-from weft.evaluator.effects import UNLIMITED, ContextPayload, ModelCall, Purse, Step, Turn
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ContextPayload, ModelCall, Step, Turn
 from weft.evaluator.evaluator import Evaluator
 from weft.language.sexp import read_program
 from weft.language.source import Source
 from weft.language.task_fields import ContextManagement
 from weft.llm.payload import HandlerPayload
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.testing.scripted_model import ScriptedModel
 
 LATENCY_SECONDS = 0.1
@@ -50,11 +50,15 @@ async def cpu_of(act: Callable[[], Awaitable[Any]], options: argparse.Namespace)
 
 
 async def overhead(
-    what: str, options: argparse.Namespace, *, turns: int = 0, purse: Callable[[], Purse] = lambda: UNLIMITED
+    what: str,
+    options: argparse.Namespace,
+    *,
+    turns: int = 0,
+    purse: Callable[[], BudgetAccount] = lambda: UNLIMITED,
 ) -> Figure:
     """Return what weft adds to a request."""
     model = ScriptedModel(lambda payload: "A loom is a frame for weaving.")
-    effects = LocalEffects(models=GivenModels(model))
+    effects = LocalEffects(models=StaticModels(model))
     call = a_call(turns)
     step = Step("1", call)
     await effects.call_model(step, call, purse())
@@ -87,7 +91,7 @@ async def concurrent(options: argparse.Namespace, limits: str = "{}") -> Figure:
     program = read_program(Source("<bench>", f"(length {limits.format(calls)})"))
     for _ in range(options.rounds):
         model = ScriptedModel(lambda payload: "ok", latency_seconds=LATENCY_SECONDS)
-        evaluator = Evaluator(LocalEffects(models=GivenModels(model)))
+        evaluator = Evaluator(LocalEffects(models=StaticModels(model)))
         start, started = time.perf_counter(), time.process_time()
         assert await evaluator.evaluate(program) == count
         best = min(best, time.perf_counter() - start)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from bench.engine.local import run
 from bench.measure import Benchmark, Figure
 from weft.app.app import App
-from weft.app.programs import begin_again, stored_program
+from weft.app.programs import resume_run, stored_program
 from weft.engine.limits import EngineLimits
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.gc_tuning import rarer_collector
@@ -45,7 +45,7 @@ class NullModel(InMemoryEffects):
         self.asked = 0
         self._seconds = latency_seconds
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         self.asked += 1
         if self._seconds:
             await asyncio.sleep(self._seconds)
@@ -75,7 +75,7 @@ async def run_program(text: str, depth: int, model: NullModel, folder: str) -> R
         if model.is_down:
             model.is_down, asked = False, model.asked
             began = time.perf_counter()
-            await begin_again(app, root_id)
+            await resume_run(app, root_id)
             await app.wait(root_id)
             resumed = time.perf_counter() - began
             assert model.asked == asked + 1

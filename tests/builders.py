@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Found
+from weft.tasks.decisions import Snapshot
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import Status, Task, evolve
@@ -74,9 +74,9 @@ def in_status(status: Status, **fields: Any) -> Task:
     return a_task(status=status, **{**begun, **ended, **outcome.get(status, {}), **fields})
 
 
-def found_in(*flows: Flow) -> Found:
+def found_in(*flows: Flow) -> Snapshot:
     """What a store that holds the flows finds, whatever an operation needs."""
-    return Found(
+    return Snapshot(
         tasks={task.id: task for flow in flows for task in flow},
         flows={task.id: flow for flow in flows for task in flow},
     )

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from weft.errors import WeftError
-from weft.store.protocol import Ending, Outlook, TaskStore, Wanted
+from weft.store.protocol import AttemptResult, ClaimRequest, ClaimResult, TaskStore
 
 
 class FaultyStore:
@@ -46,12 +46,14 @@ class FaultyStore:
         """Hold answers back that bring claimed tasks: `has_claimed` tells of one, `may_answer` ends it."""
         self._holds_claims = True
 
-    async def advance(self, endings: Sequence[Ending], wanted: Wanted) -> tuple[Sequence[Any], Any]:
+    async def advance(
+        self, endings: Sequence[AttemptResult], wanted: ClaimRequest
+    ) -> tuple[Sequence[Any], Any]:
         if endings and self._claim_errors:
             held, _ = await self._store.advance(endings, msgspec.structs.replace(wanted, slots=0))
             return held, self._claim_errors.pop(0)
         held, outlook = await self.__getattr__("advance")(endings, wanted)
-        if self._holds_claims and isinstance(outlook, Outlook) and outlook.claimed:
+        if self._holds_claims and isinstance(outlook, ClaimResult) and outlook.claimed:
             self.has_claimed.set()
             await self.may_answer.wait()
         return held, outlook

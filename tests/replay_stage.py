@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tests.contract.test_replay import ASK, MESSAGE, Acting
 from tests.runs_bench import RunsBench
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
@@ -45,7 +45,7 @@ class Told(InMemoryEffects):
         super().__init__(lambda call: call.prompt)
         self._stage = stage
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         prompt, stage = call.prompt, self._stage
         stage.runs.asked[prompt] += 1
         stage.asked[prompt].set()

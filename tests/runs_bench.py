@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tests.engine_bench import QUICK
 from weft.app.app import App
-from weft.app.programs import begin_again, stored_program
+from weft.app.programs import resume_run, stored_program
 from weft.clock import Clock, SystemClock
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
@@ -122,7 +122,7 @@ class RunsBench:
     async def go_on(self, root_id: TaskId, store: TaskStore | None = None) -> RunOutcome:
         app = self.app(store)
         try:
-            await begin_again(app, root_id)
+            await resume_run(app, root_id)
             await app.wait(root_id)
         finally:
             await app.stop(grace_seconds=0)

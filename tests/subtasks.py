@@ -11,7 +11,7 @@ from weft.config.sections import CommandSettings, HandlerSettings, ToolsSettings
 from weft.effects.local import LocalEffects
 from weft.effects.resources import RootFiles
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.events import ModelEvent, SubtaskChanged, SubtaskRefused
@@ -67,7 +67,7 @@ class World(LocalEffects):
             on_event=self.events.append,
         )
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
         return await super().call_model(step, call, purse)
 

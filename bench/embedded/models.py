@@ -5,7 +5,7 @@ from typing import Any
 from weft.llm.local.catalogue import find_entry, how_to_get, is_present
 from weft.llm.local.models import EmbeddedModels
 from weft.llm.payload import HandlerPayload
-from weft.llm.protocol import GivenModels, Models
+from weft.llm.protocol import Models, StaticModels
 from weft.testing.scripted_model import ScriptedModel
 
 SCRIPTED = "scripted"
@@ -22,7 +22,7 @@ def missing_model(name: str) -> str | None:
 
 def open_models(name: str) -> Models:
     """Return what finds the model `local:NAME`."""
-    return GivenModels(ScriptedModel(_answer)) if name == SCRIPTED else EmbeddedModels()
+    return StaticModels(ScriptedModel(_answer)) if name == SCRIPTED else EmbeddedModels()
 
 
 def _answer(payload: HandlerPayload) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.language.baseline import Baseline, read
 from bench.measure import Benchmark, Figure, seconds_of
-from weft.evaluator.effects import UNLIMITED, ContextQuery, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ContextQuery, Step
 from weft.evaluator.evaluator import Evaluator
 from weft.language.sexp import read_program
 from weft.language.source import Source
@@ -31,7 +31,9 @@ SQUARE = "(define square (lambda (x) (* x x)))"
 class SlowMemory(InMemoryEffects):
     """Effects that answer questions to memory after a while."""
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    async def get_context(
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+    ) -> dict[str, Any]:
         await asyncio.sleep(LATENCY_SECONDS)
         return {"key": step.key}
 

@@ -20,18 +20,18 @@ from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.store.protocol import (
     EVERYONE,
+    AttemptResult,
     Claimed,
-    Ending,
+    ClaimRequest,
+    ClaimResult,
     EventFilter,
-    Outlook,
     Owner,
-    Rest,
+    Suspension,
     TaskFilter,
     TaskStore,
-    Wanted,
 )
 from weft.store.sqlite.memory import open_memory
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
@@ -40,7 +40,7 @@ from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outco
 from weft.tasks.summary import summarize
 
 SECOND = timedelta(seconds=1)
-NOTHING = Wanted(flows=[], worker="w-a", slots=0)
+NOTHING = ClaimRequest(flows=[], worker="w-a", slots=0)
 DONE = Completed(NOON, {"value": 1})
 FAILED = Failed(NOON, "no")
 
@@ -54,9 +54,9 @@ async def submit(store: TaskStore, *tasks: dict[str, Any] | str, prefix: str = "
 
 async def claim(
     store: TaskStore, flow: Flow, slots: int = 100, worker: str = "w-a", **wanted: Any
-) -> Outlook:
+) -> ClaimResult:
     now = wanted.pop("now", NOON)
-    request = Wanted(flows=[flow.root.id], worker=worker, slots=slots, **wanted)
+    request = ClaimRequest(flows=[flow.root.id], worker=worker, slots=slots, **wanted)
     with at(store, now):
         if now > NOON:
             await store.renew_worker(worker, lease_seconds=1)
@@ -85,19 +85,19 @@ async def store(store_url: str) -> AsyncIterator[TaskStore]:
     await opened.close()
 
 
-def outlook_of(answer: Outlook | WeftError) -> Outlook:
+def outlook_of(answer: ClaimResult | WeftError) -> ClaimResult:
     """What was claimed; raises why nothing could be."""
     if isinstance(answer, WeftError):
         raise answer
     return answer
 
 
-def names(answer: Outlook | WeftError) -> list[str]:
+def names(answer: ClaimResult | WeftError) -> list[str]:
     return [claimed.task.name for claimed in outlook_of(answer).claimed]
 
 
 async def end(store: TaskStore, claimed: Claimed, outcome: Outcome = DONE) -> bool:
-    ((held,), _) = await store.advance([Ending(claimed.claim, outcome)], NOTHING)
+    ((held,), _) = await store.advance([AttemptResult(claimed.claim, outcome)], NOTHING)
     assert isinstance(held, bool)
     return held
 
@@ -154,11 +154,11 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
         store, "a", {"name": "b", "dependencies": ["a"]}, {"name": "c", "dependencies": ["b", "a"]}
     )
     (a,) = (await claim(store, flow)).claimed
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=5)
+    wanted = ClaimRequest(flows=[flow.root.id], worker="w-a", slots=5)
 
-    (held,), outlook = await store.advance([Ending(a.claim, DONE)], wanted)
+    (held,), outlook = await store.advance([AttemptResult(a.claim, DONE)], wanted)
     (b,) = outlook_of(outlook).claimed
-    _, last = await store.advance([Ending(b.claim, DONE)], wanted)
+    _, last = await store.advance([AttemptResult(b.claim, DONE)], wanted)
 
     assert held is True
     assert (b.task.name, names(last)) == ("b", ["c"])
@@ -166,9 +166,9 @@ async def test_ending_and_claiming_the_next_is_one_write(store: TaskStore) -> No
 
 async def test_dependencies_that_end_together_let_their_one_dependent_start(store: TaskStore) -> None:
     flow = await submit(store, "a", "b", {"name": "c", "dependencies": ["a", "b"]})
-    endings = [Ending(claimed.claim, DONE) for claimed in (await claim(store, flow)).claimed]
+    endings = [AttemptResult(claimed.claim, DONE) for claimed in (await claim(store, flow)).claimed]
 
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=5)
+    wanted = ClaimRequest(flows=[flow.root.id], worker="w-a", slots=5)
     _, outlook = await store.advance(endings, wanted)
 
     assert names(outlook) == ["c"]
@@ -308,7 +308,7 @@ async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(st
     second = await submit(store, {"name": "d", "priority": 1}, {"name": "e", **quick}, prefix="b")
     await submit(store, {"name": "not asked for", "priority": 0}, prefix="c")
 
-    wanted = Wanted(flows=[first.root.id, second.root.id], worker="w-a", slots=4, free={"quick": 1})
+    wanted = ClaimRequest(flows=[first.root.id, second.root.id], worker="w-a", slots=4, free={"quick": 1})
     _, outlook = await store.advance([], wanted)
 
     assert names(outlook) == ["c", "d", "b", "a"]
@@ -326,7 +326,7 @@ async def test_a_failed_attempt_is_retried_from_its_time_on(store: TaskStore) ->
     (first,) = (await claim(store, flow)).claimed
     retry_at = NOON + 5 * SECOND
 
-    (held,), _ = await store.advance([Ending(first.claim, FAILED, 5 * SECOND)], NOTHING)
+    (held,), _ = await store.advance([AttemptResult(first.claim, FAILED, 5 * SECOND)], NOTHING)
     early = await claim(store, flow, now=NOON + 4 * SECOND)
     late = await claim(store, flow, now=retry_at)
 
@@ -343,8 +343,8 @@ async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_r
     flow = await submit(store, "root", "b")
     first, second = (await claim(store, flow)).claimed
     retries = [
-        Ending(first.claim, FAILED, 5 * SECOND),
-        Ending(second.claim, FAILED, 9 * SECOND),
+        AttemptResult(first.claim, FAILED, 5 * SECOND),
+        AttemptResult(second.claim, FAILED, 9 * SECOND),
     ]
     await store.advance(retries, NOTHING)
 
@@ -355,13 +355,13 @@ async def test_the_outlook_names_a_time_to_come_of_a_flow_that_this_worker_may_r
     stopped = await claim(store, flow)
 
     assert (between.claimed, between.next_ready_at) == ((), NOON + 9 * SECOND)
-    assert past == unknown_worker == stopped == Outlook()
+    assert past == unknown_worker == stopped == ClaimResult()
 
 
 async def test_changing_a_task_leaves_the_time_of_its_retry(store: TaskStore) -> None:
     flow = await submit(store, "root")
     (first,) = (await claim(store, flow)).claimed
-    await store.advance([Ending(first.claim, FAILED, SECOND)], NOTHING)
+    await store.advance([AttemptResult(first.claim, FAILED, SECOND)], NOTHING)
 
     change = UpdateTask(task_id=flow.root.id, fields={"name": "new"}, now=NOON)
     await store.operate(change, owner=EVERYONE)
@@ -448,7 +448,8 @@ async def test_an_outcome_that_is_no_json_is_refused_alone(store: TaskStore) -> 
     first, second = (await claim(store, flow)).claimed
 
     held, _ = await store.advance(
-        [Ending(first.claim, Completed(NOON, {"x": object()})), Ending(second.claim, DONE)], NOTHING
+        [AttemptResult(first.claim, Completed(NOON, {"x": object()})), AttemptResult(second.claim, DONE)],
+        NOTHING,
     )
 
     assert isinstance(held[0], InvalidResult)
@@ -461,10 +462,10 @@ class Broken(Struct):
 
     decide_wrongly: Callable[[], Decision[None]]
 
-    def needs(self) -> Needs:
-        return Needs()
+    def needs(self) -> ReadSet:
+        return ReadSet()
 
-    def decide(self, found: Found) -> Decision[None]:
+    def decide(self, found: Snapshot) -> Decision[None]:
         return self.decide_wrongly()
 
 
@@ -477,7 +478,7 @@ def go_in_circles() -> Decision[None]:
 
 
 def write_half() -> Decision[None]:
-    half = Changes(added=tuple(a_flow("half", prefix="b")), updated=(cast(Task, object()),))
+    half = WriteSet(added=tuple(a_flow("half", prefix="b")), updated=(cast(Task, object()),))
     return Decision(half, None)
 
 
@@ -504,8 +505,10 @@ async def test_an_ending_that_breaks_us_leaves_the_others_of_its_group(store: Ta
     first, second = (await claim(store, flow)).claimed
     wrong = Failed(NOON, cast(str, {"status": 500}))
 
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=9)
-    held, outlook = await store.advance([Ending(first.claim, wrong), Ending(second.claim, DONE)], wanted)
+    wanted = ClaimRequest(flows=[flow.root.id], worker="w-a", slots=9)
+    held, outlook = await store.advance(
+        [AttemptResult(first.claim, wrong), AttemptResult(second.claim, DONE)], wanted
+    )
 
     assert isinstance(held[0], InternalError)
     assert held[1] is True
@@ -519,9 +522,9 @@ async def test_a_claim_that_breaks_us_leaves_the_endings_of_its_group(
     flow = await submit(store, "root", {"name": "a", "dependencies": ["root"]})
     (first,) = (await claim(store, flow)).claimed
     await spoil(store_url, named(flow, "a").id)
-    wanted = Wanted(flows=[flow.root.id], worker="w-a", slots=9)
+    wanted = ClaimRequest(flows=[flow.root.id], worker="w-a", slots=9)
 
-    held, outlook = await store.advance([Ending(first.claim, DONE)], wanted)
+    held, outlook = await store.advance([AttemptResult(first.claim, DONE)], wanted)
 
     assert held == [True]
     assert isinstance(outlook, WeftError)
@@ -586,7 +589,7 @@ async def test_a_method_of_any_name_can_be_stored_and_claimed(store: TaskStore, 
 
 async def test_what_names_no_flow_or_worker_harms_nobody(store: TaskStore) -> None:
     flow = await submit(store, "root")
-    nowhere = Wanted(flows=[TaskId("no\x00where")], worker="w-a", slots=5)
+    nowhere = ClaimRequest(flows=[TaskId("no\x00where")], worker="w-a", slots=5)
 
     requests: list[Awaitable[Any]] = [
         store.advance([], nowhere),
@@ -597,7 +600,7 @@ async def test_what_names_no_flow_or_worker_harms_nobody(store: TaskStore) -> No
     ]
     outcomes = await asyncio.gather(*requests)
 
-    assert outcomes[0] == ([], Outlook())
+    assert outcomes[0] == ([], ClaimResult())
     assert outcomes[1:4] == [True, None, 0]
     assert names(outcomes[4]) == ["root"]
 
@@ -662,13 +665,13 @@ async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
     flow = await submit(store, "a")
     root = flow.root.id
 
-    def counts(outlook: Outlook) -> tuple[int, int, int, str | None]:
+    def counts(outlook: ClaimResult) -> tuple[int, int, int, str | None]:
         (claimed,) = outlook.claimed
         return claimed.claim.attempt, claimed.failures, claimed.losses, claimed.last_error
 
-    async def retry_after(outlook: Outlook, error: str) -> None:
-        ending = Ending(outlook.claimed[0].claim, Failed(NOON, error), retry_after=timedelta())
-        assert await store.advance([ending], NOTHING) == ([True], Outlook())
+    async def retry_after(outlook: ClaimResult, error: str) -> None:
+        ending = AttemptResult(outlook.claimed[0].claim, Failed(NOON, error), retry_after=timedelta())
+        assert await store.advance([ending], NOTHING) == ([True], ClaimResult())
 
     first = await claim(store, flow)
     await retry_after(first, "one")
@@ -705,7 +708,7 @@ async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
 async def test_a_change_of_other_fields_does_not_reset_the_counts(store: TaskStore) -> None:
     flow = await submit(store, "a")
     (first,) = (await claim(store, flow)).claimed
-    await store.advance([Ending(first.claim, FAILED, retry_after=timedelta())], NOTHING)
+    await store.advance([AttemptResult(first.claim, FAILED, retry_after=timedelta())], NOTHING)
     await store.operate(UpdateTask(task_id=flow.root.id, fields={"name": "b"}, now=NOON), owner=EVERYONE)
 
     (second,) = (await claim(store, flow)).claimed
@@ -747,7 +750,7 @@ async def test_a_task_that_rests_is_claimed_again_when_one_of_those_it_waits_for
     flow = await submit(store, "root", "a", "b", "c")
     held = {one.task.name: one.claim for one in (await claim(store, flow)).claimed}
     until = (named(flow, "a").id, named(flow, "b").id)
-    told, _ = await store.advance([Rest(held["c"], NOON, until)], NOTHING)
+    told, _ = await store.advance([Suspension(held["c"], NOON, until)], NOTHING)
 
     assert list(told) == [True]
     resting = await store.get(held["c"].task_id, owner=EVERYONE)
@@ -771,7 +774,7 @@ async def test_a_task_cannot_rest_for_what_has_ended_and_keeps_its_dependencies(
     await store.finish(held["a"], DONE)
     [claimed] = (await claim(store, flow)).claimed
     await store.finish(held["b"], DONE)
-    rest = Rest(claimed.claim, NOON, (held["b"].task_id,), claimed.task.dependencies)
+    rest = Suspension(claimed.claim, NOON, (held["b"].task_id,), claimed.task.dependencies)
     told, _ = await store.advance([rest], NOTHING)
 
     assert list(told) == [True]

@@ -28,7 +28,7 @@ from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.task_fields import ContextManagement
 from weft.llm.errors import ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.testing.in_memory_effects import InMemoryEffects
 from weft.testing.scripted_model import ScriptedModel
 
@@ -75,7 +75,7 @@ def local(
 
     given = GivenTools(*(GivenTool(name, act) for name, act in tools.items()))
     return LocalEffects(
-        models=GivenModels(ScriptedModel(reply)),
+        models=StaticModels(ScriptedModel(reply)),
         tools=given,
         commands=CommandSettings(),
         memory=testing.memory(Path(__file__).parent),

@@ -30,7 +30,7 @@ from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import new_task_id
 from weft.runs.sessions import LeasedSlots
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
-from weft.store.protocol import EVERYONE, Ending, EventFilter, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, AttemptResult, ClaimRequest, EventFilter, TaskStore
 from weft.store.sqlite.memory import open_memory
 from weft.tasks.events import EventType
 from weft.tasks.operations import SubmitFlow
@@ -140,7 +140,7 @@ async def test_a_worker_whose_lease_has_run_out_claims_nothing(
     await store.add_worker("w", lease_seconds=1)
     clock.advance(timedelta(seconds=2))
 
-    _, outlook = await store.advance([], Wanted(flows=[flow.root.id], worker="w", slots=1))
+    _, outlook = await store.advance([], ClaimRequest(flows=[flow.root.id], worker="w", slots=1))
 
     assert not getattr(outlook, "claimed", None)
 
@@ -235,10 +235,10 @@ async def test_a_retry_delay_is_shortened_by_an_engine_that_starts_after_the_clo
     bench = Bench(store)
     flow = await bench.submit("a")
     await store.add_worker("gone", lease_seconds=10)
-    _, outlook = await store.advance([], Wanted(flows=[flow.root.id], worker="gone", slots=1))
+    _, outlook = await store.advance([], ClaimRequest(flows=[flow.root.id], worker="gone", slots=1))
     assert not isinstance(outlook, Exception)
-    failed = Ending(outlook.claimed[0].claim, Failed(NOON, "not yet"), timedelta(seconds=1))
-    await store.advance([failed], Wanted(flows=[], worker="gone", slots=0))
+    failed = AttemptResult(outlook.claimed[0].claim, Failed(NOON, "not yet"), timedelta(seconds=1))
+    await store.advance([failed], ClaimRequest(flows=[], worker="gone", slots=0))
     clock.set(NOON - HOUR)
     engine = await bench.engine()
     clock.advance(timedelta(seconds=2))
@@ -256,7 +256,7 @@ async def test_a_dead_worker_is_not_waited_for_an_hour_longer_when_the_clock_is_
     store = await two_stores(clock)
     flow = await store.operate(SubmitFlow(a_flow("root"), NOON, is_run=True), owner=EVERYONE)
     await store.add_worker("dead", lease_seconds=10)
-    await store.advance([], Wanted(flows=[flow.root.id], worker="dead", slots=1))
+    await store.advance([], ClaimRequest(flows=[flow.root.id], worker="dead", slots=1))
     clock.set(NOON - HOUR)
 
     await store.restart_delays(lease_seconds=15)

@@ -14,7 +14,7 @@ from weft.clock import SystemClock
 from weft.config.settings import is_memory
 from weft.ids import new_task_id
 from weft.store.models import Run, StepChange
-from weft.store.protocol import EVERYONE, Claim, EventFilter, TaskStore, Wanted
+from weft.store.protocol import EVERYONE, Claim, ClaimRequest, EventFilter, TaskStore
 from weft.store.sql import load_migrations
 from weft.store.sqlite.memory import open_memory
 from weft.tasks.events import Event, EventType
@@ -31,7 +31,7 @@ async def claimed_run(store: TaskStore, *documents: dict[str, Any]) -> tuple[Flo
     flow = await app.submit(list(documents))
     await store.add_worker("w", lease_seconds=3600)
     await store.run_flow(flow.root.id, owner=EVERYONE)
-    wanted = Wanted(flows=[flow.root.id], worker="w", slots=10)
+    wanted = ClaimRequest(flows=[flow.root.id], worker="w", slots=10)
     _, outlook = await store.advance([], wanted)
     assert not isinstance(outlook, Exception)
     return flow, {one.task.name: one.claim for one in outlook.claimed}

@@ -30,7 +30,7 @@ from weft.store.errors import (
 )
 from weft.store.postgresql.connection import Timeouts, translated
 from weft.store.postgresql.store import PostgresqlStore
-from weft.store.protocol import EVERYONE, EventFilter, Outlook, Owner, TaskFilter, Wanted
+from weft.store.protocol import EVERYONE, ClaimRequest, ClaimResult, EventFilter, Owner, TaskFilter
 from weft.store.sql import load_queries
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
@@ -408,9 +408,9 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
     root = flow.root.id
     await store.run_flow(root, owner=EVERYONE)
     await store.add_worker("w", lease_seconds=60)
-    wanted = Wanted(flows=[root], worker="w", slots=10)
+    wanted = ClaimRequest(flows=[root], worker="w", slots=10)
     _, outlook = await store.advance([], wanted)
-    assert isinstance(outlook, Outlook)
+    assert isinstance(outlook, ClaimResult)
     ids = [claimed.task.id for claimed in outlook.claimed]
     guard = (ids, [1] * 10, ["w"] * 10, [None] * 10, [NOON] * 10)
     writer = store._writer._connection

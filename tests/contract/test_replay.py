@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, ScriptOutcome, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
@@ -15,7 +15,7 @@ from weft.store.errors import StoreBusy
 from weft.store.models import Run, StepChange
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import step_fields
 from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'
@@ -35,7 +35,7 @@ class Moody(InMemoryEffects):
         self._runs = runs
         self._mortal = mortal
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         prompt = call.prompt
         self._runs.asked[prompt] += 1
         if prompt.startswith("soon"):
@@ -181,7 +181,9 @@ async def test_what_is_under_way_when_a_process_stops_is_not_called_off(runs: Ru
     begun: list[str] = []
 
     class Waiting(InMemoryEffects):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             begun.append(call.prompt)
             if len(begun) == 2:
                 both.set()
@@ -211,7 +213,9 @@ async def test_a_branch_that_was_called_off_when_the_run_failed_is_performed_aga
     is_down = True
 
     class Once(InMemoryEffects):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if is_down and call.prompt == "A":
                 await asyncio.Event().wait()
             if is_down and call.prompt == "B":
@@ -305,7 +309,9 @@ async def test_a_step_is_never_stored_without_what_is_around_it(runs: RunsBench)
     mortal = MortalStore(runs.store)
 
     class Dying(InMemoryEffects):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "late" and not mortal.is_dead:
                 await asyncio.sleep(0.04)
                 mortal.die()
@@ -360,7 +366,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_and_no_other_run_g
     again = await runs.go_on(failed.root_id)
     assert again.result is not None
     assert again.result.value == [1]
-    assert mark_of(await _first_step(runs, failed.root_id)).get("unfit")
+    assert step_fields(await _first_step(runs, failed.root_id)).get("unfit")
     other = await runs.run(text)
     assert other.result is not None
     assert other.result.value == [2]

@@ -15,7 +15,7 @@ from tests.replay_stage import Stage, Told, lives_of, shown
 from tests.runs_bench import RunsBench
 from weft.effects.local import LocalEffects
 from weft.evaluator import machine
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.results import TaskResult
 from weft.ids import TaskId, new_task_id
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
@@ -100,7 +100,9 @@ async def test_a_failure_that_is_stored_while_others_are_stopped_counts_in_every
                 await asyncio.sleep(0)
 
     class Failing(Told):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "A fails behind b":
                 await stage.stored["!b"].wait()
                 is_failing.set()
@@ -234,7 +236,9 @@ async def test_calls_that_are_passed_over_count(runs: RunsBench) -> None:
     stage = Stage(runs)
 
     class Dying(Told):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "middle" and not stage.life:
                 stage.mortal.die()
             return await super().call_model(step, call, purse)
@@ -258,7 +262,9 @@ async def test_a_composite_that_somebody_cancels_takes_one_way(runs: RunsBench) 
     stage = Stage(runs)
 
     class Cancelling(Told):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "second":
                 await stage.stored["two"].wait()
                 found = [one.task for one in await runs.store.steps_of(root_id) if one.task.name == "two"]
@@ -330,7 +336,9 @@ async def test_the_event_loop_gets_its_turns_while_failures_are_told_again(
                 turn()
             return result
 
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "end" and stage.life:
                 counted.append(turns)
             return await super().call_model(step, call, purse)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app.programs import begin_again
+from weft.app.programs import resume_run
 from weft.app.templates import add_templates
 from weft.language.ast import Template
 from weft.language.sexp import read_program
@@ -28,7 +28,7 @@ async def test_a_flow_that_is_no_run_is_not_resumed_as_one(runs: RunsBench, is_d
         await app.stop(grace_seconds=0)
 
     with pytest.raises(NoRun, match=f"go on with it by: weft flow run {flow.root.id}"):
-        await begin_again(app, flow.root.id)
+        await resume_run(app, flow.root.id)
 
     root = await app.get(flow.root.id)
     assert root.status is (Status.COMPLETED if is_done else Status.PENDING)

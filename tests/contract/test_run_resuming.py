@@ -7,7 +7,7 @@ import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import CannotChange, RunChanges, arun, begin_again, stored_program
+from weft.app.programs import CannotChange, ResumeOptions, arun, resume_run, stored_program
 from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
@@ -32,10 +32,10 @@ async def limited(runs: RunsBench, **limits: float) -> TaskId:
     return await runs.app().begin_program(program, {}, name="run")
 
 
-async def go_on(runs: RunsBench, root_id: TaskId, changes: RunChanges) -> Status:
+async def go_on(runs: RunsBench, root_id: TaskId, changes: ResumeOptions) -> Status:
     app = runs.app()
     try:
-        await begin_again(app, root_id, changes)
+        await resume_run(app, root_id, changes)
         await app.wait(root_id)
     finally:
         await app.stop(grace_seconds=0)
@@ -46,7 +46,7 @@ async def test_a_run_whose_budget_was_used_up_goes_on_with_another_which_is_stor
     root_id = await limited(runs, tokens=10, seconds=600)
     assert (await runs.go_on(root_id)).status is Status.FAILED
 
-    assert await go_on(runs, root_id, RunChanges(limits={"tokens": 100_000})) is Status.COMPLETED
+    assert await go_on(runs, root_id, ResumeOptions(limits={"tokens": 100_000})) is Status.COMPLETED
 
     program = program_of(await runs.store.get(root_id, owner=EVERYONE))
     assert program.limits == {"tokens": 100_000, "seconds": 600}
@@ -65,8 +65,8 @@ async def test_a_run_whose_process_died_goes_on_with_another_budget(runs: RunsBe
     assert await runs.live(root_id, mortal)
     runs.with_handler(lambda payload: "x")
 
-    assert await go_on(runs, root_id, RunChanges(limits={"tokens": 1})) is Status.FAILED
-    assert await go_on(runs, root_id, RunChanges(limits={"tokens": 10_000})) is Status.COMPLETED
+    assert await go_on(runs, root_id, ResumeOptions(limits={"tokens": 1})) is Status.FAILED
+    assert await go_on(runs, root_id, ResumeOptions(limits={"tokens": 10_000})) is Status.COMPLETED
 
 
 async def test_a_run_that_another_process_evaluates_cannot_be_changed(runs: RunsBench) -> None:
@@ -84,7 +84,7 @@ async def test_a_run_that_another_process_evaluates_cannot_be_changed(runs: Runs
     await asked.wait()
     try:
         with pytest.raises(CannotChange, match="under way in another process"):
-            await go_on(runs, root_id, RunChanges(is_fresh=True))
+            await go_on(runs, root_id, ResumeOptions(is_fresh=True))
     finally:
         told.set()
     assert (await other).status is Status.COMPLETED
@@ -94,7 +94,7 @@ async def test_a_run_that_goes_on_without_reuse_asks_what_others_have_answered(r
     await runs.run(f'{ASK} (ask "same")')
     root_id = await runs.begin(f'{ASK} (ask "same")')
 
-    assert await go_on(runs, root_id, RunChanges(is_fresh=True)) is Status.COMPLETED
+    assert await go_on(runs, root_id, ResumeOptions(is_fresh=True)) is Status.COMPLETED
     assert runs.asked["same"] == 2
 
 
@@ -102,7 +102,7 @@ async def test_a_run_that_is_over_has_nothing_left_to_change(runs: RunsBench) ->
     outcome = await runs.run(f'{ASK} (ask "x")')
 
     with pytest.raises(CannotChange, match="is completed: nothing is left"):
-        await go_on(runs, outcome.root_id, RunChanges(is_fresh=True))
+        await go_on(runs, outcome.root_id, ResumeOptions(is_fresh=True))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import begin_again, stored_program
+from weft.app.programs import resume_run, stored_program
 from weft.app.templates import add_templates
 from weft.config.sections import ModelsSettings, ProviderSettings
 from weft.config.settings import Settings
@@ -63,7 +63,7 @@ class Project:
 
     async def run(self, root_id: Any) -> Task:
         try:
-            await begin_again(self.app, root_id)
+            await resume_run(self.app, root_id)
             await self.app.wait(root_id)
         finally:
             await self.app.stop(grace_seconds=0)

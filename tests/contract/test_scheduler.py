@@ -13,7 +13,7 @@ from weft.config.settings import Settings
 from weft.engine.scheduler import MAX_CAUGHT_UP, Scheduler
 from weft.ids import TaskId, new_task_id
 from weft.store.protocol import EVERYONE, DueSchedule, EventFilter, Owner, TaskStore
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.operations import FireSchedule
 from weft.tasks.record import Origin, Status, Task
 
@@ -55,13 +55,13 @@ async def skips(store: TaskStore) -> list[tuple[int | None, str]]:
 class Look(Struct, frozen=True):
     """Changes nothing; its value is what it was told of unfinished runs."""
 
-    wanted: Needs
+    wanted: ReadSet
 
-    def needs(self) -> Needs:
+    def needs(self) -> ReadSet:
         return self.wanted
 
-    def decide(self, found: Found) -> Decision[frozenset[TaskId]]:
-        return Decision(Changes(), found.with_unfinished_runs)
+    def decide(self, found: Snapshot) -> Decision[frozenset[TaskId]]:
+        return Decision(WriteSet(), found.with_unfinished_runs)
 
 
 async def test_a_due_definition_is_copied_and_the_copy_is_to_be_run(
@@ -321,7 +321,7 @@ async def test_an_operation_learns_which_tasks_have_an_unfinished_run(
 ) -> None:
     fired = await submit(store, clock, {"name": "a", **HOURLY})
     idle = await submit(store, clock, {"name": "b"})
-    needs = Needs(unfinished_runs_of=(fired.root.id, idle.root.id, TaskId("no id")))
+    needs = ReadSet(unfinished_runs_of=(fired.root.id, idle.root.id, TaskId("no id")))
     clock.advance(HOUR)
 
     assert await store.operate(Look(needs), owner=EVERYONE) == frozenset()

@@ -13,7 +13,7 @@ from weft.config.settings import Settings
 from weft.engine.scheduler import Scheduler
 from weft.ids import TaskId, new_task_id
 from weft.store.protocol import EVERYONE, TaskStore
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.record import ScheduleType, evolve
 
 
@@ -28,14 +28,14 @@ class BreakSchedule(Struct, frozen=True):
     task_id: TaskId
     expression: str = "no cron"
 
-    def needs(self) -> Needs:
-        return Needs(tasks=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(tasks=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[None]:
+    def decide(self, found: Snapshot) -> Decision[None]:
         broken = evolve(
             found.task(self.task_id), schedule_type=ScheduleType.CRON, schedule_expression=self.expression
         )
-        return Decision(Changes(updated=(broken,)), None)
+        return Decision(WriteSet(updated=(broken,)), None)
 
 
 async def submit_broken(store: TaskStore, clock: ManualClock, *, count: int) -> list[TaskId]:

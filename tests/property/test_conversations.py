@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import build as b
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Node, Program
@@ -37,7 +37,7 @@ SAY = '(deftask say (what) :instructions "{{what}}" :history (:use true))'
 class Numbered(InMemoryEffects):
     """Answers after as many turns of the loop as the prompt ends with."""
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
         for _ in range(int(call.prompt.rpartition("-")[2])):
             await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tests.builders import numbered_ids, with_task
 from tests.examples import examples
 from tests.property.test_schedules import CLOCK_CHANGES, fields
-from weft.tasks.decisions import Found
+from weft.tasks.decisions import Snapshot
 from weft.tasks.operations import FireSchedule, Firing
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.schedules.schedule import Schedule, next_due, schedule_of
@@ -65,7 +65,7 @@ class World:
         task_id = self.flow.root.id
         running = frozenset({task_id}) if self.is_running else frozenset()
         operation = FireSchedule(task_id=task_id, new_id=self._new_id, now=now)
-        decision = operation.decide(Found(flows={task_id: self.flow}, with_unfinished_runs=running))
+        decision = operation.decide(Snapshot(flows={task_id: self.flow}, with_unfinished_runs=running))
         for task in decision.changes.updated:
             self.flow = with_task(self.flow, task)
         self.is_running = self.is_running or decision.value.run is not None

@@ -12,7 +12,7 @@ from tests.random_programs import ProgramWriter
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.wiring import open_store
 from weft.config.settings import Settings
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, ScriptOutcome, ScriptRun, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
@@ -21,7 +21,7 @@ from weft.store.errors import StoreBusy
 from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import step_fields
 from weft.testing.in_memory_effects import InMemoryEffects
 
 SEEDS = range(14)
@@ -56,7 +56,7 @@ class Model(InMemoryEffects):
         super().__init__()
         self._life = life
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         life = self._life
         name, mood = (*call.prompt.split(), "q")[:2]
         life.asked.append((step.key, call.prompt))
@@ -102,7 +102,7 @@ def paid_keys(steps: list[StoredStep]) -> set[str]:
     return {
         step.key
         for step in steps
-        if step.task.status is Status.COMPLETED and mark_of(step.task).get("kind") in ("atomic", "script")
+        if step.task.status is Status.COMPLETED and step_fields(step.task).get("kind") in ("atomic", "script")
     }
 
 

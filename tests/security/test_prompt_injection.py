@@ -29,7 +29,7 @@ from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import Tool
 from weft.executors.builtin import built_in_registry
 from weft.llm.events import ModelEvent, ToolCalled, ToolRefused
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.testing.scripted_model import ScriptedModel
 from weft.tools import Toolbox, open_toolbox
 
@@ -138,7 +138,7 @@ class World:
     async def run(self, program: str, **bindings: Any) -> Any:
         """The value of a program that is evaluated in the project."""
         effects = LocalEffects(
-            models=GivenModels(self.model),
+            models=StaticModels(self.model),
             tools=self.tools,
             files=RootFiles(self.tools._toolbox.roots),
             commands=CommandSettings(),

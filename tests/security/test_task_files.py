@@ -14,7 +14,7 @@ from weft.config.sections import CommandSettings
 from weft.effects.local import LocalEffects
 from weft.evaluator.effects import Files, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.testing.scripted_model import ScriptedModel
 
 __all__ = ["folder"]  # the fixture
@@ -63,7 +63,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_no_file_path_of_20000_gives_what_is_outside(inside: Path) -> None:
     model = ScriptedModel(["ok"] * 30, features=testing.Features())
-    effects = LocalEffects(models=GivenModels(model))
+    effects = LocalEffects(models=StaticModels(model))
     every = many_payloads(inside)
     warnings: list[str] = []
 
@@ -82,7 +82,7 @@ async def test_no_file_path_of_20000_gives_what_is_outside(inside: Path) -> None
 
 async def test_no_path_that_a_command_prints_gives_what_is_outside(inside: Path) -> None:
     model = ScriptedModel(["ok"], features=testing.Features())
-    effects = LocalEffects(models=GivenModels(model), commands=CommandSettings())
+    effects = LocalEffects(models=StaticModels(model), commands=CommandSettings())
     lines = [path for path in many_payloads(inside) if "\n" not in path and "\x00" not in path][:AT_ONCE]
     (inside / "list.txt").write_text("\n".join([*lines, "sub/plain.txt"]))
 
@@ -128,7 +128,7 @@ async def test_no_description_gives_what_links_of_the_root_lead_to(
     inside: Path, source: str, text: str
 ) -> None:
     model = ScriptedModel(["ok"], features=testing.Features())
-    effects = LocalEffects(models=GivenModels(model))
+    effects = LocalEffects(models=StaticModels(model))
     call = a_call(files=Files(source, text=text))
 
     result = await effects.call_model(a_step(call), call)

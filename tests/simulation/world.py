@@ -17,7 +17,7 @@ from tests.simulation.network import Network, RemoteAccess
 from tests.simulation.processes import START, MachineClock, Process, SimulatedLoop, current_process
 from tests.simulation.work import Effects, Model, Writer, executors
 from weft.app.app import App
-from weft.app.programs import begin_again, stored_program
+from weft.app.programs import resume_run, stored_program
 from weft.app.questions import answer, questions_of
 from weft.config.settings import Settings
 from weft.engine.limits import EngineLimits
@@ -228,7 +228,7 @@ class World:
     async def _retry(self, app: App, chance: Random) -> Any:
         root_id = self._any_root(chance)
         if root_id in self._programs:
-            return await begin_again(app, root_id)
+            return await resume_run(app, root_id)
         retried = await app.retry(root_id)
         await self._insist(lambda: app.begin(root_id))
         return len(retried)

@@ -26,7 +26,7 @@ from weft.language.library import TaskLibrary
 from weft.language.reading import read_text
 from weft.language.source import NOWHERE
 from weft.language.traversal import used_names
-from weft.llm.protocol import GivenModels, Model
+from weft.llm.protocol import Model, StaticModels
 from weft.runs.files import read_file
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
@@ -148,7 +148,7 @@ def _require_models(program: Program, library: TaskLibrary, model: str | None) -
 def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffects:
     if model is None or isinstance(model, str):
         return LocalEffects(model=model, tools=tools)
-    return LocalEffects(models=GivenModels(model), tools=tools)
+    return LocalEffects(models=StaticModels(model), tools=tools)
 
 
 def read(program: AnyProgram) -> Program:

@@ -51,7 +51,7 @@ class CannotChange(RequestError):
     code = "cannot-change"
 
 
-class RunChanges(Struct, frozen=True, kw_only=True):
+class ResumeOptions(Struct, frozen=True, kw_only=True):
     """What is another from now on, and is stored with the run."""
 
     limits: dict[str, float] = {}
@@ -71,7 +71,7 @@ class RunChanges(Struct, frozen=True, kw_only=True):
         )
 
 
-def require_settled(asked: Iterable[str]) -> None:
+def reject_fixed_options(asked: Iterable[str]) -> None:
     """Raise CannotChange when somebody asked for one of the things that a run keeps as they were."""
     names = list(asked)
     if names:
@@ -81,7 +81,7 @@ def require_settled(asked: Iterable[str]) -> None:
         )
 
 
-async def begin_again(app: App, task_id: TaskId, changes: RunChanges | None = None) -> TaskId:
+async def resume_run(app: App, task_id: TaskId, changes: ResumeOptions | None = None) -> TaskId:
     """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
 
     Raises NoRun, before anything is performed, when the task is in a flow of another kind.
@@ -108,7 +108,7 @@ async def _retried(app: App, root_id: TaskId) -> None:
         # Somebody else has asked for the same a moment ago: both have it go on.
 
 
-async def _changed(app: App, root: Task, changes: RunChanges) -> Task:
+async def _changed(app: App, root: Task, changes: ResumeOptions) -> Task:
     """The run with the changes stored; raises CannotChange."""
     try:
         program = program_of(root)
@@ -218,8 +218,8 @@ async def arun(
     given = _all_inputs(inputs or {}, more_inputs)
     if resume is not None:
         settings = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
-        require_settled(setting for setting, value in settings.items() if value)
-        root_id = await begin_again(app, TaskId(resume), RunChanges(is_fresh=not reuse))
+        reject_fixed_options(setting for setting, value in settings.items() if value)
+        root_id = await resume_run(app, TaskId(resume), ResumeOptions(is_fresh=not reuse))
     elif program is None:
         raise TypeError("give a program, or resume=ID")
     else:

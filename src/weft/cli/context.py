@@ -94,7 +94,7 @@ async def _found(
     query: "ContextQuery", model: str | None, roots: tuple[Path, ...], db: str | None
 ) -> dict[str, Any]:
     from weft.cli.display.index_progress import IndexingLine
-    from weft.cli.display.model_events import Narrator
+    from weft.cli.display.model_events import ModelEventPrinter
     from weft.cli.models.fetch import fetch_model
     from weft.effects.local import LocalEffects
     from weft.evaluator.effects import Step
@@ -102,7 +102,7 @@ async def _found(
     line = IndexingLine()
     effects = LocalEffects(
         model=model,
-        on_event=Narrator().tell,
+        on_event=ModelEventPrinter().tell,
         fetch=fetch_model,
         memory_roots=roots or None,
         memory_db=db,

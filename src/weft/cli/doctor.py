@@ -20,7 +20,7 @@ from weft.version import __version__
 
 if TYPE_CHECKING:
     from weft.config.sections import ModelsSettings
-    from weft.llm.models import Verdict
+    from weft.llm.models import ModelAvailability
 
 
 _OLDEST_SQLITE = (3, 37, 0)
@@ -131,7 +131,9 @@ def _models() -> tuple[bool, str]:
     return not problems, "; ".join([said, *problems])
 
 
-def _default_problem(default: str, settings: "ModelsSettings", found: "tuple[Verdict, ...]") -> str | None:
+def _default_problem(
+    default: str, settings: "ModelsSettings", found: "tuple[ModelAvailability, ...]"
+) -> str | None:
     """Why the model of tasks that name none cannot be asked."""
     from weft.llm.models import model_name_problem, resolved
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from weft.app.evaluation import require_sound
 from weft.cli.display.index_progress import IndexingLine
-from weft.cli.display.model_events import Narrator
+from weft.cli.display.model_events import ModelEventPrinter
 from weft.cli.display.output import printable
 from weft.cli.display.questions import person_to_ask
 from weft.cli.invoke import echo
@@ -138,7 +138,7 @@ class Evaluation:
 
     def __init__(self, options: EvaluationOptions) -> None:
         self._options = options
-        self.narrator = Narrator()
+        self.narrator = ModelEventPrinter()
         self._indexing = IndexingLine()
         self.effects = LocalEffects(
             log_message=_print_message,

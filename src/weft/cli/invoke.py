@@ -68,12 +68,12 @@ def say(text: str) -> None:
     # Imported here: `weft --help` says nothing.
     from weft.secrets.registry import redact
 
-    with heard_or_not():
+    with ignore_stderr_errors():
         echo(redact(text), err=True)
 
 
 @contextmanager
-def heard_or_not() -> Iterator[None]:
+def ignore_stderr_errors() -> Iterator[None]:
     """Ignore that standard error cannot be written to: a pipe nobody reads, a terminal that is gone."""
     try:
         yield
@@ -82,7 +82,7 @@ def heard_or_not() -> Iterator[None]:
 
 
 @contextmanager
-def read_or_not() -> Iterator[None]:
+def ignore_broken_pipe() -> Iterator[None]:
     """Ignore that nobody reads the output any more: `| head -1` must not decide how a run exits."""
     try:
         yield

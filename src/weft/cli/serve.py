@@ -51,16 +51,16 @@ def serve(
 async def _serve(app: "App", *, is_json: bool) -> None:
     from weft.cli.display.output import print_json
     from weft.cli.invoke import say
-    from weft.cli.signals import Stopping
+    from weft.cli.signals import ShutdownSignals
     from weft.config.settings import shown_location
 
     async def stop(received: signal.Signals) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    stopping = Stopping(app.store.leave)
+    stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
         say(f"serving {where}; Ctrl-C stops")
-        await stopping.or_stop(app.serve(), stop)
+        await stopping.run_until_stopped(app.serve(), stop)
     if is_json:
         print_json({"served": where})

@@ -21,7 +21,7 @@ LAST_SECONDS = 1.0
 """How long it is waited for at least once all that ran has ended, to say how that went."""
 
 
-class Stopping:
+class ShutdownSignals:
     """Whether the process was asked to stop, and by what."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class Stopping:
         finally:
             self._is_storing = False
 
-    async def or_stop(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
+    async def run_until_stopped(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
         """Do the work; on the first signal, also one that has come before, call `stop`, which lets it end."""
         working = asyncio.create_task(work)
         asked = asyncio.create_task(self._asked.wait())

@@ -12,7 +12,7 @@ from weft.config.sections import CommandSettings, HandlerSettings, MemorySetting
 from weft.config.settings import working_folder
 from weft.effects.checks import KnownNames
 from weft.effects.ranking import Ranker
-from weft.effects.resources import Equipment
+from weft.effects.resources import ProjectResources
 from weft.effects.scripts import run_program
 from weft.effects.task_context import (
     DESCRIBED,
@@ -26,10 +26,10 @@ from weft.effects.task_context import (
 from weft.errors import MissingExtra
 from weft.evaluator.effects import (
     UNLIMITED,
+    BudgetAccount,
     Composite,
     ContextQuery,
     ModelCall,
-    Purse,
     ScriptOutcome,
     ScriptRun,
     Step,
@@ -49,7 +49,7 @@ from weft.llm.protocol import Model, Models
 from weft.llm.telemetry import tool_span
 from weft.llm.tool_calls import call_by_name
 from weft.llm.turn_log import TurnJournal
-from weft.llm.usage import Entry, Ledger
+from weft.llm.usage import Entry, UsageLedger
 from weft.runs.files import schema_file_text
 from weft.secrets.truncation import cut
 from weft.telemetry.spans import Span, span
@@ -103,7 +103,7 @@ class LocalEffects:
         `folder` is where scripts run and whose project it is, instead of the folder of this process.
         `is_from_here`: relative paths of files are looked up in the current folder first.
         """
-        self._equipment = Equipment(
+        self._equipment = ProjectResources(
             models=models,
             tools=tools,
             files=files,
@@ -134,7 +134,7 @@ class LocalEffects:
         self._asks_elsewhere = asks_elsewhere
         self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
-        self.ledger = Ledger()
+        self.ledger = UsageLedger()
         """What models were asked for, and what it cost."""
 
     def ask_through(self, keep: KeepQuestion) -> None:
@@ -148,19 +148,19 @@ class LocalEffects:
 
         self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         """The model's answer, with what it took in its notes."""
         return await self.call_model_kept(step, call, purse, None)
 
     async def call_model_kept(
-        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal | None
     ) -> TaskResult:
         """The same; each turn of the session is asked of the journal first."""
         with _task_span(step, "atomic", call.template):
             return await self._call_model(step, call, purse, journal)
 
     async def _call_model(
-        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal | None
+        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal | None
     ) -> TaskResult:
         if call.subtype in AIDER_SUBTYPES:
             return await self._run_aider(step, call)
@@ -202,7 +202,9 @@ class LocalEffects:
             amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
             self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
 
-    async def _context(self, step: Step, call: ModelCall, purse: Purse, handler: Handler) -> TaskContext:
+    async def _context(
+        self, step: Step, call: ModelCall, purse: BudgetAccount, handler: Handler
+    ) -> TaskContext:
         """The files that a task names, and what memory finds for it if it asks memory."""
         files = await files_of(call.files, step, self.run_script, self._equipment.files)
         is_described = call.files is not None and call.files.source in DESCRIBED
@@ -230,18 +232,20 @@ class LocalEffects:
             return None
         return tool.code_digest if isinstance(tool, Pure) else None
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Any:
         """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
         context = self._tool_context_of(step, purse, None)
         with tool_span(call.tool):
             return await call_by_name(self._equipment.tools(), call, context)
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    async def get_context(
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+    ) -> dict[str, Any]:
         """What memory finds; fails when there is no index and none can be made."""
         return await self._answer(step, query, purse, None)
 
     async def _answer(
-        self, step: Step, query: ContextQuery, purse: Purse, model: Model | None
+        self, step: Step, query: ContextQuery, purse: BudgetAccount, model: Model | None
     ) -> dict[str, Any]:
         if self._memory.wants_ranking(query):
             model = model or await self._find_model(None)
@@ -255,7 +259,7 @@ class LocalEffects:
         return {**found, "matches": items}
 
     def _ranker(
-        self, query: ContextQuery, purse: Purse, model: Model, timeout_seconds: float | None = None
+        self, query: ContextQuery, purse: BudgetAccount, model: Model, timeout_seconds: float | None = None
     ) -> Ranker | None:
         """What ranks the answer to a query again; None: nobody is to."""
         if not self._memory.wants_ranking(query):
@@ -269,7 +273,7 @@ class LocalEffects:
             timeout_seconds=timeout_seconds,
         )
 
-    def _tool_context_of(self, step: Step, purse: Purse, model: Model | None) -> ToolContext:
+    def _tool_context_of(self, step: Step, purse: BudgetAccount, model: Model | None) -> ToolContext:
         """How the tools of a step reach a person, and memory, which pays as the step does."""
 
         async def get_context(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from weft.clock import Clock
 from weft.config.sections import HandlerSettings
-from weft.evaluator.effects import ContextPayload, ModelCall, Purse, Step, Turn
+from weft.evaluator.effects import BudgetAccount, ContextPayload, ModelCall, Step, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import DataContext, MatchItem
@@ -196,7 +196,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
 
     model: Model
     settings: HandlerSettings
-    purse: Purse
+    purse: BudgetAccount
     events: Callable[[ModelCall], OnEvent]
     clock: Clock
     timeout_seconds: float | None = None

@@ -44,7 +44,7 @@ OnIndexing = Callable[[IndexProgress], None]
 log = logging.getLogger(__name__)
 
 
-class Equipment:
+class ProjectResources:
     """Models, tools, files and settings. What is given is used; the rest is the project's.
 
     A program without effects pays for none of it: neither `weft.toml` is read nor a library imported. Several

@@ -25,7 +25,7 @@ from weft.evaluator.results import (
 from weft.evaluator.tools import ToolFailed
 from weft.language.task_fields import STANDARD, ContextAssembly
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.llm.context_window import ContextRoom
+from weft.llm.context_window import ContextWindow
 from weft.llm.prompt import file_item
 from weft.memory.context.assembly import PER_FILE, fitting
 from weft.memory.context.items import by_file
@@ -205,7 +205,7 @@ class TaskMemory:
         step: Step,
         call: ModelCall,
         files: TaskFiles,
-        room: ContextRoom,
+        room: ContextWindow,
         ranker: Ranker | None,
         now: datetime,
     ) -> TaskContext:
@@ -257,7 +257,7 @@ class TaskMemory:
         self,
         described: Files | None,
         found: Found,
-        room: ContextRoom,
+        room: ContextWindow,
         files: TaskFiles,
         facts: dict[str, Any],
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
@@ -274,7 +274,7 @@ class TaskMemory:
         return await self._shown(chosen.matches), []
 
     async def _described_files(
-        self, described: Files, found: Found, room: ContextRoom, left: int
+        self, described: Files, found: Found, room: ContextWindow, left: int
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
         """The files that a description means: whole while there is room, else the pieces that match."""
         files = list(by_file(found.matches).values())[: self._settings().max_files]
@@ -353,18 +353,18 @@ def query_of(call: ModelCall) -> ContextQuery:
     )
 
 
-async def _tokens(item: MatchItem, room: ContextRoom) -> int:
+async def _tokens(item: MatchItem, room: ContextWindow) -> int:
     return await room.count(item.content) + PER_FILE
 
 
-async def _first_fitting(forms: Iterable[MatchItem], room: ContextRoom, left: int) -> MatchItem | None:
+async def _first_fitting(forms: Iterable[MatchItem], room: ContextWindow, left: int) -> MatchItem | None:
     for form in forms:
         if await _tokens(form, room) <= left:
             return form
     return None
 
 
-async def _fitted(data: DataContext, room: ContextRoom, named: int, facts: dict[str, Any]) -> DataContext:
+async def _fitted(data: DataContext, room: ContextWindow, named: int, facts: dict[str, Any]) -> DataContext:
     """The context without the last of what memory found, until the task fits its window.
 
     Pieces were counted one by one; together with what is written around them they may take a little more.
@@ -387,7 +387,7 @@ async def _in_thread(act: Callable[[], T]) -> T:
     return await run_blocking(act, name="weft-memory")
 
 
-async def _so_far(files: TaskFiles, room: ContextRoom) -> dict[str, Any]:
+async def _so_far(files: TaskFiles, room: ContextWindow) -> dict[str, Any]:
     """Return what a failure says of the context: which files there were, and how much was used of how much.
 
     Never what is in them.

@@ -9,7 +9,7 @@ import msgspec
 
 from weft.aio import run_blocking
 from weft.clock import Clock
-from weft.engine.limits import EngineLimits, Patience
+from weft.engine.limits import EngineLimits, StoreTolerance
 from weft.errors import RequestError, WeftError, text_of
 from weft.executors.invoke import perform, seconds_to_let_go
 from weft.executors.protocol import ExecutionFailed, Executor, Report, Rests, Work, uses_dependencies
@@ -19,7 +19,7 @@ from weft.secrets.references import SecretSettings, resolved
 from weft.secrets.registry import is_any, redact_json
 from weft.secrets.truncation import cut
 from weft.store.errors import StoreUnusable
-from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Rest, TaskStore
+from weft.store.protocol import EVERYONE, AttemptResult, Claim, Claimed, Suspension, TaskStore
 from weft.tasks.parsing.inputs import has_mappings, input_problems, mapped_inputs
 from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.policies import retry_policy
@@ -62,16 +62,16 @@ class Attempts:
         self._not_found: set[str] = set()
         """The methods for which an executor was waited for in vain."""
 
-    def completed(self, claimed: Claimed, result: JsonObject) -> Ending:
+    def completed(self, claimed: Claimed, result: JsonObject) -> AttemptResult:
         """The ending of an attempt that succeeded."""
-        return Ending(claimed.claim, Completed(self._clock.now(), result))
+        return AttemptResult(claimed.claim, Completed(self._clock.now(), result))
 
-    def failed(self, claimed: Claimed, error: BaseException) -> Ending:
+    def failed(self, claimed: Claimed, error: BaseException) -> AttemptResult:
         """The ending of an attempt that did not, followed by another if the task's policy says so."""
         now = self._clock.now()
         outcome = Failed(now, error_message(error))
         try:
-            return Ending(claimed.claim, outcome, self._retry_after(claimed, error))
+            return AttemptResult(claimed.claim, outcome, self._retry_after(claimed, error))
         except Exception:
             # An error of somebody else's making, which does not answer as it should. Without an ending the
             # task would be run again and again.
@@ -80,15 +80,15 @@ class Attempts:
                 claimed.claim.task_id,
                 extra={"action": "retry_undecided", "task_id": claimed.claim.task_id},
             )
-            return Ending(claimed.claim, outcome)
+            return AttemptResult(claimed.claim, outcome)
 
-    def rested(self, claimed: Claimed, rests: Rests) -> Rest:
+    def rested(self, claimed: Claimed, rests: Rests) -> Suspension:
         """The end of an attempt that waits for others and holds nothing meanwhile."""
-        return Rest(claimed.claim, self._clock.now(), rests.until, rests.dependencies, rests.wake_at)
+        return Suspension(claimed.claim, self._clock.now(), rests.until, rests.dependencies, rests.wake_at)
 
-    def refused(self, ending: Ending | Rest, error: WeftError) -> Ending:
+    def refused(self, ending: AttemptResult | Suspension, error: WeftError) -> AttemptResult:
         """The ending instead of one whose result the store cannot keep."""
-        return Ending(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
+        return AttemptResult(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
     def let_go_seconds(self, task: Task) -> float:
         """How long the task's executor may take to end once it is cancelled."""
@@ -128,7 +128,7 @@ class Attempts:
         can_turn_up = self._executors.can_learn and method not in self._not_found
         end = loop.time() + (self._limits.lookup_seconds if can_turn_up else 0.0)
         while self._executors.find(method) is None:
-            with Patience(f"executor {method}"):
+            with StoreTolerance(f"executor {method}"):
                 if not await self._executors.learn([method]) and loop.time() >= end:
                     self._not_found.add(method)
                     return
@@ -162,7 +162,7 @@ class Attempts:
         wanted = [dependency.id for dependency in task.dependencies]
         while True:
             # That the store is busy is no fault of the task's; its time limit goes on.
-            with Patience(f"dependencies of task {task.id}"):
+            with StoreTolerance(f"dependencies of task {task.id}"):
                 found = await self._store.get_many(wanted, owner=EVERYONE)
                 return {task_id: one for task_id, one in found.items() if one.status is Status.COMPLETED}
             await asyncio.sleep(self._limits.poll_seconds)
@@ -245,7 +245,9 @@ class ProgressReports:
             now = asyncio.get_running_loop().time()
             if now - last >= MIN_SECONDS_BETWEEN:
                 last = now
-                with Patience(f"progress of task {claim.task_id}"):  # advice: no task fails for want of it
+                with StoreTolerance(
+                    f"progress of task {claim.task_id}"
+                ):  # advice: no task fails for want of it
                     await self._store.report(claim, progress=progress, now=self._clock.now())
 
         return report

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from msgspec import Struct
 
 from weft.engine.attempt import Attempts, ProgressReports
-from weft.engine.limits import EngineLimits, Patience, Slots
+from weft.engine.limits import EngineLimits, Slots, StoreTolerance
 from weft.engine.running import RunningAttempt
 from weft.engine.worker import Worker
 from weft.errors import WeftError
@@ -19,7 +19,17 @@ from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings
 from weft.store.errors import StoreUnusable
-from weft.store.protocol import EVERYONE, Claim, Claimed, Ending, Outlook, Owner, Rest, TaskStore, Wanted
+from weft.store.protocol import (
+    EVERYONE,
+    AttemptResult,
+    Claim,
+    Claimed,
+    ClaimRequest,
+    ClaimResult,
+    Owner,
+    Suspension,
+    TaskStore,
+)
 from weft.telemetry.spans import current_context, span
 
 T = TypeVar("T")
@@ -89,8 +99,8 @@ class Engine:
         self._flows: dict[TaskId, _FlowRun] = {}
         self._may_learn = False
         self._told_to_leave: set[str] = set()
-        self._endings: list[Ending | Rest] = []
-        self._being_written: Sequence[Ending | Rest] = ()
+        self._endings: list[AttemptResult | Suspension] = []
+        self._being_written: Sequence[AttemptResult | Suspension] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
         self._store_limit: asyncio.Timeout | None = None
@@ -155,7 +165,7 @@ class Engine:
     async def serve(self) -> None:
         """Take part in every flow that is to be run, now and later, until the engine is stopped."""
         while not self._is_stopping and self._pump is not None:
-            with Patience("flows to be run"):
+            with StoreTolerance("flows to be run"):
                 for root_id in await self._store.running_flows(owner=EVERYONE):
                     if root_id not in self._flows and self.is_running:
                         await self.join(root_id)
@@ -209,7 +219,7 @@ class Engine:
         if self._store_limit is not None:
             self._store_limit.reschedule(self._store_deadline)
 
-    async def _advance_and_end_flows(self) -> Outlook:
+    async def _advance_and_end_flows(self) -> ClaimResult:
         outlook = await self._advance_patiently()
         if not outlook.claimed and not self._endings:
             await self._end_flows()
@@ -250,15 +260,15 @@ class Engine:
             for flow in self._flows.values():
                 flow.ended.set()
 
-    async def _advance_patiently(self) -> Outlook:
-        with Patience("store"):
+    async def _advance_patiently(self) -> ClaimResult:
+        with StoreTolerance("store"):
             return await self._advance()
         await asyncio.sleep(self._limits.poll_seconds)
-        return Outlook()
+        return ClaimResult()
 
-    async def _advance(self) -> Outlook:
+    async def _advance(self) -> ClaimResult:
         endings, self._endings = self._endings, []
-        wanted = Wanted(
+        wanted = ClaimRequest(
             flows=tuple(self._flows) if self._worker.has_lease and not self._is_stopping else (),
             worker=self._worker.id,
             slots=self._slots.free,
@@ -287,7 +297,7 @@ class Engine:
             await self._learn(outlook.left_to_others)
         return outlook
 
-    def _settle(self, ending: Ending | Rest, outcome: bool | WeftError) -> None:
+    def _settle(self, ending: AttemptResult | Suspension, outcome: bool | WeftError) -> None:
         claim = ending.claim
         if isinstance(outcome, WeftError):
             self._endings.append(self._attempts.refused(ending, outcome))
@@ -306,7 +316,7 @@ class Engine:
         if not new and not self._may_learn:
             return
         self._may_learn = False
-        with Patience("executors"):
+        with StoreTolerance("executors"):
             if await self._executors.learn(left):
                 self._wake.set()
                 return
@@ -334,7 +344,7 @@ class Engine:
         flow.running += 1
         self._running[claim] = attempt
 
-    def _let_go(self, attempt: RunningAttempt, ending: Ending | Rest | None) -> None:
+    def _let_go(self, attempt: RunningAttempt, ending: AttemptResult | Suspension | None) -> None:
         """Forget an attempt; its ending, if it has one, is written next."""
         if ending is not None:
             self._endings.append(ending)
@@ -345,7 +355,7 @@ class Engine:
 
     def _call_off(self, claims: Collection[Claim]) -> None:
         for claim in claims:
-            self._running[claim].call_off()
+            self._running[claim].cancel_attempt()
 
     def _call_off_all(self) -> None:
         self._call_off(tuple(self._running))
@@ -373,13 +383,13 @@ class Engine:
 
         The store decides: a task whose ending has not been written yet is in progress there.
         """
-        with Patience("end of flows"):
+        with StoreTolerance("end of flows"):
             for root_id, flow in list(self._flows.items()):
                 if flow.running == 0 and await self._store.end_flow(root_id):
                     del self._flows[root_id]
                     flow.ended.set()
 
-    async def _sleep(self, outlook: Outlook) -> None:
+    async def _sleep(self, outlook: ClaimResult) -> None:
         """Wait for something to do: an attempt that ended, a delayed task, the next look at the store."""
         if outlook.next_ready_at is None:
             await self._wake.wait()

@@ -62,7 +62,7 @@ class Slots:
 log = logging.getLogger(__name__)
 
 
-class Patience:
+class StoreTolerance:
     """A block whose transient errors are logged, not raised: its user tries again, or can do without."""
 
     def __init__(self, what: str) -> None:

@@ -9,7 +9,7 @@ from weft.aio import abandon
 from weft.engine.attempt import Attempts
 from weft.executors.protocol import ExecutionFailed, Report, Rests
 from weft.store.errors import StoreUnusable
-from weft.store.protocol import Claimed, Ending, Rest
+from weft.store.protocol import AttemptResult, Claimed, Suspension
 from weft.tasks.policies import timeout_seconds
 from weft.tasks.record import method_of
 from weft.tasks.states import Completed
@@ -20,7 +20,7 @@ CANCELLED_INSIDE = (
     "the executor was cancelled from inside: it raised CancelledError, or waited for what was cancelled"
 )
 
-OnEnd = Callable[["RunningAttempt", Ending | Rest | None], None]
+OnEnd = Callable[["RunningAttempt", AttemptResult | Suspension | None], None]
 
 
 class RunningAttempt:
@@ -63,7 +63,7 @@ class RunningAttempt:
         self._alarm: asyncio.TimerHandle | None = None
         self._work = asyncio.create_task(self._run(report), context=context)
 
-    def call_off(self, reason: Exception | None = None) -> None:
+    def cancel_attempt(self, reason: Exception | None = None) -> None:
         """Cancel the executor: the attempt fails for the reason or, without one, has no ending of its own."""
         if self._is_over or self._is_called_off:
             return
@@ -74,11 +74,13 @@ class RunningAttempt:
         self._work.cancel()
 
     async def _run(self, report: Report) -> None:
-        ending: Ending | Rest | None = None
+        ending: AttemptResult | Suspension | None = None
         try:
             limit = timeout_seconds(self._claimed.task)
             if limit is not None:
-                self._set_alarm(limit, lambda: self.call_off(ExecutionFailed(f"timed out after {limit:g} s")))
+                self._set_alarm(
+                    limit, lambda: self.cancel_attempt(ExecutionFailed(f"timed out after {limit:g} s"))
+                )
             ending = self._attempts.completed(
                 self._claimed, await self._attempts.result(self._claimed, report)
             )
@@ -96,7 +98,7 @@ class RunningAttempt:
             # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
             self._end(ending)
 
-    def _end(self, ending: Ending | Rest | None) -> None:
+    def _end(self, ending: AttemptResult | Suspension | None) -> None:
         """Let go of the attempt, however it ended; the second time does nothing."""
         if self._is_over:
             return
@@ -130,5 +132,5 @@ class RunningAttempt:
         self._alarm = asyncio.get_running_loop().call_later(seconds, then)
 
 
-def _is_completed(ending: Ending | Rest | None) -> bool:
-    return isinstance(ending, Ending) and isinstance(ending.outcome, Completed)
+def _is_completed(ending: AttemptResult | Suspension | None) -> bool:
+    return isinstance(ending, AttemptResult) and isinstance(ending.outcome, Completed)

@@ -13,7 +13,7 @@ from weft.evaluator.effects import Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 
 
-class Foretold(Struct, frozen=True):
+class ReplayedLimit(Struct, frozen=True):
     """The end of a scope that an evaluation before has come to: after so many steps, and limits since."""
 
     steps: int
@@ -35,7 +35,7 @@ class Branch(greenlet):
         self.steps = 0
         self.limits = 0
         """Scopes with limits that were opened since the last step."""
-        self.foretold: Foretold | None = None
+        self.foretold: ReplayedLimit | None = None
         """Where it is known that a limit ends the scope."""
         self.conversation: tuple[Turn, ...] = ()
         """The exchanges of tasks with `history` so far: those before the branch, then its own."""

@@ -11,7 +11,7 @@ from weft.evaluator.results import ResourceExhaustion, TaskFailure
 from weft.language.task_fields import BUDGETS
 
 
-class Waits:
+class SuspendAwareDeadline:
     """When a time limit is reached, the waits of the past considered: once, however many waited."""
 
     __slots__ = ("_is_counting", "_spans", "due")
@@ -108,7 +108,7 @@ class Scope:
         *,
         seconds: float | None = None,
         now: float = 0.0,
-        waits: Waits | None = None,
+        waits: SuspendAwareDeadline | None = None,
     ) -> None:
         """`waits` says when the seconds are over if they go on while a person is waited for."""
         self.limits = limits
@@ -156,7 +156,7 @@ class Scope:
         for scope in self.chain():
             scope.used[resource] += amount
 
-    def foretell(self, error: BudgetExceeded, steps: float | None) -> None:
+    def replay_limit(self, error: BudgetExceeded, steps: float | None) -> None:
         """Let it end with that error: after so many steps, or where nothing more is known; time is none."""
         self.foretold = error
         self.seconds = self.waits = self._own_deadline = self._paused_at = None

@@ -66,7 +66,7 @@ def result_json(result: TaskResult) -> dict[str, Any]:
     return found
 
 
-def told_json(result: TaskResult) -> dict[str, Any]:
+def result_json_for_model(result: TaskResult) -> dict[str, Any]:
     """A result as JSON for a model: without notes on how it came about, which are others in every run."""
     return result_json(msgspec.structs.replace(result, notes=told_notes(result.notes)))
 
@@ -108,15 +108,15 @@ def _no_data(value: Any) -> ProgramError:
 _AS_THEY_ARE = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
 
 
-def taken_in(value: Any) -> Any:
+def from_python(value: Any) -> Any:
     """The value as the language has it, tuples as lists; raises ValueError, which says what is wrong."""
     return _taken_in(value, MAX_JSON_DEPTH)
 
 
-def json_answer(what: str, value: Any) -> Any:
+def require_json(what: str, value: Any) -> Any:
     """Return the answer of a tool as the language has it; raises TaskFailed where it is no JSON."""
     try:
-        found = taken_in(value)
+        found = from_python(value)
         msgspec.json.encode(found)  # half a character (a lone surrogate) is none that can be stored
     except ValueError as error:
         raise TaskFailed(TaskFailure("tool_execution_error", f"the answer of {what}: {error}")) from None
@@ -129,7 +129,7 @@ def context_answer(value: Any) -> Any:
     Memory of somebody else's making may leave fields out and add others.
     """
     try:
-        found = taken_in(value)
+        found = from_python(value)
         text = msgspec.json.encode(found).decode()
     except ValueError as error:
         raise _not_parsed(str(error), None) from None
@@ -152,7 +152,7 @@ def _not_parsed(why: str, answer: str | None) -> TaskFailed:
 
 def tool_answer(tool: str, value: Any) -> Any:
     """Return the answer of a tool as the language has it; raises TaskFailed where it asks for a subtask."""
-    found = json_answer(f"tool '{tool}'", value)
+    found = require_json(f"tool '{tool}'", value)
     status = found.status if isinstance(found, TaskResult) else _status_of(found)
     if status == "CONTINUATION":
         message = f"tool '{tool}' answered with status CONTINUATION; only a task can ask for a subtask"

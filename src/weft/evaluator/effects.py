@@ -41,7 +41,7 @@ class Reservation(Protocol):
         ...
 
 
-class Purse(Protocol):
+class BudgetAccount(Protocol):
     """The budgets that a request counts in: of its task, of what is around it, of the run."""
 
     def left(self) -> Allowance:
@@ -297,10 +297,12 @@ class ScriptOutcome(Struct, frozen=True):
 class Effects(Protocol):
     """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families.
 
-    Coroutines, or `Known` where the answer is there already.
+    Coroutines, or `Resolved` where the answer is there already.
     """
 
-    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
+    def call_model(
+        self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+    ) -> Awaitable[TaskResult]:
         """The model's answer; the evaluator parses it.
 
         What it will cost is set aside in the purse before it is asked. Who does not use the purse has
@@ -312,12 +314,12 @@ class Effects(Protocol):
         """How the program ended, whatever its exit code."""
         ...
 
-    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
+    def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         """What the tool returns, as JSON. A tool that asks a model pays out of the purse."""
         ...
 
     def get_context(
-        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         """The AssociativeMatchResult, as JSON. Where a model ranks what was found, the purse pays for it."""
         ...

@@ -181,9 +181,9 @@ class BudgetExceeded(TaskFailed):
     """Whether a time limit was reached in pure code, and not while something was waited for."""
 
     def _with(self, error: TaskError, span: Span) -> Self:
-        placed = super()._with(error, span)
-        placed.scope, placed.is_of_code = self.scope, self.is_of_code
-        return placed
+        located = super()._with(error, span)
+        located.scope, located.is_of_code = self.scope, self.is_of_code
+        return located
 
 
 def program_error(code: str, message: str) -> ProgramError:

@@ -7,13 +7,13 @@ from weft.errors import WeftError, unexpected
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Compiler, Form, TaskCalls
-from weft.evaluator.conversion import taken_in
+from weft.evaluator.conversion import from_python
 from weft.evaluator.dispatch import FORMS, OPERATORS
 from weft.evaluator.effects import Effects
 from weft.evaluator.environment import GlobalEnv
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms.bindings import check_definable
-from weft.evaluator.forms.error_locations import placed
+from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
@@ -110,7 +110,7 @@ class Evaluator:
         try:
             check_finite(value, self._machine.limits.size)
         except ProgramError as error:
-            raise placed(error, codes[-1][0]) from None
+            raise with_location(error, codes[-1][0]) from None
         return value
 
 
@@ -131,7 +131,7 @@ def _checked(bindings: Mapping[str, Any]) -> dict[str, Any]:
         if name == "taskLibrary":
             check_definable(name, NOWHERE)
         try:
-            checked[name] = taken_in(value)
+            checked[name] = from_python(value)
         except ValueError as error:
             raise refuse(NOWHERE, "bad-value", f"the value of '{name}' cannot be used: {error}") from None
     return checked

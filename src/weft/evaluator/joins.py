@@ -150,7 +150,7 @@ def evaluating() -> Iterator[None]:
         effect.evaluations -= 1
 
 
-class Strand:
+class SuspendedBranch:
     """A branch from its first wait to its end."""
 
     __slots__ = (
@@ -158,7 +158,7 @@ class Strand:
     )  # fmt: skip
 
     def __init__(
-        self, branch: Branch, meter: Meter, awaited: Awaited, on_end: Callable[["Strand"], None]
+        self, branch: Branch, meter: Meter, awaited: Awaited, on_end: Callable[["SuspendedBranch"], None]
     ) -> None:
         self._branch = branch
         self._meter = meter
@@ -271,7 +271,7 @@ def resume(meter: Meter, branch: Branch, switch: Callable[..., Any], *arguments:
         meter.enter(running)
 
 
-class Join:
+class BranchGroup:
     """Strands that are waited for together. An error of one stops the others.
 
     Of several errors the one of the first item is raised, whichever came first: another evaluation, which
@@ -279,7 +279,7 @@ class Join:
     """
 
     def __init__(self) -> None:
-        self._strands: list[Strand] = []
+        self._strands: list[SuspendedBranch] = []
         self._under_way = 0
         self._act: Callable[[], None] | None = None
         self._has_failed = False
@@ -289,15 +289,15 @@ class Join:
     def add(self, branch: Branch, meter: Meter, awaited: Awaited, on_end: Callable[[], None]) -> None:
         """Let a branch that waits go on by itself; call that when it has ended."""
 
-        def end(strand: Strand) -> None:
+        def end(strand: SuspendedBranch) -> None:
             on_end()
             self._ended(strand)
 
         self._under_way += 1
-        self._strands.append(Strand(branch, meter, awaited, end))
+        self._strands.append(SuspendedBranch(branch, meter, awaited, end))
 
     @property
-    def strands(self) -> Sequence[Strand]:
+    def strands(self) -> Sequence[SuspendedBranch]:
         """All, in the order in which they began."""
         return self._strands
 
@@ -343,7 +343,7 @@ class Join:
         ]
         return min(own, key=lambda one: one[0], default=(0, None))
 
-    def _ended(self, strand: Strand) -> None:
+    def _ended(self, strand: SuspendedBranch) -> None:
         self._under_way -= 1
         if strand.error is not None and not self._is_stopped:
             self._has_failed = True

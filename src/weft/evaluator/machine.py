@@ -9,14 +9,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from weft.errors import WeftError, unexpected
-from weft.evaluator.branches import Branch, Foretold, current_branch, is_of_outer_scope
+from weft.evaluator.branches import Branch, ReplayedLimit, current_branch, is_of_outer_scope
 from weft.evaluator.budget import EvaluationLimits, Meter, Scope
 from weft.evaluator.budget_account import pay
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
-from weft.evaluator.joins import Awaited, Effect, Join, Strand, evaluating, resume, scope_around
-from weft.evaluator.replay_log import History, NoHistory, Reached
-from weft.evaluator.resolved import Known, give_up
+from weft.evaluator.joins import (
+    Awaited,
+    BranchGroup,
+    Effect,
+    SuspendedBranch,
+    evaluating,
+    resume,
+    scope_around,
+)
+from weft.evaluator.replay_log import History, LimitReached, NoHistory
+from weft.evaluator.resolved import Resolved, give_up
 
 T = TypeVar("T")
 
@@ -69,11 +77,11 @@ class Machine:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
-        def end(_: Strand) -> None:
+        def end(_: SuspendedBranch) -> None:
             if not ended.done():
                 ended.set_result(None)
 
-        strand = Strand(branch, self.meter, awaited, end)
+        strand = SuspendedBranch(branch, self.meter, awaited, end)
         while not strand.is_ended:
             try:
                 await ended
@@ -91,7 +99,7 @@ class Machine:
         told, may hold answers that are known.
         """
         branch = current_branch()
-        if isinstance(answer, Known):
+        if isinstance(answer, Resolved):
             return cast(T, answer.value)
         self._known = 0
         if self._foretold and (composite is None or not self.history.is_known(composite)):
@@ -170,17 +178,19 @@ class Machine:
 
     def _keep(self, key: str, error: TaskFailed, used: float | None = None) -> None:
         branch = current_branch()
-        reached = Reached(error.error, error.problem.code, branch.steps, branch.limits, used)
+        reached = LimitReached(error.error, error.problem.code, branch.steps, branch.limits, used)
         self.wait(self.history.keep(key, reached))
 
-    def _ended_again(self, scope: Scope, key: str, known: Reached, code: Callable[[], Any]) -> BudgetExceeded:
+    def _ended_again(
+        self, scope: Scope, key: str, known: LimitReached, code: Callable[[], Any]
+    ) -> BudgetExceeded:
         """The error of code, evaluated only as far as the answers are known: what it sets is set again."""
         branch = current_branch()
         self._breathe(branch)
         first = branch.steps + 1
         error = known.again(scope, key)
-        scope.foretell(error, known.used)
-        before, branch.foretold = branch.foretold, Foretold(known.steps, known.limits, error)
+        scope.replay_limit(error, known.used)
+        before, branch.foretold = branch.foretold, ReplayedLimit(known.steps, known.limits, error)
         self._foretold += 1
         try:
             self.within(scope, code)
@@ -244,7 +254,7 @@ class Machine:
 
     def _run_together(self, work: Callable[[], None], parent: Branch, base: str) -> None:
         """Run as many branches as wait, until there is no work left; raises the error of the first item."""
-        join = Join()
+        join = BranchGroup()
         try:
             while not join.strands or self._waiting < self.limits.concurrency:
                 branch = Branch(work, parent.scope, base, level=parent.level + 1)

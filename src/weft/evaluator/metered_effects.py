@@ -9,17 +9,17 @@ from weft.evaluator.budget_account import ScopePurse, pay
 from weft.evaluator.conversion import context_answer, tool_answer
 from weft.evaluator.effects import (
     UNLIMITED,
+    BudgetAccount,
     ContextQuery,
     Effects,
     ModelCall,
-    Purse,
     ScriptOutcome,
     ScriptRun,
     Step,
     ToolCall,
 )
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.resolved import Known, give_up, then
+from weft.evaluator.resolved import Resolved, give_up, then
 from weft.evaluator.results import TaskResult
 
 T = TypeVar("T")
@@ -36,7 +36,9 @@ class MeteredEffects:
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
 
-    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
+    def call_model(
+        self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+    ) -> Awaitable[TaskResult]:
         scope = current_branch().scope
         spender = call.template or step.key
         own = ScopePurse(scope, spender)
@@ -52,13 +54,13 @@ class MeteredEffects:
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         return _counted(current_branch().scope, self._effects.run_script(step, run))
 
-    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
+    def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         scope = current_branch().scope
         answer = _counted(scope, self._effects.call_tool(step, call, ScopePurse(scope, call.tool)))
         return then(answer, lambda value: tool_answer(call.tool, value))
 
     def get_context(
-        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         scope = current_branch().scope
         answer = _counted(scope, self._effects.get_context(step, query, ScopePurse(scope, "get-context")))
@@ -84,7 +86,7 @@ def _counted(scope: Scope, answer: Awaitable[T]) -> Awaitable[T]:
 
     Not for an answer that is known: whether there was enough left for it was seen when it was asked for.
     """
-    if isinstance(answer, Known):
+    if isinstance(answer, Resolved):
         scope.count("calls", 1)
         return answer
     try:

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from weft.evaluator.budget import Scope
 from weft.evaluator.errors import BudgetExceeded
-from weft.evaluator.resolved import Known
+from weft.evaluator.resolved import Resolved
 from weft.evaluator.results import TaskError
 
 
-class Reached(Struct, frozen=True):
+class LimitReached(Struct, frozen=True):
     """A limit that was reached; or a failure that was caught, and had ended others which were under way."""
 
     error: TaskError
@@ -34,7 +34,7 @@ class Reached(Struct, frozen=True):
         return error
 
 
-class Passed(Struct, frozen=True):
+class SkippedCall(Struct, frozen=True):
     """A call that was made before and is not asked for again."""
 
     spender: str
@@ -45,7 +45,7 @@ class Passed(Struct, frozen=True):
 class History(Protocol):
     """Of one evaluation; keys are those of steps, and of limits (`3!1`: the first one after step 3)."""
 
-    def reached(self, key: str) -> Reached | None:
+    def reached(self, key: str) -> LimitReached | None:
         """How the limit with that key ended the scope that it bounds; None: it did not, or is not known."""
         ...
 
@@ -57,11 +57,11 @@ class History(Protocol):
         """Whether something was asked for at that key, or below it."""
         ...
 
-    def keep(self, key: str, reached: Reached) -> Awaitable[None]:
+    def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
         """Keep that a limit was reached: done before the program goes on."""
         ...
 
-    def pass_over(self, key: str) -> Iterable[Passed]:
+    def pass_over(self, key: str) -> Iterable[SkippedCall]:
         """What was asked for at that key and below it need not be asked for again: something else failed.
 
         Those calls among it that were made, for who counts them.
@@ -76,7 +76,7 @@ class History(Protocol):
 class NoHistory:
     """Of an evaluation that nothing came before, and nothing comes after."""
 
-    def reached(self, key: str) -> Reached | None:
+    def reached(self, key: str) -> LimitReached | None:
         return None
 
     def is_behind(self) -> bool:
@@ -85,10 +85,10 @@ class NoHistory:
     def is_known(self, key: str) -> bool:
         return False
 
-    def keep(self, key: str, reached: Reached) -> Awaitable[None]:
-        return Known(None)
+    def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
+        return Resolved(None)
 
-    def pass_over(self, key: str) -> Iterable[Passed]:
+    def pass_over(self, key: str) -> Iterable[SkippedCall]:
         return ()
 
     def reject(self, key: str) -> None: ...

@@ -10,7 +10,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Known(Generic[T]):
+class Resolved(Generic[T]):
     """The answer to a request, which nobody need wait for: a replay of many steps takes no turns for them."""
 
     __slots__ = ("value",)
@@ -49,7 +49,7 @@ def then(
     answer: Awaitable[T], act: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
 ) -> Awaitable[U]:
     """What the act makes of an answer, at once if that is known; `rescue` makes it of a failure."""
-    return Known(act(answer.value)) if isinstance(answer, Known) else _Later(answer, act, rescue)
+    return Resolved(act(answer.value)) if isinstance(answer, Resolved) else _Later(answer, act, rescue)
 
 
 def give_up(answer: Awaitable[Any]) -> bool:

@@ -25,7 +25,7 @@ SHARE_WITH_TOOLS = 0.5
 """The same for a task with tools: their results come into the window too."""
 
 
-class ContextRoom:
+class ContextWindow:
     """The room of one task."""
 
     def __init__(self, session: Callable[[DataContext], Session], model: Model) -> None:
@@ -63,7 +63,7 @@ class ContextRoom:
 
 async def context_room(
     step: Step, call: ModelCall, model: Model, tools: Tools | None, settings: HandlerSettings, clock: Clock
-) -> ContextRoom:
+) -> ContextWindow:
     """The room of a task that a handler with these parts is about to run."""
     definitions = (await find_tools(call.tools, tools, redact=redact, spawn=step.spawn)).definitions
 
@@ -79,7 +79,7 @@ async def context_room(
             context=context,
         )
 
-    room = ContextRoom(session, model)
+    room = ContextWindow(session, model)
     await room.measure(has_tools=bool(call.tools))
     return room
 

@@ -13,7 +13,7 @@ import msgspec
 
 from weft.clock import Clock, SystemClock
 from weft.config.sections import HandlerSettings
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.results import DataContext, ResourceExhaustion, TaskError, TaskFailure, TaskResult
 from weft.evaluator.tools import ToolContext, Tools, ToolUse
@@ -24,12 +24,12 @@ from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRef
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.providers.retries import time_limit
-from weft.llm.reservations import added, priced, set_aside
+from weft.llm.reservations import added, priced, reserve_turn
 from weft.llm.session import Session
 from weft.llm.subtasks import continuation_of, continuation_words, spawning
 from weft.llm.telemetry import request, tool_span
 from weft.llm.tool_calls import Toolset, find_tools
-from weft.llm.turn_log import TurnJournal, Unkept
+from weft.llm.turn_log import NullTurnLog, TurnJournal
 from weft.llm.usage import counted_attempts
 from weft.secrets.registry import redact as redact_secrets
 from weft.secrets.truncation import cut
@@ -62,7 +62,7 @@ class Handler:
         self.model = model
         self.tools = tools
         self.settings = settings or HandlerSettings()
-        self.journal: TurnJournal = journal or Unkept()
+        self.journal: TurnJournal = journal or NullTurnLog()
         self.on_event = on_event
         self.clock = clock or SystemClock()
         self.is_streaming = is_streaming
@@ -73,7 +73,7 @@ class Handler:
         self,
         step: Step,
         call: ModelCall,
-        purse: Purse = UNLIMITED,
+        purse: BudgetAccount = UNLIMITED,
         context: DataContext | None = None,
         tool_context: ToolContext | None = None,
     ) -> TaskResult:
@@ -105,7 +105,7 @@ class _Work:
         handler: Handler,
         step: Step,
         call: ModelCall,
-        purse: Purse,
+        purse: BudgetAccount,
         context: DataContext | None,
         tool_context: ToolContext,
     ) -> None:
@@ -176,7 +176,7 @@ class _Work:
         model = self._handler.model
         try:
             tokens = await self._begun(session)
-            outlay = await set_aside(model, self._purse, tokens)
+            outlay = await reserve_turn(model, self._purse, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
         except ModelError as error:
@@ -194,11 +194,11 @@ class _Work:
                 )
             except ModelError as error:
                 failed = attempts.charged(is_failed=error.is_charged)
-                self._turn_failed(outlay.break_off(model, error.partial_text, failed))
+                self._turn_failed(outlay.settle_partial(model, error.partial_text, failed))
                 raise self._model_failed(session, error) from error
             except BaseException:
                 failed = attempts.charged(is_failed=True)
-                self._turn_failed(outlay.break_off(model, "".join(self._arriving), failed))
+                self._turn_failed(outlay.settle_partial(model, "".join(self._arriving), failed))
                 raise
         usage = outlay.settle(model, reply.usage, attempts.charged(is_failed=False))
         self._count(usage)

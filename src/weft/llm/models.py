@@ -105,7 +105,7 @@ def _problem(message: str) -> ModelError:
     return InvalidModel("configuration_error", message)
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class ModelAvailability(Struct, frozen=True, kw_only=True):
     """Whether a provider, an alias or an embedded model can be used."""
 
     kind: Literal["provider", "alias", "embedded"]
@@ -116,8 +116,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def verdicts(
-    settings: ModelsSettings, environment: Mapping[str, str], embedded: tuple[Verdict, ...] = ()
-) -> tuple[Verdict, ...]:
+    settings: ModelsSettings, environment: Mapping[str, str], embedded: tuple[ModelAvailability, ...] = ()
+) -> tuple[ModelAvailability, ...]:
     """One for each embedded model, each provider that is known or configured, and each alias."""
     providers = [_of_provider(name, settings, environment) for name in provider_names(settings)]
     known = {verdict.name: verdict for verdict in (*embedded, *providers)}
@@ -125,33 +125,35 @@ def verdicts(
     return (*embedded, *providers, *aliases)
 
 
-def _of_provider(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> Verdict:
+def _of_provider(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> ModelAvailability:
     try:
         access = access_to(name, settings, environment)
     except ModelError as error:
-        return Verdict(kind="provider", name=name, is_usable=False, why=error.message)
+        return ModelAvailability(kind="provider", name=name, is_usable=False, why=error.message)
     key = f"key in {access.key_variable}" if access.key_variable else "no key"
     where = f", at {access.base_url}" if access.base_url else ""
-    return Verdict(kind="provider", name=name, is_usable=True, why=key + where)
+    return ModelAvailability(kind="provider", name=name, is_usable=True, why=key + where)
 
 
-def _of_alias(name: str, settings: ModelsSettings, known: Mapping[str, Verdict]) -> Verdict:
+def _of_alias(
+    name: str, settings: ModelsSettings, known: Mapping[str, ModelAvailability]
+) -> ModelAvailability:
     try:
         target = resolved(name, settings)
     except ModelError as error:
-        return Verdict(kind="alias", name=name, is_usable=False, why=error.message)
+        return ModelAvailability(kind="alias", name=name, is_usable=False, why=error.message)
     if target.provider != LOCAL:
         provider = known[target.provider]
         why = str(target) if provider.is_usable else f"{target}: {provider.why}"
-        return Verdict(kind="alias", name=name, is_usable=provider.is_usable, why=why)
+        return ModelAvailability(kind="alias", name=name, is_usable=provider.is_usable, why=why)
     if target.model == "auto":
         is_usable = any(verdict.is_usable for verdict in known.values() if verdict.kind == "embedded")
         why = str(target) if is_usable else f"{target}: no embedded model is there"
-        return Verdict(kind="alias", name=name, is_usable=is_usable, why=why)
+        return ModelAvailability(kind="alias", name=name, is_usable=is_usable, why=why)
     found = known.get(str(target))
     if found is not None and not found.is_usable:
-        return Verdict(kind="alias", name=name, is_usable=False, why=f"{target}: {found.why}")
-    return Verdict(kind="alias", name=name, is_usable=True, why=str(target))
+        return ModelAvailability(kind="alias", name=name, is_usable=False, why=f"{target}: {found.why}")
+    return ModelAvailability(kind="alias", name=name, is_usable=True, why=str(target))
 
 
 class ConfiguredModels:
@@ -208,7 +210,7 @@ class ConfiguredModels:
         if self._local is not None:
             await self._local.close()
 
-    def verdicts(self, embedded: tuple[Verdict, ...] = ()) -> tuple[Verdict, ...]:
+    def verdicts(self, embedded: tuple[ModelAvailability, ...] = ()) -> tuple[ModelAvailability, ...]:
         """What can be used and why the rest cannot; nobody is asked over the network."""
         return verdicts(self._settings, self._environment, embedded)
 

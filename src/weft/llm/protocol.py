@@ -72,7 +72,7 @@ class Models(Protocol):
         ...
 
 
-class GivenModels:
+class StaticModels:
     """One model for every name, or some by their names; the first of these is the default one."""
 
     def __init__(self, models: Model | Mapping[str, Model]) -> None:

@@ -5,7 +5,7 @@ from math import inf
 
 from msgspec import Struct, structs
 
-from weft.evaluator.effects import Allowance, Purse, Reservation
+from weft.evaluator.effects import Allowance, BudgetAccount, Reservation
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.llm.payload import Usage
@@ -30,7 +30,7 @@ CHARACTERS_PER_TOKEN = 3
 """For what arrived of an answer that was cut: rather too many tokens than too few."""
 
 
-class Outlay(Struct, frozen=True):
+class TurnReservation(Struct, frozen=True):
     """An amount that was set aside for a turn."""
 
     input_tokens: int
@@ -42,7 +42,7 @@ class Outlay(Struct, frozen=True):
         """What was used, with its cost, now counted: an answer, and the requests before it that failed."""
         return self._count(model, *[self._unanswered()] * failed, usage)
 
-    def break_off(self, model: Model, partial_text: str | None, failed: int) -> Usage:
+    def settle_partial(self, model: Model, partial_text: str | None, failed: int) -> Usage:
         """What a turn without an answer is charged for, now counted.
 
         That is an estimate: the input of every request that was sent and not refused, and what arrived.
@@ -67,7 +67,7 @@ class Outlay(Struct, frozen=True):
         return used
 
 
-async def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
+async def reserve_turn(model: Model, purse: BudgetAccount, input_tokens: int) -> TurnReservation:
     """Reserve the worst case of a turn; where a budget binds the answer is made to fit what is left.
 
     Where that is little and requests under way hold more than they will use, it is waited for. Raises
@@ -77,7 +77,7 @@ async def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
     output = _longest_output(model, input_tokens, UNKNOWN_OUTPUT)
     left = purse.left()
     if left.tokens == inf and left.cost == inf:
-        return Outlay(input_tokens, None, purse.reserve(input_tokens + output, 0.0))
+        return TurnReservation(input_tokens, None, purse.reserve(input_tokens + output, 0.0))
     enough = min(ENOUGH_OUTPUT, output)
     await purse.room(lambda left: _fits(model, left, input_tokens, enough))
     left = purse.left()
@@ -89,7 +89,9 @@ async def set_aside(model: Model, purse: Purse, input_tokens: int) -> Outlay:
     if left.cost < inf:
         output = max(least, _affordable(model, input_tokens, output, left.cost))
         cost = _cost(model, input_tokens, output)
-    return Outlay(input_tokens, output if is_bound else None, purse.reserve(input_tokens + output, cost))
+    return TurnReservation(
+        input_tokens, output if is_bound else None, purse.reserve(input_tokens + output, cost)
+    )
 
 
 def priced(model: Model, usage: Usage) -> Usage:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from weft.evaluator.conversion import told_json
+from weft.evaluator.conversion import result_json_for_model
 from weft.evaluator.effects import Spawn, Step, Subtask
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.output_parsing import BadOutput, parse_output
@@ -40,7 +40,7 @@ def spawning(
             tell("failed")
             raise
         tell("completed")
-        return told_json(result)
+        return result_json_for_model(result)
 
     return perform
 

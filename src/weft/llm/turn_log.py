@@ -49,7 +49,7 @@ class TurnJournal(Protocol):
         ...
 
 
-class Unkept:
+class NullTurnLog:
     """Performs everything and keeps nothing."""
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:

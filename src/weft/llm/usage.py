@@ -46,7 +46,7 @@ class Total(Struct, frozen=True, kw_only=True):
         )
 
 
-class Ledger:
+class UsageLedger:
     """The entries of a run, in the order in which the answers came."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ class _Working:
         self.halted_by: Task | None = None
 
 
-class Halting:
+class CancellationWatcher:
     """Of one evaluation; its steps say when they begin and end to be performed."""
 
     def __init__(self, store: TaskStore) -> None:

@@ -10,10 +10,10 @@ import msgspec
 from weft.evaluator.conversion import context_answer, result_json, tool_answer
 from weft.evaluator.effects import (
     UNLIMITED,
+    BudgetAccount,
     ContextQuery,
     Effects,
     ModelCall,
-    Purse,
     ScriptOutcome,
     ScriptRun,
     Step,
@@ -23,23 +23,23 @@ from weft.evaluator.effects import (
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.joins import scope_around
 from weft.evaluator.operators.script import script_facts, script_failure
-from weft.evaluator.resolved import Known, then
+from weft.evaluator.resolved import Resolved, then
 from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.turn_log import TurnJournal
-from weft.runs.cancellation import Halting
+from weft.runs.cancellation import CancellationWatcher
 from weft.runs.fork import Fork
 from weft.runs.journal import Journal, OpenStep
-from weft.runs.replay import Fate, going_on, is_halted
-from weft.runs.reuse import EarlierAnswers, request_digest, reuse_digest
-from weft.runs.sessions import LeasedSlots, Turns
+from weft.runs.replay import ReplayAction, is_halted, resumable
+from weft.runs.reuse import ReusableResults, request_digest, reuse_digest
+from weft.runs.sessions import JournaledSession, LeasedSlots
 from weft.runs.step_records import failure_of, halted_failure, name_of
 from weft.secrets.registry import is_any, redact_json
 from weft.store.models import StoredStep
 from weft.store.protocol import TaskStore
 from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import step_fields
 
 
 def outcome_json(outcome: ScriptOutcome, run: ScriptRun) -> JsonObject:
@@ -59,7 +59,7 @@ def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]
     try:
         asked = ask()
     except TaskFailed as error:  # it is known
-        return Known(_outcome_of(error))
+        return Resolved(_outcome_of(error))
     return then(asked, lambda found: msgspec.convert(found, ScriptOutcome), rescue=_outcome_of)
 
 
@@ -89,7 +89,7 @@ class KeepsTurns(Protocol):
     """Effects whose sessions with models can be journalled turn by turn."""
 
     async def call_model_kept(
-        self, step: Step, call: ModelCall, purse: Purse, journal: TurnJournal
+        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal
     ) -> TaskResult:
         """As `call_model`; each turn and each tool is asked of the journal first."""
         ...
@@ -122,17 +122,19 @@ class DurableEffects:
         self._keeping = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
         self._reusing = inner if isinstance(inner, KnowsSurroundings) else None
-        self._earlier = EarlierAnswers(store, journal, fork, is_reusing=is_reusing)
+        self._earlier = ReusableResults(store, journal, fork, is_reusing=is_reusing)
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
         self._fork = fork
-        self._halting = Halting(store)
+        self._halting = CancellationWatcher(store)
 
     def stop(self) -> None:
         """Nothing of this evaluation is performed any more."""
         self._halting.stop()
 
-    def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> Awaitable[TaskResult]:
+    def call_model(
+        self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+    ) -> Awaitable[TaskResult]:
         """The model's answer: the one that is known, one to the same question, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
@@ -143,7 +145,7 @@ class DurableEffects:
             if self._keeping is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, purse)), {}
-            turns = Turns(self._journal, step, call, self._slots, self._earlier.find)
+            turns = JournaledSession(self._journal, step, call, self._slots, self._earlier.find)
             result = await self._keeping.call_model_kept(step, call, purse, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
@@ -167,7 +169,7 @@ class DurableEffects:
 
         return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
-    def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Awaitable[Any]:
+    def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         """What the tool returned; reused in other runs when it is one that says it always gives the same."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
@@ -183,7 +185,7 @@ class DurableEffects:
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
     def get_context(
-        self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         """What memory found."""
 
@@ -204,7 +206,7 @@ class DurableEffects:
         if found is not None and is_halted(found.task):
             journal.past.pass_over(step.key)
             self._given(found)
-        opened = journal.begin(step, input_hash, going_on(found))
+        opened = journal.begin(step, input_hash, resumable(found))
         self._halting.began(opened)
         try:
             result = await self._inner.around(step, body)
@@ -246,15 +248,15 @@ class DurableEffects:
         past = self._journal.past
         input_hash = request_digest(step.request)
         found = past.find(step, input_hash, name_of(step)) if past else None
-        if found is not None and past.fate(found.task) is Fate.GIVEN:
-            return Known(self._given(found))
+        if found is not None and past.fate(found.task) is ReplayAction.GIVEN:
+            return Resolved(self._given(found))
         return self._performed(step, input_hash, found, perform)
 
     async def _performed(
         self, step: Step, input_hash: str, found: StoredStep | None, perform: Perform
     ) -> "_Outcome":
         journal = self._journal
-        opened = journal.begin(step, input_hash, going_on(found))
+        opened = journal.begin(step, input_hash, resumable(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
         if before is not None:
             return await self._taken_over(opened, before)
@@ -279,7 +281,7 @@ class DurableEffects:
     async def _taken_over(self, opened: OpenStep, before: Task) -> "_Outcome":
         """The outcome that the step had in the run that this one was forked from."""
         if before.status is Status.FAILED:
-            error = failure_of(mark_of(before).get("failure"), before.error)
+            error = failure_of(step_fields(before).get("failure"), before.error)
             await self._journal.fail(opened, error)
             raise error
         result = await self._journal.complete(opened, before.result or {}, source=before, is_last=True)
@@ -289,7 +291,7 @@ class DurableEffects:
         """Note the end of a step that is being cancelled; raises TaskFailed when it is only this step."""
         halted = self._halting.halted(opened)
         if halted is None:
-            self._journal.call_off(opened)
+            self._journal.cancel_attempt(opened)
             return
         self._journal.halt(opened)
         raise halted
@@ -303,7 +305,7 @@ class DurableEffects:
         if task.status is Status.CANCELLED:
             error = halted_failure(task)
         else:
-            error = failure_of(mark_of(task).get("failure"), task.error)
+            error = failure_of(step_fields(task).get("failure"), task.error)
         raise error
 
 

@@ -22,7 +22,7 @@ from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.fork import Fork, may_reuse
 from weft.runs.journal import Journal
 from weft.runs.limit_log import RunHistory
-from weft.runs.program import StoredProgram, as_params, in_its_folder, main_of, program_of, with_model
+from weft.runs.program import StoredProgram, as_params, main_of, program_of, resolve_workdir, with_model
 from weft.runs.questions import AsksPeople, Questions
 from weft.runs.sessions import LeasedSlots
 from weft.runs.step_records import FAILURE, failure_json
@@ -100,7 +100,7 @@ class TemplateExecutor:
         journal = await Journal.open(
             self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
         )
-        program = in_its_folder(stored, has_begun=bool(journal.past))
+        program = resolve_workdir(stored, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
         inner = self._new_effects(program)

@@ -8,7 +8,7 @@ from weft.store.models import StoredStep
 from weft.store.protocol import TaskStore
 from weft.tasks.operations.fork import FORK
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import mark_of, place_of_key
+from weft.tasks.steps import place_of_key, step_fields
 
 
 def may_reuse(task: Task) -> bool:
@@ -50,7 +50,7 @@ class Fork:
         step = self._before.get(key)
         if step is None or step.input_hash != input_hash:
             return None
-        mark = mark_of(step.task)
+        mark = step_fields(step.task)
         has_failed = step.task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run")
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 

@@ -10,7 +10,7 @@ from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
-from weft.runs.replay import Past, spent_before
+from weft.runs.replay import RecordedSteps, prior_usage
 from weft.runs.step_records import (
     asked_of,
     called_off,
@@ -64,7 +64,7 @@ class Journal:
         clock: Clock,
         new_id: NewTaskId,
     ) -> None:
-        self.past = Past(steps)
+        self.past = RecordedSteps(steps)
         self._store = store
         self._task = task
         self._clock = clock
@@ -191,7 +191,7 @@ class Journal:
         opened.task = failed(opened.task, error, self._clock.now())
         self._end_soon(opened)
 
-    def call_off(self, opened: OpenStep) -> None:
+    def cancel_attempt(self, opened: OpenStep) -> None:
         """Note that a step was cancelled; that is stored unless the whole evaluation is."""
         if self._is_resting or (self._evaluation is not None and self._evaluation.cancelling()):
             return  # the next evaluation goes on with it
@@ -283,7 +283,7 @@ class Journal:
             now = self._clock.now()
             params = {
                 **(task.params or {}),
-                "step": {**first_mark(task), **spent_before(self.past, key, task)},
+                "step": {**first_mark(task), **prior_usage(self.past, key, task)},
             }
             opened.task = evolve(
                 task,

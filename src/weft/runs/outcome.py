@@ -15,7 +15,7 @@ from weft.runs.replay import is_halted
 from weft.runs.step_records import FAILURE, failure_of, halted_failure
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import KEY, Usage, has_told_usage, is_answer, is_step, mark_of, usage_of
+from weft.tasks.steps import KEY, Usage, has_told_usage, is_answer, is_step, step_fields, usage_of
 
 
 class Spent(Struct, frozen=True):
@@ -63,7 +63,7 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
         return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
     last = {step.key: step.task for step in await store.steps_of(task.id)}
     for step in reversed(last.values()):
-        mark = mark_of(step)
+        mark = step_fields(step)
         if mark.get("ended_run"):
             return failure_of(mark["ended_run"], task.error), is_halted(step)
     for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
@@ -112,7 +112,7 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
 
 def _place(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
     """Return the run that a step is of, and its key there."""
-    key = str(mark_of(task).get(KEY))
+    key = str(step_fields(task).get(KEY))
     while is_step(task) and task.parent_id is not None and task.parent_id in by_id:
         task = by_id[task.parent_id]
     return task.id, key

@@ -177,7 +177,7 @@ def with_model(program: StoredProgram, models: ModelsSettings) -> StoredProgram:
     return structs.replace(program, model=name)
 
 
-def in_its_folder(program: StoredProgram, *, has_begun: bool) -> StoredProgram:
+def resolve_workdir(program: StoredProgram, *, has_begun: bool) -> StoredProgram:
     """Return the program where it works: in its own folder if this process accepts it, else here.
 
     Raises ExecutionFailed when steps of it were performed in a folder that this process does not accept.

@@ -18,13 +18,13 @@ from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
 from weft.executors.protocol import Rests
 from weft.ids import TaskId
 from weft.runs.journal import Journal, OpenStep
-from weft.runs.replay import going_on
+from weft.runs.replay import resumable
 from weft.runs.reuse import digest
 from weft.runs.step_records import question_name
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import DUE_AT, mark_of
+from weft.tasks.steps import DUE_AT, step_fields
 from weft.telemetry.spans import RESTS
 
 MOST_SECONDS = 10**9
@@ -97,7 +97,7 @@ class Questions:
         if found is not None and _has_ended(found.task):
             count_time_of(found.task)
             return _answer(found.task)
-        before = going_on(found)
+        before = resumable(found)
         due = due_time(self._journal.now()) if before is None else None
         opened = self._journal.begin_part(
             key,
@@ -114,7 +114,7 @@ class Questions:
             await self._journal.show()
             return await self._answered(opened, question, here)
         except asyncio.CancelledError:
-            self._journal.call_off(opened)
+            self._journal.cancel_attempt(opened)
             raise
 
     async def _answered(self, opened: OpenStep, question: str, here: AskHere | None) -> str:
@@ -239,7 +239,7 @@ def _spawner_of(key: str) -> str:
 def _has_ended(task: Task) -> bool:
     """Whether it was answered, or a person has cancelled it; what was called off is asked again."""
     if task.status is Status.CANCELLED:
-        return not mark_of(task).get("called_off")
+        return not step_fields(task).get("called_off")
     return task.status is Status.COMPLETED
 
 

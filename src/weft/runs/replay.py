@@ -11,10 +11,10 @@ from weft.language.source import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.models import StoredStep
 from weft.tasks.record import JsonObject, Status, Task
-from weft.tasks.steps import mark_of, unkept_usage
+from weft.tasks.steps import step_fields, unkept_usage
 
 
-class Fate(Enum):
+class ReplayAction(Enum):
     """What becomes of a step that is asked for again."""
 
     GIVEN = "given"
@@ -23,7 +23,7 @@ class Fate(Enum):
     """It has no outcome that counts."""
 
 
-class Past:
+class RecordedSteps:
     """The steps of one task, the last record of each key. What is asked for is ticked off."""
 
     def __init__(self, steps: Sequence[StoredStep]) -> None:
@@ -115,23 +115,25 @@ class Past:
     def _counts(self, key: str) -> bool:
         """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
         task = self._by_key[key].task
-        has_outcome = task.status in (Status.COMPLETED, Status.FAILED) and self.fate(task) is Fate.GIVEN
+        has_outcome = (
+            task.status in (Status.COMPLETED, Status.FAILED) and self.fate(task) is ReplayAction.GIVEN
+        )
         if not has_outcome or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
             around = self._by_key.get(key)
-            if around is not None and mark_of(around.task).get("kind") == "atomic":
+            if around is not None and step_fields(around.task).get("kind") == "atomic":
                 return False
         return True
 
-    def fate(self, task: Task) -> Fate:
+    def fate(self, task: Task) -> ReplayAction:
         """What becomes of a step whose record this is."""
-        mark = mark_of(task)
+        mark = step_fields(task)
         if is_halted(task):
-            return Fate.GIVEN  # it failed for the program
+            return ReplayAction.GIVEN  # it failed for the program
         has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
-        return Fate.GIVEN if has_outcome and not mark.get("ended_run") else Fate.PERFORMED
+        return ReplayAction.GIVEN if has_outcome and not mark.get("ended_run") else ReplayAction.PERFORMED
 
 
 def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
@@ -141,21 +143,21 @@ def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
 
 def is_halted(task: Task) -> bool:
     """Whether somebody has cancelled a step; not: the program called it off."""
-    return task.status is Status.CANCELLED and not mark_of(task).get("called_off")
+    return task.status is Status.CANCELLED and not step_fields(task).get("called_off")
 
 
-def going_on(found: StoredStep | None) -> Task | None:
+def resumable(found: StoredStep | None) -> Task | None:
     """The record that may go on; one that is cancelled or completed stays so, and another takes its place."""
     is_over = found is None or found.task.status in (Status.CANCELLED, Status.COMPLETED)
     return None if found is None or is_over else found.task
 
 
-def spent_before(past: Past, key: str, task: Task) -> JsonObject:
+def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
     """The entry for the mark of a step that is performed again; empty: nothing would be forgotten."""
     return unkept_usage(task, _parts(past, key)).as_mark()
 
 
-def _parts(past: Past, key: str) -> Iterator[Task]:
+def _parts(past: RecordedSteps, key: str) -> Iterator[Task]:
     """The turns of a session, and what tools gave there, that an earlier try has left."""
     numbers = count(1)
     while found := past.kept(f"{key}#{next(numbers)}"):

@@ -17,7 +17,7 @@ from weft.store.protocol import TaskStore
 from weft.tasks.record import Task
 
 
-class EarlierAnswers:
+class ReusableResults:
     """Those of the same owner that a run may have, and has not had yet.
 
     Each is given once in a run: one that asks the same question three times wants three answers, and when it

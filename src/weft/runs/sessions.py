@@ -13,7 +13,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 from weft.llm.protocol import Model
 from weft.runs.journal import Journal
-from weft.runs.replay import going_on
+from weft.runs.replay import resumable
 from weft.runs.reuse import digest, payload_digest, turn_digest
 from weft.store.models import StoredStep
 from weft.tasks.record import Status, Task
@@ -54,7 +54,7 @@ CONTEXT = "context"
 """The input of a session's first turn that holds the data it works on."""
 
 
-class Turns:
+class JournaledSession:
     """The journal of one session. The last turn is kept with the result of the step itself."""
 
     def __init__(
@@ -128,14 +128,14 @@ class Turns:
         found = self._past(key, input_hash, use.name)
         if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ToolMessage)
-        opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=going_on(found))
+        opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=resumable(found))
         try:
             message = await call()
         except TaskFailed as error:  # of a subtask: a budget around this task is used up
             self._journal.fail_soon(opened, error)
             raise
         except BaseException:
-            self._journal.call_off(opened)
+            self._journal.cancel_attempt(opened)
             raise
         stored = await self._journal.complete(opened, msgspec.to_builtins(message))
         return msgspec.convert(stored, ToolMessage)

@@ -13,7 +13,7 @@ from weft.limits import MAX_NAME_CHARACTERS
 from weft.secrets.registry import is_any, redact_json
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import error_text
-from weft.tasks.steps import mark_of
+from weft.tasks.steps import step_fields
 
 KINDS: dict[type[Any], str] = {
     ModelCall: "atomic",
@@ -170,4 +170,4 @@ def called_off(task: Task, now: datetime) -> Task:
 
 def with_mark(task: Task, **facts: Any) -> Task:
     """The record with further facts on the step that it is."""
-    return evolve(task, params={**(task.params or {}), "step": {**mark_of(task), **facts}})
+    return evolve(task, params={**(task.params or {}), "step": {**step_fields(task), **facts}})

@@ -11,7 +11,7 @@ from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.store.errors import NotJson
 from weft.store.models import StepChange
-from weft.store.protocol import Claim, Ending, Rest
+from weft.store.protocol import AttemptResult, Claim, Suspension
 from weft.store.requests import Start
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import TaskNotFound
@@ -28,7 +28,7 @@ from weft.tasks.record import (
     Task,
 )
 from weft.tasks.states import Completed, Started, error_text, require_object, transition
-from weft.tasks.steps import KEY, digests_of, is_step, mark_of
+from weft.tasks.steps import KEY, digests_of, is_step, step_fields
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
 _MEMBERS_OF_FIELD = tuple(
@@ -111,7 +111,7 @@ def _step_row(task: Task, parents: Mapping[TaskId, TaskId | None]) -> StepRow:
     digests = digests_of(task)
     if maker is None or digests is None:
         return maker, None, None, None
-    return maker, str(mark_of(task)[KEY]), digests.asked, digests.reuse
+    return maker, str(step_fields(task)[KEY]), digests.asked, digests.reuse
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:
@@ -130,7 +130,7 @@ def claim_facts(claim: Claim) -> JsonObject:
 
 
 def ending(
-    request: Ending, retry_at: datetime | None
+    request: AttemptResult, retry_at: datetime | None
 ) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
     """The columns after an ending (status, result, error, progress; None: as it is), and its events' facts.
 
@@ -150,7 +150,7 @@ def ending(
     return columns, events
 
 
-def dependencies_at_rest(request: Rest, *, has_ended: bool) -> tuple[Dependency, ...]:
+def dependencies_at_rest(request: Suspension, *, has_ended: bool) -> tuple[Dependency, ...]:
     """What a task at rest depends on; nothing more than before when something it rests for has ended."""
     if has_ended:
         return request.dependencies

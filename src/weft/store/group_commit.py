@@ -21,7 +21,7 @@ from weft.store.models import (
     StepChange,
     WriteSteps,
 )
-from weft.store.protocol import Claim, Ending, Outlook, Owner, Rest, Wanted
+from weft.store.protocol import AttemptResult, Claim, ClaimRequest, ClaimResult, Owner, Suspension
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -204,8 +204,8 @@ class GroupedWrites:
         return claim
 
     async def advance(
-        self, endings: Sequence[Ending | Rest], wanted: Wanted
-    ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
+        self, endings: Sequence[AttemptResult | Suspension], wanted: ClaimRequest
+    ) -> tuple[Sequence[bool | WeftError], ClaimResult | WeftError]:
         *held, outlook = await self._group.write_together([*endings, wanted])
         return held, outlook
 
@@ -213,7 +213,7 @@ class GroupedWrites:
         return bool(await self._group.write(Report(claim, progress, now)))
 
     async def finish(self, claim: Claim, outcome: Outcome) -> bool:
-        return bool(await self._group.write(Ending(claim, outcome)))
+        return bool(await self._group.write(AttemptResult(claim, outcome)))
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
         return bool(await self._group.write(GiveBack(claim, now)))

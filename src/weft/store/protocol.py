@@ -55,7 +55,7 @@ class Claimed(Struct, frozen=True):
     """Of the last attempt that failed."""
 
 
-class Ending(Struct, frozen=True):
+class AttemptResult(Struct, frozen=True):
     """How an attempt ended; with `retry_after`, a failed one is followed by another after that delay."""
 
     claim: Claim
@@ -63,7 +63,7 @@ class Ending(Struct, frozen=True):
     retry_after: timedelta | None = None
 
 
-class Rest(Struct, frozen=True):
+class Suspension(Struct, frozen=True):
     """An attempt that ends without an outcome: the task is pending until one of others has ended.
 
     So it holds nothing while a person is asked. When one of them has ended already it may go on at once.
@@ -78,7 +78,7 @@ class Rest(Struct, frozen=True):
     """From when on it need not rest any longer; somebody must look (`overdue_rests`) and wake it."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ClaimRequest(Struct, frozen=True, kw_only=True):
     """How many tasks of some flows a worker can take on now."""
 
     flows: Sequence[TaskId]
@@ -92,7 +92,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     lives that may know them. When none does, they are claimed to be failed."""
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class ClaimResult(Struct, frozen=True, kw_only=True):
     """What a worker claimed, and when there may be more without anybody doing anything."""
 
     claimed: tuple[Claimed, ...] = ()
@@ -181,8 +181,8 @@ class TaskStore(Protocol):
         ...
 
     async def advance(
-        self, endings: Sequence[Ending | Rest], wanted: Wanted
-    ) -> tuple[Sequence[bool | WeftError], Outlook | WeftError]:
+        self, endings: Sequence[AttemptResult | Suspension], wanted: ClaimRequest
+    ) -> tuple[Sequence[bool | WeftError], ClaimResult | WeftError]:
         """End attempts and claim what may start, in one transaction.
 
         For each ending whether its claim still held (else nothing was written), or why its outcome cannot be

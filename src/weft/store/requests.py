@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft.ids import TaskId
 from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
-from weft.store.protocol import Claim, Ending, Owner, Rest, Wanted
+from weft.store.protocol import AttemptResult, Claim, ClaimRequest, Owner, Suspension
 from weft.tasks.decisions import Operation
 
 
@@ -96,10 +96,10 @@ Request = (
     Start
     | WriteSteps
     | Report
-    | Ending
-    | Rest
+    | AttemptResult
+    | Suspension
     | GiveBack
-    | Wanted
+    | ClaimRequest
     | RunFlow
     | EndFlow
     | AddWorker

@@ -1,7 +1,7 @@
 """An operation decides, purely, what a store then writes in one transaction.
 
-The store reads what the operation asks for, hands it over as `Found`, and applies the `Changes`. The rules
-live in the operations; the stores know none of them.
+The store reads what the operation asks for, hands it over as `Snapshot`, and applies the `WriteSet`. The
+rules live in the operations; the stores know none of them.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from weft.tasks.record import Task
 T = TypeVar("T")
 
 
-class Needs(Struct, frozen=True):
+class ReadSet(Struct, frozen=True):
     """What an operation must see: single tasks, tasks with the whole flow they are in, and which of some
     tasks have a copy that is still to be run."""
 
@@ -26,13 +26,13 @@ class Needs(Struct, frozen=True):
     unfinished_runs_of: tuple[TaskId, ...] = ()
 
 
-class Found(Struct, frozen=True):
+class Snapshot(Struct, frozen=True):
     """What the store found of an operation's needs. Another owner's tasks are simply not there."""
 
     tasks: Mapping[TaskId, Task] = {}
     flows: Mapping[TaskId, Flow] = {}
     with_unfinished_runs: frozenset[TaskId] = frozenset()
-    """Those of `Needs.unfinished_runs_of` from which a flow was made that is still to be run."""
+    """Those of `ReadSet.unfinished_runs_of` from which a flow was made that is still to be run."""
 
     def task(self, task_id: TaskId) -> Task:
         found = self.tasks.get(task_id)
@@ -48,7 +48,7 @@ class Found(Struct, frozen=True):
         return found
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class WriteSet(Struct, frozen=True, kw_only=True):
     """What to write, all or nothing."""
 
     added: tuple[Task, ...] = ()
@@ -64,17 +64,17 @@ class Changes(Struct, frozen=True, kw_only=True):
 class Decision(Struct, Generic[T], frozen=True):
     """An operation's changes, and the value its caller gets once they are committed."""
 
-    changes: Changes
+    changes: WriteSet
     value: T
 
 
 class Operation(Protocol[T]):
     """One act on tasks; one transaction."""
 
-    def needs(self) -> Needs:
+    def needs(self) -> ReadSet:
         """What must be read first."""
         ...
 
-    def decide(self, found: Found) -> "Decision[T]":
+    def decide(self, found: Snapshot) -> "Decision[T]":
         """What to write; raises a RequestError when a rule forbids it."""
         ...

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from weft.ids import TaskId
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task, evolve
-from weft.tasks.steps import DUE_AT, mark_of
+from weft.tasks.steps import DUE_AT, step_fields
 
 QUESTION = "question"
 """The kind of such a step."""
@@ -16,7 +16,7 @@ ANSWER = "answer"
 
 def is_question(task: Task) -> bool:
     """Whether the record is a question to a person."""
-    return mark_of(task).get("kind") == QUESTION
+    return step_fields(task).get("kind") == QUESTION
 
 
 def is_open_question(task: Task) -> bool:
@@ -41,7 +41,7 @@ def answer_of(task: Task) -> str:
 
 def due_at(task: Task) -> datetime | None:
     """Until when a question can be answered; None: for ever."""
-    text = mark_of(task).get(DUE_AT)
+    text = step_fields(task).get(DUE_AT)
     try:
         due = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

@@ -26,7 +26,7 @@ _PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
 _LAST = 2**62
 
 
-def mark_of(task: Task) -> JsonObject:
+def step_fields(task: Task) -> JsonObject:
     """What the record says of the step that it is; empty: it is none."""
     found = (task.params or {}).get(STEP)
     return found if isinstance(found, dict) else {}
@@ -34,7 +34,7 @@ def mark_of(task: Task) -> JsonObject:
 
 def first_mark(task: Task) -> JsonObject:
     """What the record said of the step when it began: nothing of how it ended."""
-    return {name: value for name, value in mark_of(task).items() if name in (KEY, KIND, DUE_AT)}
+    return {name: value for name, value in step_fields(task).items() if name in (KEY, KIND, DUE_AT)}
 
 
 class Digests(Struct, frozen=True):
@@ -49,12 +49,12 @@ class Digests(Struct, frozen=True):
 def with_digests(task: Task, digests: Digests) -> Task:
     """The step with its digests in the mark, for a document that another store reads."""
     found = {"version": DIGESTS_VERSION, "asked": digests.asked, "reuse": digests.reuse}
-    return evolve(task, params={**(task.params or {}), STEP: {**mark_of(task), DIGESTS: found}})
+    return evolve(task, params={**(task.params or {}), STEP: {**step_fields(task), DIGESTS: found}})
 
 
 def digests_of(task: Task) -> Digests | None:
     """The digests that came with a step; None: there are none, or they were made in another way."""
-    found = mark_of(task).get(DIGESTS)
+    found = step_fields(task).get(DIGESTS)
     if not isinstance(found, dict) or found.get("version") != DIGESTS_VERSION:
         return None
     asked, reuse = found.get("asked"), found.get("reuse")
@@ -66,7 +66,7 @@ def digests_of(task: Task) -> Digests | None:
 
 def ended_with_run(step: Task, run: Task) -> Task:
     """Return an open step as the end of its run leaves it: without an outcome, and found by nothing."""
-    mark = {name: value for name, value in mark_of(step).items() if name != DIGESTS}
+    mark = {name: value for name, value in step_fields(step).items() if name != DIGESTS}
     return evolve(
         step,
         status=Status.CANCELLED,
@@ -79,7 +79,7 @@ def ended_with_run(step: Task, run: Task) -> Task:
 
 def is_step(task: Task) -> bool:
     """Whether the evaluation of another task made the record; no engine performs it by itself."""
-    return task.schemas is None and bool(mark_of(task).get("key"))
+    return task.schemas is None and bool(step_fields(task).get("key"))
 
 
 Place = tuple[tuple[int, str], ...]
@@ -87,7 +87,7 @@ Place = tuple[tuple[int, str], ...]
 
 def place_of(task: Task) -> Place:
     """Where in its program a step stands, in a form that can be compared; empty for others."""
-    return place_of_key(str(mark_of(task).get("key") or ""))
+    return place_of_key(str(step_fields(task).get("key") or ""))
 
 
 def place_of_key(key: str) -> Place:
@@ -134,7 +134,7 @@ class Usage(Struct, frozen=True):
 
 def is_answer(task: Task) -> bool:
     """Whether a record is of a step that a model answers."""
-    return mark_of(task).get("kind") == "atomic"
+    return step_fields(task).get("kind") == "atomic"
 
 
 def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
@@ -146,7 +146,7 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
     if not is_answer(task) or task.origin_type is Origin.LINK:
         return None
     own = _told(task) or _sum(_turn(part) for part in below)
-    before = mark_of(task).get(SPENT)
+    before = step_fields(task).get(SPENT)
     if isinstance(before, dict):
         own = (own or Usage()) + Usage(**{name: before.get(name, 0) for name in Usage.__struct_fields__})
     return own
@@ -167,7 +167,7 @@ def unkept_usage(task: Task, below: Iterable[Task]) -> Usage:
 
 def _told(task: Task) -> Usage | None:
     """What the result says, or the failure."""
-    failure = (mark_of(task).get("failure") or {}).get("error") or {}
+    failure = (step_fields(task).get("failure") or {}).get("error") or {}
     notes = (task.result or {}).get("notes") or failure.get("notes") or {}
     found = notes.get("usage")
     return _read(found, int(found.get("turns", 1))) if isinstance(found, dict) else None
@@ -175,7 +175,7 @@ def _told(task: Task) -> Usage | None:
 
 def _turn(part: Task) -> Usage | None:
     found = (part.result or {}).get("usage")
-    return _read(found, 1) if isinstance(found, dict) and mark_of(part).get("kind") == "turn" else None
+    return _read(found, 1) if isinstance(found, dict) and step_fields(part).get("kind") == "turn" else None
 
 
 def _read(found: JsonObject, turns: int) -> Usage:

@@ -2,7 +2,7 @@
 
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
-from weft.llm.protocol import Features, GivenModels
+from weft.llm.protocol import Features, StaticModels
 from weft.testing.factories import effects, memory, models, recorded_effects
 from weft.testing.in_memory_effects import InMemoryEffects
 from weft.testing.recording import (
@@ -17,7 +17,6 @@ from weft.testing.simple_index import SimpleIndex
 
 __all__ = [
     "Features",
-    "GivenModels",
     "HandlerPayload",
     "InMemoryEffects",
     "ModelReply",
@@ -26,6 +25,7 @@ __all__ = [
     "ReplayingModel",
     "ScriptedModel",
     "SimpleIndex",
+    "StaticModels",
     "ToolUse",
     "Usage",
     "effects",

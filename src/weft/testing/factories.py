@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from weft.effects.local import LocalEffects
-from weft.effects.resources import Equipment
+from weft.effects.resources import ProjectResources
 from weft.evaluator.effects import ContextQuery, ModelCall, ScriptRun
-from weft.llm.protocol import GivenModels, Model
+from weft.llm.protocol import Model, StaticModels
 from weft.memory.memory import Memory
 from weft.testing.in_memory_effects import InMemoryEffects
 from weft.testing.recording import (
@@ -18,17 +18,17 @@ from weft.testing.scripted_model import Answers, ScriptedModel
 from weft.testing.simple_index import SimpleIndex
 
 
-def models(answers: Model | Mapping[str, Model] | Answers) -> GivenModels:
+def models(answers: Model | Mapping[str, Model] | Answers) -> StaticModels:
     """Models for `LocalEffects(models=...)`: a model for every name, or models by name.
 
     Of anything else a ScriptedModel is made, which answers for every name.
     """
     if isinstance(answers, Mapping):
         named = {name: one for name, one in answers.items() if _is_model(one)}
-        return GivenModels(named if named and len(named) == len(answers) else ScriptedModel(answers))
+        return StaticModels(named if named and len(named) == len(answers) else ScriptedModel(answers))
     if _is_model(answers):
-        return GivenModels(cast(Model, answers))
-    return GivenModels(ScriptedModel(cast(Answers, answers)))
+        return StaticModels(cast(Model, answers))
+    return StaticModels(ScriptedModel(cast(Answers, answers)))
 
 
 def memory(*roots: Path | str) -> Memory:
@@ -49,7 +49,7 @@ class _ProjectModels:
     """The models that `weft.toml` and the environment name; nothing is read before one is looked for."""
 
     def __init__(self) -> None:
-        self._equipment = Equipment()
+        self._equipment = ProjectResources()
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
         return await self._equipment.models().find(model, provider)

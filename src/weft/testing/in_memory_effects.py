@@ -8,10 +8,10 @@ from weft.errors import WeftError
 from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import (
     UNLIMITED,
+    BudgetAccount,
     Composite,
     ContextQuery,
     ModelCall,
-    Purse,
     ScriptOutcome,
     ScriptRun,
     Step,
@@ -126,7 +126,7 @@ class InMemoryEffects:
         """The composite tasks, in the order in which they began."""
         return [step.request for step in self.steps if isinstance(step.request, Composite)]
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         """The scripted answer."""
         answer = await self._perform(step, lambda: self._answers.next(call, call.template, call.prompt))
         return answer if isinstance(answer, TaskResult) else TaskResult(as_text(answer), "COMPLETE")
@@ -137,7 +137,7 @@ class InMemoryEffects:
         outcome = await self._perform(step, lambda: self._scripts.next(run, run.template, command))
         return outcome if isinstance(outcome, ScriptOutcome) else ScriptOutcome(as_text(outcome), "", 0)
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: Purse = UNLIMITED) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Any:
         """What the function of that name returns."""
 
         def act() -> Any:
@@ -154,7 +154,9 @@ class InMemoryEffects:
 
         return await self._perform(step, act)
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    async def get_context(
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+    ) -> dict[str, Any]:
         """The scripted match; an empty one when none is scripted."""
         nothing = {"context_summary": "", "matches": []}
         scripted = self._contexts

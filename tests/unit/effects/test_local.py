@@ -21,7 +21,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, TextArrived, TurnEnded
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.llm.providers import access
 from weft.testing.scripted_model import ScriptedModel, tool_use
 from weft.tools import open_toolbox
@@ -82,7 +82,7 @@ async def test_what_may_not_run_is_a_configuration_error(script: ScriptRun, mess
 
 def with_model(*answers: Any, **given: Any) -> tuple[LocalEffects, ScriptedModel]:
     model = ScriptedModel(list(answers) or ["ok"])
-    return LocalEffects(models=GivenModels(model), **given), model
+    return LocalEffects(models=StaticModels(model), **given), model
 
 
 async def ask(effects: LocalEffects, **fields: Any) -> TaskResult:
@@ -92,14 +92,14 @@ async def ask(effects: LocalEffects, **fields: Any) -> TaskResult:
 
 async def test_the_model_that_a_task_names_comes_before_the_default_one() -> None:
     one, other = ScriptedModel(["one"], id="test:one"), ScriptedModel(["other"], id="test:other")
-    effects = LocalEffects(models=GivenModels({"test:one": one, "test:other": other}), model="test:other")
+    effects = LocalEffects(models=StaticModels({"test:one": one, "test:other": other}), model="test:other")
 
     assert (await ask(effects)).content == "other"
     assert (await ask(effects, model="test:one")).content == "one"
 
 
 async def test_a_model_that_is_not_there_fails_the_task() -> None:
-    effects = LocalEffects(models=GivenModels({"test:one": ScriptedModel(["one"])}))
+    effects = LocalEffects(models=StaticModels({"test:one": ScriptedModel(["one"])}))
 
     with pytest.raises(TaskFailed, match="there is no model 'test:none'") as caught:
         await ask(effects, model="test:none")
@@ -126,7 +126,7 @@ async def test_a_tool_whose_module_cannot_be_imported_is_a_dependency_error(tmp_
     (tmp_path / "weft_no_such_tools.py").write_text("import weft_package_that_is_not_there")
     toolbox = open_toolbox(ToolsSettings(modules=("weft_no_such_tools",)), tmp_path, {})
     model = ScriptedModel(["never asked"])
-    effects = LocalEffects(models=GivenModels(model), tools=toolbox)
+    effects = LocalEffects(models=StaticModels(model), tools=toolbox)
     call = ToolCall(tool="shop:open")
 
     for attempt in (effects.call_tool(Step("1", call), call), ask(effects, tools=("shop:open",))):

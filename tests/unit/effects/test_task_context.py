@@ -21,7 +21,7 @@ from weft.language.task_fields import ContextAssembly, ContextManagement
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, TurnEnded
 from weft.llm.payload import HandlerPayload
-from weft.llm.protocol import Features, GivenModels
+from weft.llm.protocol import Features, StaticModels
 from weft.memory.memory import Found, Memory
 from weft.memory.protocol import IndexReport, Match, Query
 from weft.testing.scripted_model import ScriptedModel, tool_use
@@ -45,7 +45,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def with_model(root: Path, answers: Any = None, **given: Any) -> tuple[LocalEffects, ScriptedModel]:
     model = ScriptedModel(["ok"] * 5 if answers is None else answers, features=given.pop("features", None))
     given.setdefault("memory", testing.memory(root))
-    return LocalEffects(models=GivenModels(model), **given), model
+    return LocalEffects(models=StaticModels(model), **given), model
 
 
 async def ask(effects: LocalEffects, prompt: str = "Change the rounded price.", **fields: Any) -> TaskResult:

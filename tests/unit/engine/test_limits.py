@@ -2,12 +2,12 @@
 
 import pytest
 
-from weft.engine.limits import Patience
+from weft.engine.limits import StoreTolerance
 from weft.store.errors import StoreBusy, StoreFull
 
 
 def test_an_error_that_may_pass_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    with Patience("progress"):
+    with StoreTolerance("progress"):
         raise StoreBusy("another process writes")
 
     assert "progress: another process writes" in caplog.text
@@ -15,5 +15,5 @@ def test_an_error_that_may_pass_is_logged_and_no_more(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("error", [StoreFull("full"), ValueError("no")])
 def test_other_errors_are_raised(error: Exception) -> None:
-    with pytest.raises(type(error)), Patience("progress"):
+    with pytest.raises(type(error)), StoreTolerance("progress"):
         raise error

@@ -15,7 +15,7 @@ from weft.engine.running import RunningAttempt
 from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed
 from weft.ids import TaskId
-from weft.store.protocol import Claim, Claimed, Ending, Rest
+from weft.store.protocol import AttemptResult, Claim, Claimed, Suspension
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed, Failed
 
@@ -33,9 +33,11 @@ CLAIMED = Claimed(
 )
 
 
-async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[Ending | Rest | None]:
+async def endings_of(
+    tmp_path: Path, reasons: list[Exception | None]
+) -> list[AttemptResult | Suspension | None]:
     """How an attempt ended that was called off for these reasons, before its first step."""
-    endings: list[Ending | Rest | None] = []
+    endings: list[AttemptResult | Suspension | None] = []
     store = await open_store(Settings(db=str(tmp_path / "weft.db")))
     attempts = Attempts(
         store, built_in_registry(), clock=SystemClock(), chance=lambda: 0.5, limits=EngineLimits()
@@ -46,11 +48,11 @@ async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[En
 
     attempt = RunningAttempt(CLAIMED, attempts, report, lambda _, ending: endings.append(ending))
     for reason in reasons:
-        attempt.call_off(reason)
+        attempt.cancel_attempt(reason)
     async with asyncio.timeout(20):
         while not endings:  # noqa: ASYNC110 - a turn or two of the event loop
             await asyncio.sleep(0)
-    attempt.call_off()  # too late
+    attempt.cancel_attempt()  # too late
     await asyncio.sleep(0)
     await store.close()
     return endings
@@ -59,7 +61,7 @@ async def endings_of(tmp_path: Path, reasons: list[Exception | None]) -> list[En
 async def test_an_attempt_that_is_left_alone_completes(tmp_path: Path) -> None:
     (ending,) = await endings_of(tmp_path, [])
 
-    assert isinstance(ending, Ending)
+    assert isinstance(ending, AttemptResult)
     assert isinstance(ending.outcome, Completed)
 
 
@@ -73,6 +75,6 @@ async def test_the_first_reason_to_call_it_off_counts(
 ) -> None:
     (ending,) = await endings_of(tmp_path, [ExecutionFailed("too late"), *further])
 
-    assert isinstance(ending, Ending)
+    assert isinstance(ending, AttemptResult)
     assert isinstance(ending.outcome, Failed)
     assert ending.outcome.error == "too late"

@@ -6,7 +6,7 @@ import pytest
 
 from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.budget_account import ScopePurse
-from weft.evaluator.effects import UNLIMITED, Allowance, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, Allowance, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.results import ResourceExhaustion, TaskResult
@@ -92,7 +92,7 @@ def test_the_error_names_the_biggest_spenders() -> None:
 class Paying(InMemoryEffects):
     """Uses the purse: sets aside 100, and takes what the prompt says."""
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         purse.reserve(100, 0).settle(int(call.prompt), 0)
         return TaskResult("ok", "COMPLETE", notes={"usage": {"tokens": 10_000}})
 

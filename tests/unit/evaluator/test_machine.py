@@ -11,7 +11,7 @@ from weft.errors import InternalError
 from weft.evaluator import joins
 from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.effects import UNLIMITED, ContextQuery, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ContextQuery, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed
 from weft.evaluator.machine import Machine
 from weft.language.sexp import read_program
@@ -45,7 +45,7 @@ async def test_at_most_so_many_wait_at_the_same_time() -> None:
 
     class Counting(MemoryOnly):
         async def get_context(
-            self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED
+            self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
         ) -> dict[str, Any]:
             nonlocal under_way, most
             under_way += 1
@@ -155,7 +155,9 @@ class SlowToEnd(MemoryOnly):
         self.cleaned: list[str] = []
         self.let_go = asyncio.Event()
 
-    async def get_context(self, step: Step, query: ContextQuery, purse: Purse = UNLIMITED) -> dict[str, Any]:
+    async def get_context(
+        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+    ) -> dict[str, Any]:
         self.began.append(step.key)
         try:
             await asyncio.Event().wait()

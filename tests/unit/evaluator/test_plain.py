@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.evaluator.conversion import told_error, told_json
+from weft.evaluator.conversion import result_json_for_model, told_error
 from weft.evaluator.results import TaskFailure, TaskResult
 
 MEASURED: dict[str, Any] = {
@@ -17,7 +17,7 @@ def test_a_result_is_told_without_notes_on_how_it_came_about() -> None:
     said = {"notes": {"usage": "of its own"}}
     result = TaskResult("x", "COMPLETE", parsed_content=said, notes={"steps": 2, **MEASURED})
 
-    assert told_json(result) == {
+    assert result_json_for_model(result) == {
         "content": "x",
         "status": "COMPLETE",
         "parsedContent": said,

@@ -8,7 +8,7 @@ import pytest
 import weft
 from tests.evaluation import an_evaluator, value_of
 from weft.app.evaluation import evaluate_async
-from weft.evaluator.conversion import taken_in
+from weft.evaluator.conversion import from_python
 from weft.evaluator.effects import ContextQuery
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
@@ -28,7 +28,7 @@ class Size(IntEnum):
 
 def test_values_are_taken_in_as_the_language_has_them() -> None:
     value = {"a": (1, 2.5, [True, None]), Colour.RED: Colour.RED, "n": Size.LARGE}
-    taken = taken_in(value)
+    taken = from_python(value)
 
     assert taken == {"a": [1, 2.5, [True, None]], "red": "red", "n": 3}
     assert type(taken["red"]) is str

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import weft
 from tests.secret_forms import shows_part
-from weft.cli.display.model_events import Narrator
+from weft.cli.display.model_events import ModelEventPrinter
 from weft.effects.local import LocalEffects
 from weft.llm.events import ModelEvent, RedactedEvents, RequestRetried, TextArrived, TurnEnded
 from weft.llm.payload import Usage
-from weft.llm.protocol import GivenModels
+from weft.llm.protocol import StaticModels
 from weft.secrets.registry import register
 from weft.testing import ScriptedModel
 
@@ -43,7 +43,7 @@ def test_no_interleaving_shows_a_secret(
 ) -> None:
     for key in KEYS:
         register(key, "K")
-    narrator = Narrator()
+    narrator = ModelEventPrinter()
     told: list[ModelEvent] = []
 
     def tell(event: ModelEvent) -> None:
@@ -74,7 +74,7 @@ def test_no_interleaving_shows_a_secret(
 
 def test_pieces_of_two_steps_between_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     register(KEYS[0], "K")
-    narrator = Narrator()
+    narrator = ModelEventPrinter()
     one, two = RedactedEvents(narrator.tell), RedactedEvents(narrator.tell)
     for start in range(0, len(KEYS[0]), 4):
         one.tell(TextArrived("1", KEYS[0][start : start + 4]))
@@ -99,7 +99,7 @@ def test_other_events_are_redacted() -> None:
 def test_a_program_is_told_no_secret() -> None:
     told: list[ModelEvent] = []
     model = ScriptedModel(lambda payload: f"it is {KEYS[0]}, yes")
-    effects = LocalEffects(models=GivenModels(model), is_streaming=True, on_event=told.append)
+    effects = LocalEffects(models=StaticModels(model), is_streaming=True, on_event=told.append)
     register(KEYS[0], "K")
     weft.evaluate('(task :instructions "Say it")', effects=effects)
 

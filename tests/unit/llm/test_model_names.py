@@ -5,7 +5,7 @@ from msgspec import structs
 
 from weft.config.sections import ModelsSettings, ProviderSettings
 from weft.llm.errors import ModelError
-from weft.llm.models import Verdict, model_name_problem, resolved, verdicts
+from weft.llm.models import ModelAvailability, model_name_problem, resolved, verdicts
 from weft.llm.providers import access as access_module
 from weft.llm.providers.access import access_to
 
@@ -151,7 +151,7 @@ def test_a_missing_package_is_named_with_the_extra(monkeypatch: pytest.MonkeyPat
 
 
 def test_verdicts_say_what_is_usable_and_why_the_rest_is_not() -> None:
-    embedded = (Verdict(kind="embedded", name="local:tiny", is_usable=False, why="not here"),)
+    embedded = (ModelAvailability(kind="embedded", name="local:tiny", is_usable=False, why="not here"),)
     settings = structs.replace(
         SETTINGS, aliases={**SETTINGS.aliases, "here": "local:tiny", "any": "local:auto"}
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.llm.usage import Entry, Ledger, Total
+from weft.llm.usage import Entry, Total, UsageLedger
 
 
 def entry(step_key: str, tokens: int, cost: float | None = 0.5, template: str | None = None) -> Entry:
@@ -17,8 +17,8 @@ def entry(step_key: str, tokens: int, cost: float | None = 0.5, template: str | 
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    made = Ledger()
+def ledger() -> UsageLedger:
+    made = UsageLedger()
     for one in (
         entry("1", 10),
         entry("2/1/1", 20, template="review"),
@@ -30,21 +30,21 @@ def ledger() -> Ledger:
     return made
 
 
-def test_a_task_a_subtree_and_the_run(ledger: Ledger) -> None:
+def test_a_task_a_subtree_and_the_run(ledger: UsageLedger) -> None:
     assert (ledger.of_task("2/1/1").calls, ledger.of_task("2/1/1").tokens) == (2, 25)
     assert ledger.of_task("2").calls == 0
     assert (ledger.under("2").calls, ledger.under("2").tokens) == (3, 55)
     assert ledger.under("2/1").tokens == 25
     assert ledger.under("") == ledger.total()
     assert (ledger.total().calls, ledger.total().tokens, ledger.total().cost) == (5, 105, 2.0)
-    assert Ledger().total() == Total()
+    assert UsageLedger().total() == Total()
 
 
-def test_what_has_no_price_is_counted_apart(ledger: Ledger) -> None:
+def test_what_has_no_price_is_counted_apart(ledger: UsageLedger) -> None:
     assert ledger.total().unpriced == 1
 
 
-def test_the_tree_is_in_the_order_of_the_steps(ledger: Ledger) -> None:
+def test_the_tree_is_in_the_order_of_the_steps(ledger: UsageLedger) -> None:
     tree = ledger.by_step()
 
     assert list(tree) == ["1", "2", "2/1", "2/1/1", "2/10", "2/10/1", "21"]

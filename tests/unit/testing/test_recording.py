@@ -21,7 +21,7 @@ from weft.llm.payload import (
     Usage,
     UserMessage,
 )
-from weft.llm.protocol import Features, GivenModels, Model
+from weft.llm.protocol import Features, Model, StaticModels
 from weft.secrets import Secret
 from weft.testing.cassette import BadCassette
 from weft.testing.recording import RecordingModel, ReplayingModel, recorded, recorded_models
@@ -213,7 +213,7 @@ async def test_no_secret_is_recorded_and_another_value_of_it_replays_as_well(pat
 async def test_models_are_recorded_under_the_names_they_were_asked_by(path: Path) -> None:
     good = ScriptedModel(["good"], id="openai:good", features=Features(context_window=7))
     fast = ScriptedModel(["fast"], id="openai:fast")
-    models = recorded_models(GivenModels({"good": good, "openai:fast": fast}), path)
+    models = recorded_models(StaticModels({"good": good, "openai:fast": fast}), path)
     for name, provider in ((None, None), ("good", None), ("x:fast", "openai")):
         model = await models.find(name, provider)
         if name is not None:
@@ -232,9 +232,9 @@ async def test_models_are_recorded_under_the_names_they_were_asked_by(path: Path
 
 
 async def test_models_are_not_looked_for_while_everything_is_recorded(path: Path) -> None:
-    given = GivenModels(ScriptedModel(["x"]))
+    given = StaticModels(ScriptedModel(["x"]))
     await (await recorded_models(given, path).find("good")).request(a_payload())
-    unused = GivenModels({})
+    unused = StaticModels({})
 
     again = await recorded_models(unused, path).find("good")
     assert (await again.request(a_payload())).text == "x"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.display.output import plural
-from weft.cli.invoke import heard_or_not, say
+from weft.cli.invoke import ignore_stderr_errors, say
 
 if TYPE_CHECKING:
     from weft.memory.protocol import IndexProgress, IndexReport
@@ -44,7 +44,7 @@ class IndexingLine:
         if not is_terminal:
             say(text)
             return
-        with heard_or_not():
+        with ignore_stderr_errors():
             self._is_open = True
             sys.stderr.write(f"\r\x1b[2K{text}")
             sys.stderr.flush()
@@ -53,7 +53,7 @@ class IndexingLine:
         """Take the line away that is not ended."""
         if self._is_open:
             self._is_open = False
-            with heard_or_not():
+            with ignore_stderr_errors():
                 sys.stderr.write("\r\x1b[2K")
                 sys.stderr.flush()
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.display.output import STATUS_COLOURS, counts_line, headline, printable
-from weft.cli.display.questions import Quiet
+from weft.cli.display.questions import TerminalLock
 from weft.cli.display.tree import bar, tree_rows
-from weft.cli.invoke import heard_or_not, say
+from weft.cli.invoke import ignore_stderr_errors, say
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter, TaskFilter
@@ -39,14 +39,14 @@ _TOLD = {
 
 @asynccontextmanager
 async def watching(
-    app: "App", root_id: TaskId, quiet: Quiet | None = None, *, after: int = 0
+    app: "App", root_id: TaskId, quiet: TerminalLock | None = None, *, after: int = 0
 ) -> AsyncIterator[None]:
     """Show the flow while the block runs, but not while somebody is asked on the same terminal.
 
     What happened up to the event `after` was in another life of the flow, and is not told again.
     """
     if sys.stderr.isatty():
-        view: _LiveView | _LineView = _LiveView(app, root_id, quiet or Quiet())
+        view: _LiveView | _LineView = _LiveView(app, root_id, quiet or TerminalLock())
     else:
         view = _LineView(app, root_id, after)
     showing = asyncio.create_task(_show(view))
@@ -55,7 +55,7 @@ async def watching(
     finally:
         showing.cancel()
         await asyncio.wait([showing])
-        with heard_or_not(), suppress(WeftError):
+        with ignore_stderr_errors(), suppress(WeftError):
             await view.finish()
 
 
@@ -70,7 +70,7 @@ async def last_event(app: "App", task_id: TaskId) -> int:
 
 async def _show(view: "_LiveView | _LineView") -> None:
     """Show the flow until cancelled. That it cannot be shown, or the store is busy, must not end the run."""
-    with heard_or_not():
+    with ignore_stderr_errors():
         while True:
             with suppress(WeftError):
                 await view.run()
@@ -126,7 +126,7 @@ class _LineView:
 class _LiveView:
     """The tree with bars while it fits; else a bar for the whole and a row for each task in progress."""
 
-    def __init__(self, app: "App", root_id: TaskId, quiet: Quiet) -> None:
+    def __init__(self, app: "App", root_id: TaskId, quiet: TerminalLock) -> None:
         # Imported here: only a terminal needs it, and it is slow to import.
         from rich.console import Console
         from rich.live import Live

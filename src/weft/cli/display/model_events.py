@@ -18,7 +18,7 @@ from weft.llm.events import (
 _LINES = re.compile(r"(\n)")
 
 
-class Narrator:
+class ModelEventPrinter:
     """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near.
 
     Events come to it without secrets (`weft.llm.events`).

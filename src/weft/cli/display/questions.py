@@ -15,7 +15,7 @@ MAX_LINE_BYTES = 65536
 """More than a terminal gives of a line at once."""
 
 
-class Quiet:
+class TerminalLock:
     """What is shown on the terminal lets it go while somebody is asked there."""
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ def is_person_here() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def person_to_ask(quiet: Quiet | None = None) -> Callable[[str], Awaitable[str]] | None:
+def person_to_ask(quiet: TerminalLock | None = None) -> Callable[[str], Awaitable[str]] | None:
     """How to ask; None where nobody is at a terminal. One question at a time."""
     if not is_person_here():
         return None
     lock = asyncio.Lock()
-    shown = quiet or Quiet()
+    shown = quiet or TerminalLock()
 
     async def ask(question: str) -> str:
         async with lock:

@@ -10,7 +10,7 @@ from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, to_text
 from weft.language.library import TaskDefinition, TaskLibrary
-from weft.llm.usage import Ledger, Total
+from weft.llm.usage import Total, UsageLedger
 
 
 def print_value(value: Any) -> None:
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def usage_json(ledger: Ledger) -> dict[str, Any]:
+def usage_json(ledger: UsageLedger) -> dict[str, Any]:
     """The totals of a run and of each step, as JSON."""
     templates = ledger.templates()
     steps = [
@@ -62,7 +62,7 @@ def usage_json(ledger: Ledger) -> dict[str, Any]:
     return {**_total_json(ledger.total()), "steps": steps}
 
 
-def print_usage(ledger: Ledger, *, as_tree: bool) -> None:
+def print_usage(ledger: UsageLedger, *, as_tree: bool) -> None:
     """Print what was used on standard error, in one line; as a tree also what each step has used."""
     if as_tree:
         templates = ledger.templates()

@@ -174,23 +174,23 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
 
     from weft.cli.display.live import watching
     from weft.cli.display.questions import asked_json, tell_what_is_asked
-    from weft.cli.invoke import read_or_not, say
-    from weft.cli.signals import Stopping, leave_with
+    from weft.cli.invoke import ignore_broken_pipe, say
+    from weft.cli.signals import ShutdownSignals, leave_with
 
-    stopping = Stopping(app.store.leave)
+    stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
         with stopping.storing():
             root_id = await app.begin(flow)
         say(f"running {root_id}")
         async with watching(app, root_id):
-            await stopping.or_stop(app.wait(root_id), partial(stop_run, app, root_id))
+            await stopping.run_until_stopped(app.wait(root_id), partial(stop_run, app, root_id))
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
             await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
         questions = () if stopping.signal is not None else await _waits_for(app, summary)
         code = EXIT_WAITING if questions else await _exit_code(app, summary)
     leave_with(code)
-    with read_or_not():
+    with ignore_broken_pipe():
         if is_json:
             print_json({**to_builtins(summary), **asked_json(questions)})
         else:

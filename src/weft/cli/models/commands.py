@@ -12,7 +12,7 @@ from weft.cli.options import TEXT, json_option
 
 if TYPE_CHECKING:
     from weft.config.sections import ModelsSettings
-    from weft.llm.models import Verdict
+    from weft.llm.models import ModelAvailability
 
 
 @click.group(
@@ -82,7 +82,7 @@ def _default(settings: "ModelsSettings") -> tuple[str | None, str | None]:
         return settings.default, error.message
 
 
-def _row(verdict: "Verdict") -> tuple[str, str, str, str]:
+def _row(verdict: "ModelAvailability") -> tuple[str, str, str, str]:
     usable = "yes" if verdict.is_usable else "no"
     return printable(verdict.name), verdict.kind, usable, printable(verdict.why)
 
@@ -140,7 +140,7 @@ def _confirm(question: str) -> None:
         raise click.Abort
 
 
-def embedded_verdicts() -> "tuple[Verdict, ...]":
+def embedded_verdicts() -> "tuple[ModelAvailability, ...]":
     """One for each embedded model, whether it is there or could be fetched."""
     # Imported here: the other commands must not pay for it.
     from importlib.util import find_spec
@@ -148,7 +148,7 @@ def embedded_verdicts() -> "tuple[Verdict, ...]":
     from weft.llm.errors import ModelError
     from weft.llm.local.catalogue import catalogue, how_to_get, is_present, megabytes
     from weft.llm.local.models import settings_from
-    from weft.llm.models import Verdict
+    from weft.llm.models import ModelAvailability
 
     problem = None if find_spec("xllamacpp") else "needs an extra package: pip install 'weft[local]'"
     try:
@@ -163,5 +163,7 @@ def embedded_verdicts() -> "tuple[Verdict, ...]":
             about += "; makes embeddings"
         why = problem or (f"here; {about}" if is_here else f"{how_to_get(entry)}; {about}")
         is_usable = is_here and problem is None
-        found.append(Verdict(kind="embedded", name=f"local:{entry.name}", is_usable=is_usable, why=why))
+        found.append(
+            ModelAvailability(kind="embedded", name=f"local:{entry.name}", is_usable=is_usable, why=why)
+        )
     return tuple(found)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.cli.invoke import heard_or_not, say
+from weft.cli.invoke import ignore_stderr_errors, say
 from weft.errors import TransientError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _with_lines(entry: "Entry", stop: threading.Event) -> Path:
         is_new = doing != said[0] and not doing.startswith("fetching")
         if is_new or time.monotonic() - said[1] >= _LINE_SECONDS:
             said = (doing, time.monotonic())
-            with heard_or_not():
+            with ignore_stderr_errors():
                 say(f"{megabytes(done)} of {megabytes(entry.fetch_size)}: {doing}")
 
     return pull(entry, on_progress=tell)

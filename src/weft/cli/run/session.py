@@ -14,12 +14,12 @@ from msgspec import Struct, structs
 
 from weft.app.app import App
 from weft.app.programs import (
-    RunChanges,
-    begin_again,
+    ResumeOptions,
     check_models,
     check_program,
     named_program,
-    require_settled,
+    reject_fixed_options,
+    resume_run,
     run_name,
     stored_program,
 )
@@ -27,18 +27,24 @@ from weft.app.python_files import is_python, python_text
 from weft.app.questions import questions_of, wake
 from weft.cli.display.index_progress import IndexingLine
 from weft.cli.display.live import last_event, watching
-from weft.cli.display.model_events import Narrator
+from weft.cli.display.model_events import ModelEventPrinter
 from weft.cli.display.output import plural, print_json, printable
 from weft.cli.display.problems import print_failure
-from weft.cli.display.questions import Quiet, asked_json, is_person_here, person_to_ask, tell_what_is_asked
+from weft.cli.display.questions import (
+    TerminalLock,
+    asked_json,
+    is_person_here,
+    person_to_ask,
+    tell_what_is_asked,
+)
 from weft.cli.display.values import print_value
 from weft.cli.flow.run import allow_many_files, stop_run
-from weft.cli.invoke import collecting, echo, read_or_not, say, with_app
+from weft.cli.invoke import collecting, echo, ignore_broken_pipe, say, with_app
 from weft.cli.models.fetch import fetch_model
 from weft.cli.options import read_bindings, read_input
 from weft.cli.program_args import STDIN
 from weft.cli.run.advice import advice
-from weft.cli.signals import Stopping, leave_with
+from weft.cli.signals import ShutdownSignals, leave_with
 from weft.cli.tasks.tree import print_tree
 from weft.config.settings import load_settings, project_folder, working_folder
 from weft.effects.local import LocalEffects
@@ -94,9 +100,9 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         }
         return {name: limit for name, limit in named.items() if limit is not None}
 
-    def changes(self) -> RunChanges:
+    def changes(self) -> ResumeOptions:
         """What is another for a run that goes on."""
-        return RunChanges(limits=self.limits(), is_fresh=self.is_fresh)
+        return ResumeOptions(limits=self.limits(), is_fresh=self.is_fresh)
 
     def unchangeable(self) -> list[str]:
         """The options that a run which goes on cannot have."""
@@ -115,8 +121,8 @@ class _Effects:
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self.narrator = Narrator()
-        self.quiet = Quiet()
+        self.narrator = ModelEventPrinter()
+        self.quiet = TerminalLock()
         self.indexing = IndexingLine()
 
     def make(self, program: StoredProgram) -> Effects:
@@ -144,7 +150,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
     if resumed is not None and not is_task_id(resumed):
         raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
     if resumed is not None:
-        require_settled(options.unchangeable())
+        reject_fixed_options(options.unchangeable())
     program, inputs = (None, {}) if file is None else _checked(file, values, options)
     allow_many_files()
     effects = _Effects(options)
@@ -277,13 +283,13 @@ async def _run(
     options: RunOptions,
     effects: _Effects,
 ) -> int:
-    stopping = Stopping(app.store.leave)
+    stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
         told = 0
         with stopping.storing():
             if program is None:
                 told = await last_event(app, TaskId(resumed or ""))
-                root_id = await begin_again(app, TaskId(resumed or ""), options.changes())
+                root_id = await resume_run(app, TaskId(resumed or ""), options.changes())
                 if is_person_here():
                     await wake(app, root_id)
             else:
@@ -291,7 +297,7 @@ async def _run(
         if not options.is_ephemeral:
             say(f"run {root_id}")
         async with watching(app, root_id, effects.quiet, after=told):
-            await stopping.or_stop(app.wait(root_id), partial(stop_run, app, root_id))
+            await stopping.run_until_stopped(app.wait(root_id), partial(stop_run, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)
         code = _exit_code(outcome, is_waiting=bool(questions) and outcome.status is Status.PENDING)
@@ -317,7 +323,7 @@ def _exit_code(outcome: RunOutcome, *, is_waiting: bool) -> int:
 async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], options: RunOptions) -> None:
     flow = await app.flow_of(outcome.root_id)
     spent = spent_by(flow)
-    with read_or_not():
+    with ignore_broken_pipe():
         if len(flow) <= MAX_TREE_STEPS:
             print_tree(flow, to_stderr=True)
         echo(_words(len(flow) - 1, spent), err=True)

@@ -9,7 +9,7 @@ from weft.cli.invoke import echo, with_app
 from weft.cli.options import TASK_ID, store_options
 from weft.ids import TaskId
 from weft.tasks.record import Origin, Task, first_source
-from weft.tasks.steps import is_step, mark_of
+from weft.tasks.steps import is_step, step_fields
 
 
 @click.command()
@@ -60,7 +60,7 @@ async def step_lines(app: App, task: Task) -> list[str]:
     """What there is to say of a step; nothing of another task."""
     if not is_step(task):
         return []
-    mark = mark_of(task)
+    mark = step_fields(task)
     lines = ["", f"step {await _place(app, task)} ({printable(str(mark.get('kind')))})"]
     lines += _asked((task.params or {}).get("asked") or {})
     source = mark.get("link_of") or (first_source(task) if task.origin_type is Origin.LINK else None)
@@ -78,7 +78,7 @@ async def _place(app: App, task: Task) -> str:
     run = task
     while is_step(run) and run.parent_id is not None:
         run = await app.get(run.parent_id)
-    return f"{printable(str(mark_of(task).get('key')))} of run {run.id} '{printable(run.name, width=60)}'"
+    return f"{printable(str(step_fields(task).get('key')))} of run {run.id} '{printable(run.name, width=60)}'"
 
 
 def _asked(asked: dict[str, object]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from weft.evaluator.compiler import Compiler, Form
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError
-from weft.evaluator.forms.error_locations import placed, unbound
+from weft.evaluator.forms.error_locations import unbound, with_location
 from weft.evaluator.functions import Closure, Code, new_frame
 from weft.evaluator.values import follow, to_text
 from weft.language.ast import Assign, Begin, Datum, Define, Lambda, Let, Literal, Node, Quote, Text, Variable
@@ -56,7 +56,7 @@ def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
         try:
             return follow(value, path, name)
         except ProgramError as error:
-            raise placed(error, node, env=env) from None
+            raise with_location(error, node, env=env) from None
 
     if path:
         return read_part
@@ -75,7 +75,7 @@ def compile_text(compiler: Compiler, node: Text, is_tail: bool) -> Code:
         try:
             meter.check_size(sum(map(len, pieces)))
         except ProgramError as error:
-            raise placed(error, node, env=env) from None
+            raise with_location(error, node, env=env) from None
         return "".join(pieces)
 
     return fill

@@ -6,7 +6,7 @@ from typing import Any
 from weft.evaluator.builtins import BUILT_INS
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.environment import Env
-from weft.evaluator.forms.error_locations import placed
+from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import BuiltIn, Code
 from weft.language.ast import Apply, FunctionCall
 
@@ -32,7 +32,7 @@ def counted(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
         try:
             meter.count(steps)
         except Exception as error:
-            raise placed(error, node, env=env) from None
+            raise with_location(error, node, env=env) from None
         return code(env)
 
     return call
@@ -62,7 +62,7 @@ def _checked(compiler: Compiler, node: FunctionCall, function: BuiltIn, argument
         try:
             return compiler.invoke_built_in(function, values, named)
         except Exception as error:
-            raise placed(error, node, function.name, env) from None
+            raise with_location(error, node, function.name, env) from None
 
     return call
 
@@ -83,7 +83,7 @@ def _calling_back(
         try:
             return act(compiler, x, y)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return call
 
@@ -100,7 +100,7 @@ def _plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Code]) -> 
         try:
             return act(*values)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return call
 
@@ -113,7 +113,7 @@ def _plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
         try:
             return act(x)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return call
 
@@ -127,7 +127,7 @@ def _plain_2(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -
         try:
             return act(x, y)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return call
 
@@ -146,7 +146,7 @@ def _add(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Co
         try:
             return act(x, y)
         except Exception as error:
-            raise placed(error, node, "+", env) from None
+            raise with_location(error, node, "+", env) from None
 
     return add
 
@@ -162,7 +162,7 @@ def _subtract(function: BuiltIn, node: FunctionCall, first: Code, second: Code) 
         try:
             return act(x, y)
         except Exception as error:
-            raise placed(error, node, "-", env) from None
+            raise with_location(error, node, "-", env) from None
 
     return subtract
 
@@ -178,7 +178,7 @@ def _less(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> C
         try:
             return act(x, y)
         except Exception as error:
-            raise placed(error, node, "<", env) from None
+            raise with_location(error, node, "<", env) from None
 
     return less
 
@@ -194,7 +194,7 @@ def _same(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> C
         try:
             return act(x, y)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return same
 

@@ -12,7 +12,7 @@ from weft.evaluator.compiler import Compiler, Form, by_name
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.forms.builtin_calls import compile_built_in_call, counted
-from weft.evaluator.forms.error_locations import placed, unbound
+from weft.evaluator.forms.error_locations import unbound, with_location
 from weft.evaluator.functions import Closure, Code, Frame, new_frame
 from weft.language.ast import Apply, FunctionCall, Node
 from weft.language.builtins import BUILT_IN_NAMES
@@ -56,7 +56,7 @@ def _run(call: Code, node: Node) -> Code:
             while value.__class__ is Frame:
                 value = value.code(value)
         except RecursionError as error:
-            raise placed(error, node, env=env) from None
+            raise with_location(error, node, env=env) from None
         return value
 
     return run
@@ -110,7 +110,7 @@ def _namespaced_call(
         try:
             return compiler.task_calls.call_tool(compiler, name, values, named, node.span)
         except Exception as error:
-            raise placed(error, node, name, env) from None
+            raise with_location(error, node, name, env) from None
 
     return call
 
@@ -126,7 +126,7 @@ def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
             meter.count(1)
             return called.frame(by_name(called, values, keywords) if keywords else values)
         except Exception as error:
-            raise placed(error, node) from None
+            raise with_location(error, node) from None
 
     return complete
 
@@ -213,7 +213,7 @@ def _refill(meter: Meter, node: Node) -> None:
     try:
         meter.refill()
     except TaskFailed as error:
-        raise placed(error, node) from None
+        raise with_location(error, node) from None
 
 
 CALL_FORMS: dict[type[Node], Form] = {FunctionCall: compile_function_call, Apply: compile_apply}

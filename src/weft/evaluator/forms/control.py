@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.evaluator.branches import current_branch, is_of_outer_scope
-from weft.evaluator.budget import MOST, Meter, Scope, Waits
+from weft.evaluator.budget import MOST, Meter, Scope, SuspendAwareDeadline
 from weft.evaluator.compiler import Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
-from weft.evaluator.forms.error_locations import placed
+from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
@@ -113,7 +113,7 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
         try:
             meter.count(CAUGHT_STEPS)
         except BudgetExceeded as error:
-            raise placed(error, node, env=env) from None
+            raise with_location(error, node, env=env) from None
         return handler(Env((name,), (failed,), env))
 
     return attempt
@@ -140,7 +140,7 @@ def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
                 meter.count(1)
                 value = body(env)
         except Exception as error:
-            raise _in_round(placed(error, node, "loop", env), number) from None
+            raise _in_round(with_location(error, node, "loop", env), number) from None
         return value
 
     return repeat
@@ -174,7 +174,7 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
                     return state
             return result
         except Exception as error:
-            raise _in_round(placed(error, node, "iterative-loop", env), number, part=part) from None
+            raise _in_round(with_location(error, node, "iterative-loop", env), number, part=part) from None
 
     return iterate
 
@@ -201,7 +201,7 @@ def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
         try:
             return compiler.machine.each(len(items), lambda index: items[index](env))
         except Exception as error:
-            raise placed(error, node, "parallel", env) from None
+            raise with_location(error, node, "parallel", env) from None
 
     return together
 
@@ -216,10 +216,12 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
             if not is_number(limit) or limit < 0:
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
             most, now = min(limit, MOST), machine.now()
-            scope = Scope({}, current_branch().scope, seconds=most, now=now, waits=Waits(now + most))
+            scope = Scope(
+                {}, current_branch().scope, seconds=most, now=now, waits=SuspendAwareDeadline(now + most)
+            )
             return machine.bounded(scope, lambda: body(env))
         except Exception as error:
-            raise placed(error, node, "with-timeout", env) from None
+            raise with_location(error, node, "with-timeout", env) from None
 
     return bounded
 
@@ -245,7 +247,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
             scope = Scope(most, current_branch().scope)
             return machine.bounded(scope, lambda: body(env))
         except Exception as error:
-            raise placed(error, node, "with-budget", env) from None
+            raise with_location(error, node, "with-budget", env) from None
 
     return bounded
 
@@ -268,7 +270,7 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
             failure = program_error(error.problem.code, error.problem.message)
             raise failure.at(error.span, node.text) from None
         except ProgramError as error:  # of a value that cannot be looked at
-            raise placed(error, node) from None
+            raise with_location(error, node) from None
 
     return hold
 
@@ -318,7 +320,7 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
             step = Step(machine.next_key(), query, node.span)
             return machine.wait(machine.effects.get_context(step, query))
         except Exception as error:
-            raise placed(error, node, "get-context", env) from None
+            raise with_location(error, node, "get-context", env) from None
 
     return ask
 

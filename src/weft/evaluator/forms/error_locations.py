@@ -96,7 +96,7 @@ MAX_ITEMS = 10
 """How much of what was bound an error shows: errors are kept in records, and in those of what they end."""
 
 
-def placed(error: Exception, node: Node, name: str = "the call", env: Env | None = None) -> Exception:
+def with_location(error: Exception, node: Node, name: str = "the call", env: Env | None = None) -> Exception:
     """Return the error as it is to be raised at the node. An error that has a place keeps it.
 
     `env` is where the node was evaluated: the error says what was bound there.

@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from weft.evaluator.branches import current_branch
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.conversion import told_json
+from weft.evaluator.conversion import result_json_for_model
 from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
@@ -16,7 +16,7 @@ from weft.evaluator.operators.steps import at, completed, failed, in_time, unfit
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.output_parsing import BadOutput, format_failure
-from weft.evaluator.replay_log import Reached
+from weft.evaluator.replay_log import LimitReached
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.subtasks.spawner import Spawner, spawner_of
 from weft.evaluator.task_scope import mentioned_bindings
@@ -178,9 +178,9 @@ class AtomicTask(TaskCode):
                 raise
             failure = TaskFailed(error.error, span=error.span, code=error.problem.code)
             failure.step_key = limit
-            machine.wait(machine.history.keep(limit, Reached(error.error, error.problem.code, 0)))
+            machine.wait(machine.history.keep(limit, LimitReached(error.error, error.problem.code, 0)))
             raise failure from None
-        return result, Continuation(result.content, request, told_json(outcome))
+        return result, Continuation(result.content, request, result_json_for_model(outcome))
 
 
 def _has_placeholders(text: Text | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.evaluator.branches import current_branch
-from weft.evaluator.budget import Scope, Waits
+from weft.evaluator.budget import Scope, SuspendAwareDeadline
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
@@ -81,7 +81,7 @@ def in_time(
     """The result of a task that may take so long; the time of pure code counts too."""
     with at(span):
         now = machine.now()
-        waits = Waits(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
+        waits = SuspendAwareDeadline(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
         scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
     try:
         return machine.bounded(scope, act)

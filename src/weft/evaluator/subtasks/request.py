@@ -5,7 +5,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct, field
 
-from weft.evaluator.conversion import taken_in
+from weft.evaluator.conversion import from_python
 from weft.evaluator.tools import ToolDefinition
 from weft.language.fields import context_conflict
 from weft.language.library import TaskDefinition, TaskLibrary, open_inputs
@@ -118,7 +118,7 @@ def read_request(request: dict[str, Any]) -> SubtaskRequest:
     if problems:
         raise BadRequest(problems)
     try:
-        return msgspec.convert(taken_in(_with_whole_depth(request)), SubtaskRequest)
+        return msgspec.convert(from_python(_with_whole_depth(request)), SubtaskRequest)
     except (ValueError, RecursionError) as error:
         raise BadRequest([str(error)]) from None
 

@@ -29,7 +29,7 @@ class Changed(Struct, frozen=True, kw_only=True):
     """Hashes, the newest first."""
 
 
-class Look(Protocol):
+class WorktreeSnapshot(Protocol):
     """A look at the files before; blocks, as the second one does."""
 
     def changed(self) -> Changed:
@@ -37,7 +37,7 @@ class Look(Protocol):
         ...
 
 
-def first_look(folder: Path, files: Sequence[Path], scratch: Path) -> Look:
+def first_look(folder: Path, files: Sequence[Path], scratch: Path) -> WorktreeSnapshot:
     """The state of the repository that a folder is in; where it is in none, of the files."""
     root = repository_of(folder)
     return FileLook(folder, files) if root is None else GitLook(root, files, scratch)

@@ -16,7 +16,7 @@ from weft.config.sections import CommandSettings, ExecutorSettings
 from weft.errors import MissingExtra, RequestError
 from weft.executors.command import environment_for
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.integrations.aider.changes import GitFailed, GitLook, Look, first_look, repository_of
+from weft.integrations.aider.changes import GitFailed, GitLook, WorktreeSnapshot, first_look, repository_of
 from weft.integrations.aider.command_line import Scratch, argv_of, automatic_leash, variables_of
 from weft.integrations.aider.install import AiderProgram, Say, ready_aider
 from weft.integrations.aider.models import AiderModels
@@ -66,7 +66,7 @@ async def run_automatic(
     request: AiderRequest,
     program: AiderProgram,
     scratch: Scratch,
-    look: Look,
+    look: WorktreeSnapshot,
     *,
     is_git: bool,
     commands: CommandSettings,

@@ -17,7 +17,7 @@ from weft.aio import run_blocking
 from weft.config.sections import CommandSettings
 from weft.executors.command import environment_for
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.integrations.aider.changes import Look
+from weft.integrations.aider.changes import WorktreeSnapshot
 from weft.integrations.aider.command_line import Scratch, interactive_argv_of, interactive_leash, variables_of
 from weft.integrations.aider.install import AiderProgram
 from weft.integrations.aider.report import result_of
@@ -35,7 +35,13 @@ _terminal_lock = threading.Lock()
 
 
 async def run_interactive(
-    request: AiderRequest, program: AiderProgram, scratch: Scratch, look: Look, *, is_git: bool, work: Work
+    request: AiderRequest,
+    program: AiderProgram,
+    scratch: Scratch,
+    look: WorktreeSnapshot,
+    *,
+    is_git: bool,
+    work: Work,
 ) -> AiderResult:
     """What was done in the session; raises ExecutionFailed when it broke off, or there is no terminal."""
     terminal = terminal_of_person()

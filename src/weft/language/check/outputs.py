@@ -18,7 +18,7 @@ from weft.language.check.scopes import Cell, Frame, Made
 MAX_PARTS = 50
 """How many tasks inside tasks are followed to the one that gives the output: templates call each other."""
 
-Known = tuple[frozenset[str], str]
+Resolved = tuple[frozenset[str], str]
 """JSON types of a value, and why it has them."""
 
 
@@ -66,7 +66,7 @@ def made_cell(node: Node | None, frame: Frame) -> Cell:
     return cell
 
 
-def value_types(node: Node | None, frame: Frame) -> Known | None:
+def value_types(node: Node | None, frame: Frame) -> Resolved | None:
     """Return the types that the result of a task or call has where others take it; None: not known.
 
     That is the type of its parsed content, else of its content. What a model says without an output format
@@ -93,14 +93,14 @@ def value_types(node: Node | None, frame: Frame) -> Known | None:
     return None
 
 
-def _formatted(node: TaskNode) -> Known | None:
+def _formatted(node: TaskNode) -> Resolved | None:
     output = node.output_format
     if output is None or output.type != "json" or output.schema is None:
         return None
     return _because(output.schema, f"the output format of the task that gives it says {output.schema}")
 
 
-def _because(shape: str, reason: str) -> Known | None:
+def _because(shape: str, reason: str) -> Resolved | None:
     types = types_of(shape)
     return None if types is None else (types, reason)
 

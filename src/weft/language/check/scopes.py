@@ -171,7 +171,7 @@ class Frame(dict[str, Cell]):
         return ""
 
 
-Changes = dict[tuple[int, str], tuple[Frame, str, Cell]]
+WriteSet = dict[tuple[int, str], tuple[Frame, str, Cell]]
 """What a branch bound."""
 
 
@@ -200,13 +200,13 @@ class Bindings:
         """Where a branch begins."""
         return len(self._trail)
 
-    def undo(self, mark: int, around: Frame) -> Changes:
+    def undo(self, mark: int, around: Frame) -> WriteSet:
         """Take back what was bound since the mark in the frame that the branch stands in; gives what it was.
 
         Frames that were made in the branch end with it. They keep their names: calls in them are looked at
         when the whole program is known.
         """
-        changes: Changes = {}
+        changes: WriteSet = {}
         if len(self._trail) == mark:
             return changes
         for frame, name, before in reversed(self._trail[mark:]):
@@ -221,7 +221,7 @@ class Bindings:
         self._turn()
         return changes
 
-    def join(self, branches: list[Changes]) -> None:
+    def join(self, branches: list[WriteSet]) -> None:
         """One of the branches was taken: bound is what all of them bind; what some replaced is uncertain."""
         for key, (frame, name, _) in {key: one for each in branches for key, one in each.items()}.items():
             if name in frame or all(key in each for each in branches):
@@ -229,7 +229,7 @@ class Bindings:
             else:
                 self.perhaps.add(name)
 
-    def unite(self, branches: list[Changes]) -> None:
+    def unite(self, branches: list[WriteSet]) -> None:
         """All of the branches were taken, in no certain order."""
         for each in branches:
             for frame, name, cell in each.values():

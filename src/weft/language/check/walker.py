@@ -12,10 +12,10 @@ from weft.language.check.outputs import made_cell
 from weft.language.check.scopes import (
     Call,
     Cell,
-    Changes,
     Frame,
     Names,
     Routine,
+    WriteSet,
     call_of,
     calls_with,
     is_built_in,
@@ -71,7 +71,7 @@ class Walk:
 
     # Branches
 
-    def branch(self, nodes: Sequence[Node | None], frame: Frame) -> Changes:
+    def branch(self, nodes: Sequence[Node | None], frame: Frame) -> WriteSet:
         """Look at nodes that are evaluated perhaps; gives what they bind, which is taken back."""
         functions = frame.routine.functions
         mark, since = self.names.bindings.mark(), len(functions)

@@ -11,7 +11,7 @@ from weft.language.diagnostics import InvalidProgram, nearest
 from weft.language.fields import context_conflict
 from weft.language.sexp.forms import known_keywords, string, text
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
-from weft.language.sexp.parser import Former, Refused
+from weft.language.sexp.parser import Parser, Refused
 from weft.language.task_fields import (
     AccumulationFormat,
     ContextAssembly,
@@ -21,7 +21,7 @@ from weft.language.task_fields import (
     InheritContext,
 )
 
-Reader = Callable[[Former, Data], Any]
+Reader = Callable[[Parser, Data], Any]
 """Reads the datum of one field."""
 
 _FORMAT_ALIASES = {"full": "full_output", "minimal": "notes_only"}
@@ -45,7 +45,7 @@ def a_text(what: str) -> Reader:
 def a_name(what: str) -> Reader:
     """Reads a name, written as a name or as a string."""
 
-    def read(_: Former, datum: Data) -> str:
+    def read(_: Parser, datum: Data) -> str:
         return datum.text if isinstance(datum, Name) else string(datum, what)
 
     return read
@@ -54,7 +54,7 @@ def a_name(what: str) -> Reader:
 def a_boolean(what: str) -> Reader:
     """Reads `true` or `false`."""
 
-    def read(_: Former, datum: Data) -> bool:
+    def read(_: Parser, datum: Data) -> bool:
         if isinstance(datum, Constant) and isinstance(datum.value, bool):
             return datum.value
         raise Refused(datum.span, "bad-value", f"{what} is true or false")
@@ -65,7 +65,7 @@ def a_boolean(what: str) -> Reader:
 def a_count(what: str, *, least: int = 1) -> Reader:
     """Reads an integer."""
 
-    def read(_: Former, datum: Data) -> int:
+    def read(_: Parser, datum: Data) -> int:
         value = datum.value if isinstance(datum, Constant) else None
         if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
@@ -77,7 +77,7 @@ def a_count(what: str, *, least: int = 1) -> Reader:
 def a_duration(what: str) -> Reader:
     """Reads seconds."""
 
-    def read(_: Former, datum: Data) -> float:
+    def read(_: Parser, datum: Data) -> float:
         value = datum.value if isinstance(datum, Constant) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max:
             return float(value)
@@ -89,7 +89,7 @@ def a_duration(what: str) -> Reader:
 def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = None) -> Reader:
     """Reads one of a few words, as a string."""
 
-    def read(_: Former, datum: Data) -> str:
+    def read(_: Parser, datum: Data) -> str:
         written = string(datum, what)
         word = (aliases or {}).get(written, written)
         if word in known:
@@ -103,7 +103,7 @@ def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = N
 def a_list_of(item: Reader, what: str) -> Reader:
     """Reads a list; what is wrong with an item does not hide what is wrong with the next."""
 
-    def read(former: Former, datum: Data) -> tuple[Any, ...]:
+    def read(former: Parser, datum: Data) -> tuple[Any, ...]:
         if not isinstance(datum, List) or datum.is_prefix:
             raise Refused(datum.span, "bad-value", f"{what} is a list in parentheses")
         return tuple([former.attempt(item, one) for one in datum.items])
@@ -114,7 +114,7 @@ def a_list_of(item: Reader, what: str) -> Reader:
 def a_shape(what: str) -> Reader:
     """Reads a schema: a name, a path, or a JSON Schema, whose JSON gets one spelling and keeps its order."""
 
-    def read(_: Former, datum: Data) -> str:
+    def read(_: Parser, datum: Data) -> str:
         written = string(datum, what)
         if not written.lstrip().startswith("{"):
             return written
@@ -127,7 +127,7 @@ def a_shape(what: str) -> Reader:
     return read
 
 
-def _settings(former: Former, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
+def _settings(former: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
     """A list of keywords and values: what each reader makes of its value."""
     if not isinstance(datum, List) or datum.is_prefix:
         shape = " ".join(f"{keyword_text(name)} ..." for name in readers)
@@ -147,7 +147,7 @@ _CONTEXT: dict[str, Reader] = {
 }
 
 
-def context(former: Former, datum: Data) -> ContextOverrides:
+def context(former: Parser, datum: Data) -> ContextOverrides:
     """`(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
     found = _settings(former, datum, _CONTEXT, ":context")
     overrides = ContextOverrides(
@@ -161,7 +161,7 @@ def context(former: Former, datum: Data) -> ContextOverrides:
 _ASSEMBLY = {name: a_string(f":{name}") for name in ("primary", "secondary", "excluded")}
 
 
-def assembly(former: Former, datum: Data) -> ContextAssembly:
+def assembly(former: Parser, datum: Data) -> ContextAssembly:
     """`(:primary "..." :secondary "..." :excluded "...")`."""
     found = _settings(former, datum, _ASSEMBLY, ":assembly")
     return ContextAssembly(**{f"{name}_elements": value for name, value in found.items()})
@@ -174,7 +174,7 @@ _HISTORY: dict[str, Reader] = {
 }
 
 
-def history(former: Former, datum: Data) -> HistorySettings:
+def history(former: Parser, datum: Data) -> HistorySettings:
     """`(:use true :turns 3 :record false)`."""
     found = _settings(former, datum, _HISTORY, ":history")
     return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
@@ -184,7 +184,7 @@ _path = a_text("a path in :files")
 _is_optional = a_boolean(":optional of a path in :files")
 
 
-def _file(former: Former, datum: Data) -> tuple[Text, bool]:
+def _file(former: Parser, datum: Data) -> tuple[Text, bool]:
     """`"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
     if not isinstance(datum, List):
         return _path(former, datum), False
@@ -200,7 +200,7 @@ def _file(former: Former, datum: Data) -> tuple[Text, bool]:
 _files = a_list_of(_file, ":files")
 
 
-def files(former: Former, datum: Data) -> FilePaths:
+def files(former: Parser, datum: Data) -> FilePaths:
     """`("a.py" ("{{b}}" :optional true))`, or one of `:command`, `:description`, `:context-description`."""
     if not isinstance(datum, List) or not any(isinstance(one, Keyword) for one in datum.items):
         found = [one for one in _files(former, datum) if one is not None]
@@ -226,27 +226,27 @@ def _pair(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
     raise Refused(datum.span, "syntax-error", what)
 
 
-def relevance(former: Former, datum: Data) -> tuple[tuple[str, bool], ...]:
+def relevance(former: Parser, datum: Data) -> tuple[tuple[str, bool], ...]:
     """`((code true) (style false))`."""
     return _unique(former, datum, _relevance_of, ":relevance")
 
 
-def _relevance_of(former: Former, datum: Data) -> tuple[str, bool]:
+def _relevance_of(former: Parser, datum: Data) -> tuple[str, bool]:
     name, [value] = _pair("an entry of :relevance is written (input true) or (input false)", datum, {2})
     return name, a_boolean(f"the relevance of `{name}`")(former, value)
 
 
-def inputs(former: Former, datum: Data) -> tuple[Input, ...]:
+def inputs(former: Parser, datum: Data) -> tuple[Input, ...]:
     """`((name expression) (name))`."""
     return _unique(former, datum, _input, ":inputs")
 
 
-def _input(former: Former, datum: Data) -> Input:
+def _input(former: Parser, datum: Data) -> Input:
     name, rest = _pair("an input is written (name expression), or (name) when it is passed", datum, {1, 2})
     return Input(name, former.expression(rest[0]) if rest else None, datum.span)
 
 
-def _unique(former: Former, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
+def _unique(former: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
     """A list of named things, none of which is named twice."""
     found = [one for one in a_list_of(item, what)(former, datum) if one is not None]
     names = [one.name if isinstance(one, Input) else one[0] for one in found]

@@ -30,7 +30,7 @@ from weft.language.ast import (
 from weft.language.cel import parse_text, read_condition
 from weft.language.diagnostics import nearest
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
-from weft.language.sexp.parser import Former, Refused, SpecialForm
+from weft.language.sexp.parser import Parser, Refused, SpecialForm
 from weft.language.source import Span
 from weft.language.task_fields import BUDGETS, QUESTIONS
 
@@ -62,7 +62,7 @@ def _inside(span: Span) -> Span:
 
 
 def known_keywords(
-    former: Former, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
+    former: Parser, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
 ) -> dict[str, Data]:
     """Arguments by keyword; those that the form does not know are noted."""
     found = {}
@@ -86,20 +86,20 @@ def _list_of(keywords: Sequence[str]) -> str:
 # Branches
 
 
-def _quote(former: Former, form: List) -> Node:
+def _quote(former: Parser, form: List) -> Node:
     if len(form.items) != 2:
         former.misshapen(form)
     return Quote(span=form.span, datum=former.quoted(form.items[1]))
 
 
-def _if(former: Former, form: List) -> Node:
+def _if(former: Parser, form: List) -> Node:
     if len(form.items) not in {3, 4}:
         former.misshapen(form)
     test, then, *otherwise = former.expressions(form.items[1:])
     return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
 
 
-def _cond(former: Former, form: List) -> Node:
+def _cond(former: Parser, form: List) -> Node:
     clauses: list[Clause] = []
     otherwise: Node | None = None
     for datum in form.items[1:]:
@@ -116,14 +116,14 @@ def _cond(former: Former, form: List) -> Node:
     return Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
 
 
-def _items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Former, List], Node]:
-    def build(former: Former, form: List) -> Node:
+def _items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Parser, List], Node]:
+    def build(former: Parser, form: List) -> Node:
         return kind(span=form.span, items=former.expressions(form.items[1:]))
 
     return build
 
 
-def _begin(former: Former, form: List) -> Node:
+def _begin(former: Parser, form: List) -> Node:
     items = [former.expression(one, is_in_body=True) for one in form.items[1:]]
     return Begin(span=form.span, items=tuple(items))
 
@@ -131,8 +131,8 @@ def _begin(former: Former, form: List) -> Node:
 # Bindings
 
 
-def _let(*, is_sequential: bool) -> Callable[[Former, List], Node]:
-    def build(former: Former, form: List) -> Node:
+def _let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
+    def build(former: Parser, form: List) -> Node:
         if len(form.items) < 3 or not isinstance(form.items[1], List):
             former.misshapen(form)
         bindings = tuple([_binding(former, one, form) for one in form.items[1].items])
@@ -144,13 +144,13 @@ def _let(*, is_sequential: bool) -> Callable[[Former, List], Node]:
     return build
 
 
-def _binding(former: Former, datum: Data, form: List) -> tuple[str, Node]:
+def _binding(former: Parser, datum: Data, form: List) -> tuple[str, Node]:
     if not isinstance(datum, List) or len(datum.items) != 2:
         former.misshapen(form)
     return former.local_name(datum.items[0], form), former.expression(datum.items[1])
 
 
-def _refuse_twice(former: Former, data: Sequence[Data], names: Sequence[str]) -> None:
+def _refuse_twice(former: Parser, data: Sequence[Data], names: Sequence[str]) -> None:
     """Note names that are bound twice side by side."""
     seen: set[str] = set()
     for datum, name in zip(data, names, strict=True):
@@ -159,7 +159,7 @@ def _refuse_twice(former: Former, data: Sequence[Data], names: Sequence[str]) ->
         seen.add(name)
 
 
-def _define(former: Former, form: List) -> Define:
+def _define(former: Parser, form: List) -> Define:
     if len(form.items) < 3:
         former.misshapen(form)
     target, *rest = form.items[1:]
@@ -176,25 +176,25 @@ def _define(former: Former, form: List) -> Define:
     return Define(span=form.span, name=former.defined_name(target, form), value=former.expression(rest[0]))
 
 
-def _bind(former: Former, form: List) -> Node:
+def _bind(former: Parser, form: List) -> Node:
     return msgspec.structs.replace(_define(former, form), gives_value=True)
 
 
-def _set(former: Former, form: List) -> Node:
+def _set(former: Parser, form: List) -> Node:
     if len(form.items) != 3:
         former.misshapen(form)
     name = former.local_name(form.items[1], form)
     return Assign(span=form.span, name=name, value=former.expression(form.items[2]))
 
 
-def _lambda(former: Former, form: List) -> Node:
+def _lambda(former: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
         former.misshapen(form)
     parameters = _parameters(former, form.items[1].items, form)
     return Lambda(span=form.span, parameters=parameters, body=former.body(form.items[2:], form))
 
 
-def _parameters(former: Former, data: Sequence[Data], form: List) -> tuple[str, ...]:
+def _parameters(former: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
     names = tuple([former.local_name(one, form) for one in data])
     _refuse_twice(former, data, names)
     return names
@@ -203,7 +203,7 @@ def _parameters(former: Former, data: Sequence[Data], form: List) -> tuple[str, 
 # Control
 
 
-def _try(former: Former, form: List) -> Node:
+def _try(former: Parser, form: List) -> Node:
     if len(form.items) != 3:
         former.misshapen(form)
     handler = form.items[2]
@@ -216,14 +216,14 @@ def _try(former: Former, form: List) -> Node:
     return Try(span=form.span, body=body, name=former.local_name(name, form), handler=former.body(rest, form))
 
 
-def _loop(former: Former, form: List) -> Node:
+def _loop(former: Parser, form: List) -> Node:
     if len(form.items) != 3:
         former.misshapen(form)
     count, body = former.expressions(form.items[1:])
     return Loop(span=form.span, count=count, body=body)
 
 
-def _iterative_loop(former: Former, form: List) -> Node:
+def _iterative_loop(former: Parser, form: List) -> Node:
     positional, named = former.arguments(form.items[1:])
     if positional:
         former.misshapen(form)
@@ -242,14 +242,14 @@ def _iterative_loop(former: Former, form: List) -> Node:
     )
 
 
-def _with_timeout(former: Former, form: List) -> Node:
+def _with_timeout(former: Parser, form: List) -> Node:
     if len(form.items) < 3:
         former.misshapen(form)
     seconds = former.expression(form.items[1])
     return WithTimeout(span=form.span, seconds=seconds, body=former.body(form.items[2:], form))
 
 
-def _with_budget(former: Former, form: List) -> Node:
+def _with_budget(former: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
         former.misshapen(form)
     positional, named = former.arguments(form.items[1].items)
@@ -260,7 +260,7 @@ def _with_budget(former: Former, form: List) -> Node:
     return WithBudget(span=form.span, limits=limits, body=former.body(form.items[2:], form))
 
 
-def _get_context(former: Former, form: List) -> Node:
+def _get_context(former: Parser, form: List) -> Node:
     positional, named = former.arguments(form.items[1:])
     if positional:
         former.misshapen(form)
@@ -270,13 +270,13 @@ def _get_context(former: Former, form: List) -> Node:
     )
 
 
-def _condition(former: Former, form: List) -> Node:
+def _condition(former: Parser, form: List) -> Node:
     if len(form.items) != 2:
         former.misshapen(form)
     return condition(form.items[1])
 
 
-def _fill(former: Former, form: List) -> Node:
+def _fill(former: Parser, form: List) -> Node:
     if len(form.items) != 2:
         former.misshapen(form)
     return text(form.items[1], "the text of `fill`")

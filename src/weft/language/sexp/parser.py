@@ -21,7 +21,7 @@ class SpecialForm(Struct, frozen=True):
 
     shape: str
     """How it is written, for authors."""
-    build: "Callable[[Former, List], Node]"
+    build: "Callable[[Parser, List], Node]"
     is_definition: bool = False
     """It stands at the top level or directly in a body."""
 
@@ -42,7 +42,7 @@ KEYED = BUILT_IN_NAMES - {"dict"}
 """In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both alike."""
 
 
-class Former:
+class Parser:
     """Makes nodes of data and gathers what is wrong on the way."""
 
     def __init__(self, forms: Mapping[str, SpecialForm]) -> None:
@@ -60,7 +60,7 @@ class Former:
         if len(self.problems) >= MAX_PROBLEMS:
             raise TooManyProblems
 
-    def attempt(self, read: "Callable[[Former, Any], Any]", datum: Data) -> Any:
+    def attempt(self, read: "Callable[[Parser, Any], Any]", datum: Data) -> Any:
         """What `read` makes of a datum; None and a noted problem when it refuses."""
         try:
             return read(self, datum)

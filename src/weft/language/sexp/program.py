@@ -7,7 +7,7 @@ from weft.language.ast import Node, Program
 from weft.language.diagnostics import InvalidProgram, Rest, in_order
 from weft.language.sexp.forms import PLAIN_FORMS
 from weft.language.sexp.names import Constant, Data, List, Name
-from weft.language.sexp.parser import Former, TooManyProblems
+from weft.language.sexp.parser import Parser, TooManyProblems
 from weft.language.sexp.reader import read_data
 from weft.language.sexp.tasks import TASK_FORMS
 from weft.language.source import Source
@@ -29,7 +29,7 @@ def why_no_value(name: str) -> str | None:
 
 def read_program(source: Source) -> Program:
     """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
-    former = Former(SPECIAL_FORMS)
+    former = Parser(SPECIAL_FORMS)
     forms: list[Node] = []
     wrong: list[Data] = []
     is_read = False

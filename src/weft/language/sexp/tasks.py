@@ -38,13 +38,13 @@ from weft.language.sexp.field_values import (
 )
 from weft.language.sexp.forms import condition, known_keywords, string
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name
-from weft.language.sexp.parser import Former, Refused, SpecialForm
+from weft.language.sexp.parser import Parser, Refused, SpecialForm
 from weft.language.task_fields import OutputFormat, Parameter
 
 _SHAPE = "a parameter is written name, (name default), (name type) or (name type default)"
 
 
-def parameters(former: Former, datum: Data, form: List) -> tuple[Parameter, ...]:
+def parameters(former: Parser, datum: Data, form: List) -> tuple[Parameter, ...]:
     """The parameters of a template; a name may be used once."""
     if not isinstance(datum, List) or datum.is_prefix:
         former.misshapen(form)
@@ -57,7 +57,7 @@ def parameters(former: Former, datum: Data, form: List) -> tuple[Parameter, ...]
     return tuple(one for one in found if one is not None)
 
 
-def _parameter(former: Former, datum: Data, form: List) -> Parameter:
+def _parameter(former: Parser, datum: Data, form: List) -> Parameter:
     if isinstance(datum, Name):
         return Parameter(former.local_name(datum, form))
     if not isinstance(datum, List) or datum.is_prefix or len(datum.items) not in {2, 3}:
@@ -70,7 +70,7 @@ def _parameter(former: Former, datum: Data, form: List) -> Parameter:
     return Parameter(name, None, constant(datum.items[1]))
 
 
-def _type(former: Former, datum: Data) -> str:
+def _type(former: Parser, datum: Data) -> str:
     if isinstance(datum, Name):
         return datum.text
     shape: str = a_shape("the type of a parameter")(former, datum)
@@ -136,11 +136,11 @@ FIELDS: Mapping[str, tuple[str, Reader]] = {
 """What every kind of task can say: keyword, field of the node (but output and schema: one field), reader."""
 
 
-def _expression(former: Former, datum: Data) -> Node:
+def _expression(former: Parser, datum: Data) -> Node:
     return former.expression(datum)
 
 
-def _shell(former: Former, datum: Data) -> Text:
+def _shell(former: Parser, datum: Data) -> Text:
     command: Text = a_text(":shell")(former, datum)
     if any(isinstance(part, Node) for part in command.parts):
         message = "a placeholder in :shell would join a command line; inputs are environment variables: $name"
@@ -148,14 +148,14 @@ def _shell(former: Former, datum: Data) -> Text:
     return command
 
 
-def _argv(former: Former, datum: Data) -> tuple[Text, ...]:
+def _argv(former: Parser, datum: Data) -> tuple[Text, ...]:
     words: tuple[Text, ...] = a_list_of(a_text("a word of :argv"), ":argv")(former, datum)
     if not words:
         raise Refused(datum.span, "bad-value", ":argv begins with the program to run")
     return words
 
 
-def _script_of_loop(former: Former, datum: Data) -> Script | None:
+def _script_of_loop(former: Parser, datum: Data) -> Script | None:
     node = former.expression(datum)
     if not isinstance(node, Script):
         raise Refused(datum.span, "bad-value", ":script is written (script ...)")
@@ -181,7 +181,7 @@ _LOOP = {
 
 
 def _task_fields(
-    former: Former, form: List, data: Sequence[Data], more: Mapping[str, tuple[str, Reader]], name: str
+    former: Parser, form: List, data: Sequence[Data], more: Mapping[str, tuple[str, Reader]], name: str
 ) -> tuple[dict[str, Any], list[Data]]:
     """The fields of a node by what was written with keywords, and the data without a keyword."""
     positional, named = former.arguments(data)
@@ -194,7 +194,7 @@ def _task_fields(
     return fields, positional
 
 
-def _only_keywords(former: Former, positional: Sequence[Data], name: str, where: str = "") -> None:
+def _only_keywords(former: Parser, positional: Sequence[Data], name: str, where: str = "") -> None:
     for stray in positional:
         former.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only{where}")
 
@@ -214,7 +214,7 @@ def _need_prompt(form: List, fields: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _task(former: Former, form: List) -> Node:
+def _task(former: Parser, form: List) -> Node:
     fields, positional = _task_fields(former, form, form.items[1:], _REF, "task")
     _only_keywords(former, positional, "task")
     if "ref" in fields:
@@ -223,7 +223,7 @@ def _task(former: Former, form: List) -> Node:
     return Atomic(span=form.span, **fields)
 
 
-def _script(former: Former, form: List) -> Node:
+def _script(former: Parser, form: List) -> Node:
     fields, positional = _task_fields(former, form, form.items[1:], _SCRIPT, "script")
     _only_keywords(former, positional, "script")
     if "argv" in fields and "shell" in fields:
@@ -231,21 +231,21 @@ def _script(former: Former, form: List) -> Node:
     return Script(span=form.span, **fields)
 
 
-def _sequential(former: Former, form: List) -> Node:
+def _sequential(former: Parser, form: List) -> Node:
     fields, positional = _task_fields(former, form, form.items[1:], _SEQUENTIAL, "sequential")
     if not positional:
         raise Refused(form.span, "missing-field", "`sequential` needs at least one step")
     return Sequential(span=form.span, steps=former.expressions(positional), **fields)
 
 
-def _reduce(former: Former, form: List) -> Node:
+def _reduce(former: Parser, form: List) -> Node:
     fields, positional = _task_fields(former, form, form.items[1:], _REDUCE, "reduce-task")
     _only_keywords(former, positional, "reduce-task")
     _need(form, fields, "reduce-task", ("inner_task", ":inner"), ("reduction_task", ":reduction"))
     return Reduce(span=form.span, **fields)
 
 
-def _director_loop(former: Former, form: List) -> Node:
+def _director_loop(former: Parser, form: List) -> Node:
     name = "director-evaluator-loop"
     fields, positional = _task_fields(former, form, form.items[1:], _LOOP, name)
     _only_keywords(former, positional, name)
@@ -255,7 +255,7 @@ def _director_loop(former: Former, form: List) -> Node:
     return DirectorEvaluatorLoop(span=form.span, **fields)
 
 
-def _task_cond(former: Former, form: List) -> Node:
+def _task_cond(former: Parser, form: List) -> Node:
     positional, named = former.arguments(form.items[1:])
     if not positional:
         former.misshapen(form)
@@ -266,7 +266,7 @@ def _task_cond(former: Former, form: List) -> Node:
     return TaskCond(span=form.span, cases=given, criteria=criteria)
 
 
-def _case(former: Former, datum: Data, form: List) -> TaskCase:
+def _case(former: Parser, datum: Data, form: List) -> TaskCase:
     if not isinstance(datum, List) or len(datum.items) < 2 or not isinstance(datum.items[0], Constant):
         former.misshapen(form)
     test = former.attempt(lambda _, one: condition(one), datum.items[0])
@@ -276,8 +276,8 @@ def _case(former: Former, datum: Data, form: List) -> TaskCase:
 # Templates
 
 
-def _deftask(name: str) -> Callable[[Former, List], Node]:
-    def build(former: Former, form: List) -> Node:
+def _deftask(name: str) -> Callable[[Parser, List], Node]:
+    def build(former: Parser, form: List) -> Node:
         if len(form.items) < 3:
             former.misshapen(form)
         template = former.defined_name(form.items[1], form)
@@ -292,7 +292,7 @@ def _deftask(name: str) -> Callable[[Former, List], Node]:
     return build
 
 
-def _template(former: Former, form: List) -> Node:
+def _template(former: Parser, form: List) -> Node:
     if len(form.items) < 4:
         former.misshapen(form)
     name = former.defined_name(form.items[1], form)

@@ -58,8 +58,8 @@ class Reading(Struct, frozen=True):
             return Text(span=span, raw="", parts=("",))
         text = self.placeholders(wanted, span)
         left = iter(nodes)
-        placed = tuple(next(left, part) if isinstance(part, Node) else part for part in text.parts)
-        return msgspec.structs.replace(text, parts=placed)
+        located = tuple(next(left, part) if isinstance(part, Node) else part for part in text.parts)
+        return msgspec.structs.replace(text, parts=located)
 
     def placeholders(self, raw: str, span: Span) -> Text:
         """A text with its placeholders."""

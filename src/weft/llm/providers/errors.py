@@ -9,7 +9,7 @@ from weft.evaluator.results import TaskFailureReason
 from weft.llm.errors import ContextTooLong, InvalidModel, ModelError
 from weft.llm.providers.access import Access
 from weft.llm.providers.client import Redactor
-from weft.llm.providers.response_limits import MOST_BYTES, Arrival
+from weft.llm.providers.response_limits import MOST_BYTES, ResponseCapture
 
 _PASSING_STATUSES = frozenset({408, 409, 425, 429})
 """Beside those from 500 on: the same request may succeed later."""
@@ -29,7 +29,7 @@ class Failures:
         self._access = access
         self._redactor = redactor
 
-    def error(self, exception: Exception, partial_text: str | None, arrival: Arrival) -> ModelError:
+    def error(self, exception: Exception, partial_text: str | None, arrival: ResponseCapture) -> ModelError:
         """The ModelError for what a request raised."""
         if isinstance(exception, ModelError):
             return exception
@@ -62,7 +62,7 @@ class Failures:
         )
 
     def _of_provider(
-        self, exception: theirs.ModelAPIError, partial: str | None, arrival: Arrival
+        self, exception: theirs.ModelAPIError, partial: str | None, arrival: ResponseCapture
     ) -> ModelError:
         match exception:
             case theirs.ModelTimeoutError() | theirs.ModelRequestTimeout():
@@ -102,7 +102,7 @@ class Failures:
         shown = f" (status {status})" if status else ""
         return self._error(reason, f"{what}{shown}: {_words(exception)}")
 
-    def _late(self, partial: str | None, arrival: Arrival) -> ModelError:
+    def _late(self, partial: str | None, arrival: ResponseCapture) -> ModelError:
         seconds = f"{self._access.settings.timeout_seconds:g} seconds"
         what = f"no answer for {seconds}"
         if partial:
@@ -118,7 +118,7 @@ class Failures:
             partial_text=partial,
         )
 
-    def _redirected(self, arrival: Arrival) -> ModelError:
+    def _redirected(self, arrival: ResponseCapture) -> ModelError:
         return self._error(
             "protocol_error",
             f"status {arrival.status}: it redirects to {arrival.target}, which is not followed; "
@@ -141,7 +141,7 @@ class Failures:
             "connection_error", f"cannot be reached{where}", is_transient=True, is_charged=False
         )
 
-    def _no_answer(self, partial: str | None, arrival: Arrival) -> ModelError:
+    def _no_answer(self, partial: str | None, arrival: ResponseCapture) -> ModelError:
         return self._error(
             "protocol_error",
             f"what came back is no answer of a model: {self._shown(arrival)}",
@@ -149,7 +149,7 @@ class Failures:
             partial_text=partial,
         )
 
-    def _shown(self, arrival: Arrival) -> str:
+    def _shown(self, arrival: ResponseCapture) -> str:
         """Enough to see what has answered: a login page, a gateway, a half of an answer."""
         kind = arrival.content_type.partition(";")[0].strip() or "no content type"
         status = f"status {arrival.status}, {kind}"

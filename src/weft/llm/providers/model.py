@@ -24,9 +24,9 @@ from weft.llm.providers.messages import (
 )
 from weft.llm.providers.prices import Prices
 from weft.llm.providers.rate_limits import Timing
-from weft.llm.providers.response_limits import Arrival, arriving
+from weft.llm.providers.response_limits import ResponseCapture, capture_response
 from weft.llm.providers.retries import Retries, longest_wait
-from weft.llm.providers.streaming import Delivery, streamed
+from weft.llm.providers.streaming import StreamSink, streamed
 from weft.llm.usage import attempt, tell_attempts
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ProviderModel:
         After an error that may pass the request is made again, unless text has been delivered already: then
         the error is raised with `partial_text`, and whoever asked decides.
         """
-        delivery = Delivery(on_text, self._most_tokens(payload))
+        delivery = StreamSink(on_text, self._most_tokens(payload))
         tell_attempts()
         tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
 
@@ -122,7 +122,7 @@ class ProviderModel:
         """By the settings, else by the price list."""
         return self._prices.price(usage)
 
-    async def _answer(self, payload: HandlerPayload, delivery: Delivery) -> ModelReply:
+    async def _answer(self, payload: HandlerPayload, delivery: StreamSink) -> ModelReply:
         """One answer; asked without the schema when the provider does not take that schema."""
         held = self._held(payload)
         try:
@@ -134,7 +134,9 @@ class ProviderModel:
         self._unheld.add(_key(payload))  # not before: it may have been the schema of a tool
         return reply
 
-    async def _sent(self, payload: HandlerPayload, held: HeldOutput | None, delivery: Delivery) -> ModelReply:
+    async def _sent(
+        self, payload: HandlerPayload, held: HeldOutput | None, delivery: StreamSink
+    ) -> ModelReply:
         is_held_model = self.features.output == "held"
         parameters = parameters_of(
             payload,
@@ -145,7 +147,7 @@ class ProviderModel:
         is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
         failed: ModelError
         delivery.begin()
-        with arriving() as arrival:
+        with capture_response() as arrival:
             try:
                 if is_streamed:
                     response = await self._streamed(payload, parameters, delivery, arrival)
@@ -166,11 +168,11 @@ class ProviderModel:
         raise detached(failed)
 
     async def _whole(
-        self, payload: HandlerPayload, parameters: "ModelRequestParameters", arrival: Arrival
+        self, payload: HandlerPayload, parameters: "ModelRequestParameters", arrival: ResponseCapture
     ) -> "ModelResponse":
         if self._connection.access.kind == "anthropic":
             # It refuses long answers that are not streamed, so pydantic-ai streams most requests anyhow.
-            unheard = Delivery(lambda piece: None, self._most_tokens(payload))
+            unheard = StreamSink(lambda piece: None, self._most_tokens(payload))
             return await self._streamed(payload, parameters, unheard, arrival)
         # Of the whole answer: a server that sends a blank now and then is in no hurry.
         async with asyncio.timeout(self._seconds):
@@ -180,8 +182,8 @@ class ProviderModel:
         self,
         payload: HandlerPayload,
         parameters: "ModelRequestParameters",
-        delivery: Delivery,
-        arrival: Arrival,
+        delivery: StreamSink,
+        arrival: ResponseCapture,
     ) -> "ModelResponse":
         opening = self._asked.request_stream(messages_of(payload), self._settings(payload), parameters)
         return await streamed(opening, delivery, arrival, self._seconds)

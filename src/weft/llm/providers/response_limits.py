@@ -19,10 +19,10 @@ _GZIP = 31  # the window size that makes zlib take gzip and nothing else
 
 
 class AnswerTooLarge(httpx2.TransportError):
-    """More has come than any answer has. The clients wrap it, so `Arrival.is_too_large` says it too."""
+    """More has arrived than any response has. Clients wrap it: see `ResponseCapture.is_too_large`."""
 
 
-class Arrival:
+class ResponseCapture:
     """What is known of the answer to one request."""
 
     def __init__(self) -> None:
@@ -78,13 +78,13 @@ class Arrival:
         return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
-_current: ContextVar[Arrival | None] = ContextVar("weft_arrival", default=None)
+_current: ContextVar[ResponseCapture | None] = ContextVar("weft_arrival", default=None)
 
 
 @contextmanager
-def arriving() -> Iterator[Arrival]:
+def capture_response() -> Iterator[ResponseCapture]:
     """What the requests made inside the block get."""
-    arrival = Arrival()
+    arrival = ResponseCapture()
     token = _current.set(arrival)
     try:
         yield arrival
@@ -99,7 +99,7 @@ async def ask_for_what_is_bounded(request: httpx2.Request) -> None:
 
 async def watch(response: httpx2.Response) -> None:
     """Before a response is read: bound it, and remember how it begins."""
-    arrival = _current.get() or Arrival()
+    arrival = _current.get() or ResponseCapture()
     arrival.begin(response)
     packing = response.headers.pop("content-encoding", "").strip().lower()
     if isinstance(response.stream, httpx2.AsyncByteStream):  # always, of a client that is asynchronous
@@ -109,7 +109,7 @@ async def watch(response: httpx2.Response) -> None:
 class _Bounded(httpx2.AsyncByteStream):
     """A stream that ends with AnswerTooLarge when it is too long, packed or not."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, arrival: Arrival, *, is_packed: bool) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, arrival: ResponseCapture, *, is_packed: bool) -> None:
         self._stream = stream
         self._arrival = arrival
         self._unpacking = zlib.decompressobj(_GZIP) if is_packed else None

@@ -22,7 +22,7 @@ from pydantic_ai.models import StreamedResponse
 from pydantic_ai.usage import RequestUsage
 
 from weft.llm.protocol import OnText
-from weft.llm.providers.response_limits import Arrival
+from weft.llm.providers.response_limits import ResponseCapture
 
 MOST_CHARACTERS_PER_TOKEN = 16
 """No answer has longer tokens on average. A stream that has, for the tokens it may have, does not end."""
@@ -39,7 +39,7 @@ def clean_text(text: str) -> str:
     return _BAD.sub("\ufffd", text)
 
 
-class Delivery:
+class StreamSink:
     """Hands pieces on, and remembers them."""
 
     def __init__(self, on_text: OnText | None, max_tokens: int | None = None) -> None:
@@ -88,8 +88,8 @@ class Delivery:
 
 async def streamed(
     opening: AbstractAsyncContextManager[StreamedResponse],
-    delivery: Delivery,
-    arrival: Arrival,
+    delivery: StreamSink,
+    arrival: ResponseCapture,
     seconds: float,
 ) -> ModelResponse:
     """The whole answer of a stream, or what there is of one that does not end.
@@ -113,7 +113,7 @@ async def streamed(
         return _cut(ModelResponse(parts=[]), delivery)
 
 
-def _has_something(event: ModelResponseStreamEvent, delivery: Delivery) -> bool:
+def _has_something(event: ModelResponseStreamEvent, delivery: StreamSink) -> bool:
     """Whether the event is a piece of the answer; a piece of its text is delivered."""
     match event:
         case PartStartEvent(part=TextPart(content=text)):
@@ -133,7 +133,7 @@ def _has_something(event: ModelResponseStreamEvent, delivery: Delivery) -> bool:
     return False
 
 
-def _cut(response: ModelResponse, delivery: Delivery) -> ModelResponse:
+def _cut(response: ModelResponse, delivery: StreamSink) -> ModelResponse:
     """What has been delivered, as an answer that was too long. Half of a call of a tool is none.
 
     What the provider says of usage comes at the end, so what it has said so far is not it.

@@ -37,7 +37,7 @@ from weft.store.postgresql.rows import (
     read_tasks,
 )
 from weft.store.postgresql.steps import end_open_steps
-from weft.store.protocol import Claim, Ending, Rest
+from weft.store.protocol import AttemptResult, Claim, Suspension
 from weft.store.requests import AddWorker, GiveBack, Recover, RemoveWorker, Report, RestartDelays, Start
 from weft.store.sql import load_queries
 from weft.tasks.events import EventType
@@ -70,8 +70,8 @@ async def write_held(connection: asyncpg.Connection, entries: Iterable[Entry]) -
     await _release(connection, by_statement.get("finish_tasks", ()))
 
 
-def _statement(request: Report | Ending | GiveBack) -> str:
-    if isinstance(request, Ending):
+def _statement(request: Report | AttemptResult | GiveBack) -> str:
+    if isinstance(request, AttemptResult):
         return "finish_tasks" if request.retry_after is None else "retry_tasks"
     return "report_progress" if isinstance(request, Report) else "give_back"
 
@@ -82,18 +82,18 @@ def _report(request: Report, _now: datetime) -> Write:
     return (*_guard(claim), request.now, progress), [event]
 
 
-def _finish(request: Ending, _now: datetime) -> Write:
+def _finish(request: AttemptResult, _now: datetime) -> Write:
     columns, events = _ending(request, None)
     return (*_guard(request.claim), request.outcome.at, *columns), events
 
 
-def _retry(request: Ending, now: datetime) -> Write:
+def _retry(request: AttemptResult, now: datetime) -> Write:
     retry_at = now + (request.retry_after or timedelta())
     columns, events = _ending(request, retry_at)
     return (*_guard(request.claim), now, retry_at, columns[2]), events
 
 
-def _ending(request: Ending, retry_at: datetime | None) -> Write:
+def _ending(request: AttemptResult, retry_at: datetime | None) -> Write:
     columns, events = ending(request, retry_at)
     at = request.outcome.at
     return columns, [attempt_event_row(request.claim, kind, at, facts) for kind, facts in events]
@@ -242,7 +242,7 @@ async def _refuse(connection: asyncpg.Connection, entries: Sequence[Entry]) -> N
 
 async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
     """Put the task of an attempt back; whether the claim still held."""
-    request: Rest = entry.request
+    request: Suspension = entry.request
     claim, at, task_id = request.claim, request.at, request.claim.task_id
     guard = (task_id, claim.attempt, claim.worker, claim.user_id)
     if not may_hold(claim):

@@ -8,7 +8,7 @@ from weft.ids import TaskId
 from weft.store.columns import STEP_COLUMNS, dependent_rows, step_rows, waiting_for
 from weft.store.postgresql.rows import task_row
 from weft.store.sql import load_queries
-from weft.tasks.decisions import Changes
+from weft.tasks.decisions import WriteSet
 from weft.tasks.record import FIELD_NAMES, Task, method_of
 
 _SQL = load_queries("postgresql")
@@ -16,7 +16,7 @@ _ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)
 _DEPENDENT_COLUMNS = ("dependency_id", "task_id", "is_required")
 
 
-async def write_changes(connection: asyncpg.Connection, changes: Sequence[Changes]) -> None:
+async def write_changes(connection: asyncpg.Connection, changes: Sequence[WriteSet]) -> None:
     """Write the changes of operations that do not concern each other's tasks."""
     await _add(connection, [task for one in changes for task in one.added])
     await _update(connection, [task for one in changes for task in one.updated])

@@ -14,7 +14,7 @@ from weft.store.postgresql.rows import (
     tasks_of,
     with_zone,
 )
-from weft.store.protocol import Claim, Claimed, Outlook, Wanted
+from weft.store.protocol import Claim, Claimed, ClaimRequest, ClaimResult
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sql import load_queries
 from weft.tasks.events import EventType
@@ -26,25 +26,25 @@ _WIDTH = len(FIELD_NAMES)
 _COUNTS = slice(_WIDTH + 1, _WIDTH + 4)
 
 
-async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> Outlook:
+async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> ClaimResult:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
-    wanted: Wanted = entry.request
+    wanted: ClaimRequest = entry.request
     flows = [flow for flow in wanted.flows if is_stored_form(flow)]
     if not flows:
-        return Outlook()
+        return ClaimResult()
     claimed, left = await _claim(connection, entry, flows) if wanted.slots > 0 else ((), frozenset())
     for one in claimed:
         facts = claim_facts(one.claim)
         entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, entry.now, facts))
     next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, entry.now)
-    return Outlook(claimed=claimed, next_ready_at=with_zone(next_ready_at), left_to_others=left)
+    return ClaimResult(claimed=claimed, next_ready_at=with_zone(next_ready_at), left_to_others=left)
 
 
 async def _claim(
     connection: asyncpg.Connection, entry: Entry, flows: Sequence[TaskId]
 ) -> tuple[tuple[Claimed, ...], frozenset[str]]:
     """What was claimed, and the methods that are left to other workers."""
-    wanted: Wanted = entry.request
+    wanted: ClaimRequest = entry.request
     found = await connection.fetch(
         _SQL["claim_tasks"],
         flows,

@@ -25,7 +25,7 @@ from weft.store.postgresql.rows import (
 )
 from weft.store.protocol import Owner
 from weft.store.sql import load_queries
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.flow import Flow
 from weft.tasks.record import Task
 
@@ -38,7 +38,7 @@ class _Decided(Struct):
     events: list[EventRow]
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> WriteSet:
         return self.decision.changes
 
 
@@ -50,13 +50,13 @@ async def apply_operations(connection: asyncpg.Connection, entries: Sequence[Ent
         first += await _apply(connection, run)
 
 
-def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, Needs]]:
+def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, ReadSet]]:
     """The next operations that may be read together: they need different tasks, and nothing but tasks.
 
     An operation that needs a flow runs alone: any other could change one of the flow's tasks. So does one
     that needs to know of unfinished runs: any other could make one.
     """
-    run: list[tuple[Entry, Needs]] = []
+    run: list[tuple[Entry, ReadSet]] = []
     needed: set[TaskId] = set()
     for index in range(first, len(entries)):
         needs = entries[index].request.operation.needs()
@@ -70,7 +70,7 @@ def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, Needs]]:
     return run
 
 
-async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Needs]]) -> int:
+async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, ReadSet]]) -> int:
     """Apply the operations of a run, and return how many: an earlier one may add what a later one needs."""
     tasks = await read_tasks(
         connection, [(task_id, entry.request.owner) for entry, needs in run for task_id in set(needs.tasks)]
@@ -82,7 +82,7 @@ async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Need
         if not touched.isdisjoint(needs.tasks):
             break
         count += 1
-        found = Found(
+        found = Snapshot(
             {key: tasks[key] for key in needs.tasks if key in tasks},
             await _flows(connection, needs, entry.request.owner),
             await read_with_unfinished_runs(connection, needs.unfinished_runs_of, entry.request.owner),
@@ -97,7 +97,7 @@ async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Need
     return count
 
 
-async def _flows(connection: asyncpg.Connection, needs: Needs, owner: Owner) -> Mapping[TaskId, Flow]:
+async def _flows(connection: asyncpg.Connection, needs: ReadSet, owner: Owner) -> Mapping[TaskId, Flow]:
     flows: dict[TaskId, Flow] = {}
     for task_id in needs.flows_of:
         known = next((flow for flow in flows.values() if task_id in flow), None)
@@ -113,7 +113,7 @@ async def _read_flow(connection: asyncpg.Connection, task_id: TaskId, owner: Own
     return await read_flow(connection, task_id, owner)
 
 
-def _decide(entry: Entry, found: Found) -> _Decided | None:
+def _decide(entry: Entry, found: Snapshot) -> _Decided | None:
     try:
         decision = entry.request.operation.decide(found)
         return _Decided(entry, decision, [event_row(event) for event in decision.changes.events])
@@ -122,7 +122,7 @@ def _decide(entry: Entry, found: Found) -> _Decided | None:
         return None
 
 
-def _touched(changes: Changes) -> Iterable[TaskId]:
+def _touched(changes: WriteSet) -> Iterable[TaskId]:
     yield from (task.id for task in changes.added)
     yield from (task.id for task in changes.updated)
     yield from changes.deleted

@@ -23,18 +23,18 @@ from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, Entry, is_storable
 from weft.store.postgresql.steps import apply_steps
 from weft.store.postgresql.templates import add_templates, keep_params, remove_template
-from weft.store.protocol import Rest, Wanted
+from weft.store.protocol import ClaimRequest, Suspension
 from weft.store.requests import AddWorker, EndFlow, Operate, Recover, RemoveWorker, RestartDelays, RunFlow
 
 _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
-    Wanted: claim_ready,
+    ClaimRequest: claim_ready,
     RunFlow: run_flow,
     EndFlow: end_flow,
     AddWorker: add_worker,
     RemoveWorker: remove_worker,
     Recover: recover,
     RestartDelays: restart_delays,
-    Rest: rest,
+    Suspension: rest,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,
     KeepParams: keep_params,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from weft.ids import TaskId
 from weft.store.columns import CLOCK_PUT_BACK, claim_facts, dependencies_at_rest, ending, json_text, refusal
-from weft.store.protocol import Claim, Ending, Rest
+from weft.store.protocol import AttemptResult, Claim, Suspension
 from weft.store.requests import (
     AddWorker,
     GiveBack,
@@ -20,7 +20,7 @@ from weft.store.requests import (
 from weft.store.sqlite.operations import read_task
 from weft.store.sqlite.rows import micros, moment
 from weft.store.sqlite.steps import end_open_steps
-from weft.store.sqlite.unit_of_work import SQL, Writing
+from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
 from weft.tasks.events import EventType
 from weft.tasks.states import fraction
 
@@ -28,7 +28,7 @@ _START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finis
 _RETRY, _GIVE_BACK = SQL["retry_task"], SQL["give_back"]
 
 
-def start(writing: Writing, request: Start) -> Claim:
+def start(writing: UnitOfWork, request: Start) -> Claim:
     """Begin an attempt of one task."""
     now, owner = micros(request.now), request.owner
     row = writing.execute(
@@ -41,7 +41,7 @@ def start(writing: Writing, request: Start) -> Claim:
     return claim
 
 
-def report(writing: Writing, request: Report) -> bool:
+def report(writing: UnitOfWork, request: Report) -> bool:
     """Store an attempt's progress."""
     claim, now = request.claim, micros(request.now)
     progress = fraction(request.progress)
@@ -51,7 +51,7 @@ def report(writing: Writing, request: Report) -> bool:
     return is_held
 
 
-def end(writing: Writing, request: Ending) -> bool:
+def end(writing: UnitOfWork, request: AttemptResult) -> bool:
     """End an attempt: for good, or until its retry."""
     claim, at = request.claim, micros(request.outcome.at)
     retry_at = None if request.retry_after is None else writing.now + request.retry_after
@@ -73,7 +73,7 @@ def end(writing: Writing, request: Ending) -> bool:
     return is_held
 
 
-def rest(writing: Writing, request: Rest) -> bool:
+def rest(writing: UnitOfWork, request: Suspension) -> bool:
     """End an attempt without an outcome: its task waits until one of others has ended."""
     claim, at, task_id = request.claim, micros(request.at), request.claim.task_id
     wake_at = None if request.wake_at is None else micros(request.wake_at)
@@ -89,7 +89,7 @@ def rest(writing: Writing, request: Rest) -> bool:
     return True
 
 
-def give_back(writing: Writing, request: GiveBack) -> bool:
+def give_back(writing: UnitOfWork, request: GiveBack) -> bool:
     """Let another worker take the attempt over."""
     claim, now = request.claim, micros(request.now)
     is_held = writing.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
@@ -102,7 +102,7 @@ def _guard(claim: Claim) -> tuple[object, ...]:
     return claim.task_id, claim.attempt, claim.worker, claim.user_id
 
 
-def add_worker(writing: Writing, request: AddWorker) -> None:
+def add_worker(writing: UnitOfWork, request: AddWorker) -> None:
     """Make a worker known."""
     methods = None if request.methods is None else json.dumps(request.methods)
     writing.execute(
@@ -110,7 +110,7 @@ def add_worker(writing: Writing, request: AddWorker) -> None:
     )
 
 
-def renew_worker(writing: Writing, request: RenewWorker) -> frozenset[Claim] | None:
+def renew_worker(writing: UnitOfWork, request: RenewWorker) -> frozenset[Claim] | None:
     """Renew a worker's lease; the claims it holds, or None when it was taken for dead."""
     renewed = writing.execute(
         SQL["renew_worker"], (request.worker, _lease_until(writing, request.lease_seconds))
@@ -120,12 +120,12 @@ def renew_worker(writing: Writing, request: RenewWorker) -> frozenset[Claim] | N
     return frozenset(_claims(writing, request.worker))
 
 
-def remove_worker(writing: Writing, request: RemoveWorker) -> int:
+def remove_worker(writing: UnitOfWork, request: RemoveWorker) -> int:
     """Forget a worker that leaves, and give back what it held."""
     return _give_back_all(writing, request.worker, micros(request.now), losses=0)
 
 
-def recover(writing: Writing, request: Recover) -> int:
+def recover(writing: UnitOfWork, request: Recover) -> int:
     """Release what dead workers held: attempts that were lost."""
     now = micros(writing.now)
     expired_at = None if request.expired_at is None else micros(request.expired_at)
@@ -133,7 +133,7 @@ def recover(writing: Writing, request: Recover) -> int:
     return sum(_give_back_all(writing, worker, now, losses=1) for worker in sorted(dead))
 
 
-def restart_delays(writing: Writing, request: RestartDelays) -> Sequence[TaskId]:
+def restart_delays(writing: UnitOfWork, request: RestartDelays) -> Sequence[TaskId]:
     """Begin the delays of retries anew that began in the future, and shorten leases."""
     now = micros(writing.now)
     if request.lease_seconds is not None:
@@ -146,11 +146,11 @@ def restart_delays(writing: Writing, request: RestartDelays) -> Sequence[TaskId]
     return [row[0] for row in rows]
 
 
-def _lease_until(writing: Writing, lease_seconds: float) -> int:
+def _lease_until(writing: UnitOfWork, lease_seconds: float) -> int:
     return micros(writing.now + timedelta(seconds=lease_seconds))
 
 
-def _give_back_all(writing: Writing, worker: str, now: int, *, losses: int) -> int:
+def _give_back_all(writing: UnitOfWork, worker: str, now: int, *, losses: int) -> int:
     held = _claims(writing, worker)
     for claim in held:
         writing.tell(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim))
@@ -159,7 +159,7 @@ def _give_back_all(writing: Writing, worker: str, now: int, *, losses: int) -> i
     return len(held)
 
 
-def _claims(writing: Writing, worker: str) -> list[Claim]:
+def _claims(writing: UnitOfWork, worker: str) -> list[Claim]:
     """What a worker holds."""
     rows = writing.execute(SQL["tasks_of_worker"], (worker,))
     return [Claim(task_id, attempt, worker, tree, user_id) for task_id, tree, user_id, attempt in rows]

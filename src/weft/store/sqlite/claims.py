@@ -6,10 +6,10 @@ from typing import Any
 
 from weft.ids import TaskId
 from weft.store.columns import claim_facts
-from weft.store.protocol import Claim, Claimed, Outlook, Wanted
+from weft.store.protocol import Claim, Claimed, ClaimRequest, ClaimResult
 from weft.store.requests import EndFlow, RunFlow
 from weft.store.sqlite.rows import micros, moment, task_of
-from weft.store.sqlite.unit_of_work import SQL, Writing
+from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
@@ -23,7 +23,7 @@ _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_met
 _GIVEN_BACK, _OUTLOOK = SQL["given_back_tasks"], SQL["outlook"]
 
 
-def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
+def claim_ready(writing: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
     """Claim as many tasks as there are slots: given-back ones first, then by priority and age.
 
     A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose
@@ -44,7 +44,7 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
     writing.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
     claimed = tuple(_claimed(writing, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
-    return Outlook(
+    return ClaimResult(
         claimed=claimed,
         next_ready_at=None if next_ready_at is None else moment(next_ready_at),
         left_to_others=frozenset(others.left),
@@ -54,7 +54,7 @@ def claim_ready(writing: Writing, wanted: Wanted) -> Outlook:
 class _Others:
     """The methods that are left to other workers: unknown here, while one lives that may know them."""
 
-    def __init__(self, writing: Writing, wanted: Wanted, now: int) -> None:
+    def __init__(self, writing: UnitOfWork, wanted: ClaimRequest, now: int) -> None:
         self._writing = writing
         self._wanted = wanted
         self._now = now
@@ -74,7 +74,7 @@ class _Others:
         return self._found[method]
 
 
-def _given_back(writing: Writing, flows: Sequence[TaskId], others: _Others) -> list[Any]:
+def _given_back(writing: UnitOfWork, flows: Sequence[TaskId], others: _Others) -> list[Any]:
     """The tasks that nobody works on any more."""
     rows = (row for flow in flows for row in writing.execute(_GIVEN_BACK, (flow,)).fetchall())
     found = [row for row in rows if not others.have(row[_METHOD])]
@@ -82,7 +82,7 @@ def _given_back(writing: Writing, flows: Sequence[TaskId], others: _Others) -> l
 
 
 def _ready(
-    writing: Writing, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int, others: _Others
+    writing: UnitOfWork, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int, others: _Others
 ) -> list[Any]:
     """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
     found: list[Any] = []
@@ -116,7 +116,9 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
     return kept
 
 
-def _claimed(writing: Writing, wanted: Wanted, task: Task, row: tuple[Any, ...], now: int) -> Claimed:
+def _claimed(
+    writing: UnitOfWork, wanted: ClaimRequest, task: Task, row: tuple[Any, ...], now: int
+) -> Claimed:
     attempt = row[_WIDTH] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
@@ -128,7 +130,7 @@ def started(task: Task, now: datetime) -> Task:
     return evolve(task, status=Status.IN_PROGRESS, started_at=now, updated_at=now)
 
 
-def run_flow(writing: Writing, request: RunFlow) -> None:
+def run_flow(writing: UnitOfWork, request: RunFlow) -> None:
     """Ask for a flow to be run, or take that back."""
     owner = request.owner
     statement = SQL["run_flow" if request.is_running else "stop_flow"]
@@ -136,12 +138,12 @@ def run_flow(writing: Writing, request: RunFlow) -> None:
         raise TaskNotFound(task_id=request.root_id)
 
 
-def end_flow(writing: Writing, request: EndFlow) -> bool:
+def end_flow(writing: UnitOfWork, request: EndFlow) -> bool:
     """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
     writing.execute(SQL["end_flow"], (request.root_id,))
     return not _is_running(writing, request.root_id)
 
 
-def _is_running(writing: Writing, root_id: TaskId) -> bool:
+def _is_running(writing: UnitOfWork, root_id: TaskId) -> bool:
     row = writing.execute(SQL["is_running"], (root_id,)).fetchone()
     return row is not None and bool(row[0])

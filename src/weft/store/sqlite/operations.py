@@ -10,8 +10,8 @@ from weft.store.errors import task_exists
 from weft.store.protocol import Owner
 from weft.store.requests import Operate
 from weft.store.sqlite.rows import event_row, task_of, task_row
-from weft.store.sqlite.unit_of_work import SQL, Writing
-from weft.tasks.decisions import Changes, Found, Needs
+from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
+from weft.tasks.decisions import ReadSet, Snapshot, WriteSet
 from weft.tasks.flow import Flow
 from weft.tasks.record import Task, method_of
 
@@ -21,7 +21,7 @@ def owner_parameters(owner: Owner) -> dict[str, Any]:
     return {"everyone": owner.is_everyone, "user_id": owner.user_id}
 
 
-def operate(writing: Writing, request: Operate) -> Any:
+def operate(writing: UnitOfWork, request: Operate) -> Any:
     """Carry an operation out; the savepoint keeps a failing one from touching its neighbours."""
     decision = request.operation.decide(_found(writing, request.operation.needs(), request.owner))
     events = list(map(event_row, decision.changes.events))
@@ -37,13 +37,13 @@ def operate(writing: Writing, request: Operate) -> Any:
     return decision.value
 
 
-def read_task(writing: Writing, task_id: TaskId, owner: Owner) -> Task | None:
+def read_task(writing: UnitOfWork, task_id: TaskId, owner: Owner) -> Task | None:
     """One task, if it exists for the owner."""
     row = writing.execute(SQL["get_task"], {"id": task_id, **owner_parameters(owner)}).fetchone()
     return None if row is None else task_of(row)
 
 
-def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
+def _found(writing: UnitOfWork, needs: ReadSet, owner: Owner) -> Snapshot:
     tasks = {
         task.id: task for task in (read_task(writing, task_id, owner) for task_id in needs.tasks) if task
     }
@@ -56,10 +56,10 @@ def _found(writing: Writing, needs: Needs, owner: Owner) -> Found:
     running = frozenset(
         task_id for task_id in needs.unfinished_runs_of if _has_unfinished_run(writing, task_id, owner)
     )
-    return Found(tasks, flows, running)
+    return Snapshot(tasks, flows, running)
 
 
-def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
+def _flow(writing: UnitOfWork, task_id: TaskId, owner: Owner) -> Flow:
     return Flow(
         map(
             task_of, writing.execute(SQL["get_flow"], {"id": task_id, "limit": -1, **owner_parameters(owner)})
@@ -67,12 +67,12 @@ def _flow(writing: Writing, task_id: TaskId, owner: Owner) -> Flow:
     )
 
 
-def _has_unfinished_run(writing: Writing, task_id: TaskId, owner: Owner) -> bool:
+def _has_unfinished_run(writing: UnitOfWork, task_id: TaskId, owner: Owner) -> bool:
     parameters = {"id": task_id, **owner_parameters(owner)}
     return bool(writing.execute(SQL["has_unfinished_run"], parameters).fetchone()[0])
 
 
-def _write(writing: Writing, changes: Changes) -> None:
+def _write(writing: UnitOfWork, changes: WriteSet) -> None:
     _add(writing, changes.added)
     _update(writing, changes.updated)
     for root_id in changes.run:
@@ -85,7 +85,7 @@ def _write(writing: Writing, changes: Changes) -> None:
         writing.executemany(SQL["recount_references"], [(task_id,) for task_id in changes.recounted])
 
 
-def _add(writing: Writing, tasks: Sequence[Task]) -> None:
+def _add(writing: UnitOfWork, tasks: Sequence[Task]) -> None:
     statuses = {task.id: task.status for task in tasks}
     rows = (
         [*task_row(task), method_of(task), waiting_for(task, statuses), *step]
@@ -111,7 +111,7 @@ def _add(writing: Writing, tasks: Sequence[Task]) -> None:
     )
 
 
-def _update(writing: Writing, tasks: Sequence[Task]) -> None:
+def _update(writing: UnitOfWork, tasks: Sequence[Task]) -> None:
     """Write changed records; whoever waits for them is counted anew, whatever it was that changed."""
     ids = [(task.id,) for task in tasks]
     writing.executemany(SQL["delete_dependents_of"], ids)
@@ -120,7 +120,7 @@ def _update(writing: Writing, tasks: Sequence[Task]) -> None:
     writing.executemany(SQL["recount_waiting"], ids)
 
 
-def _owners(writing: Writing, tasks: Sequence[Task]) -> dict[str, str | None]:
+def _owners(writing: UnitOfWork, tasks: Sequence[Task]) -> dict[str, str | None]:
     """Return who owns the stored tasks that have ids of these: ids are unique across owners."""
     found = ((task.id, writing.execute(SQL["task_owner"], (task.id,)).fetchone()) for task in tasks)
     return {task_id: row[0] for task_id, row in found if row is not None}

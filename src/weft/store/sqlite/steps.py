@@ -6,7 +6,7 @@ from weft.ids import TaskId
 from weft.store.columns import json_text, step_events
 from weft.store.models import Run, StepChange, WriteSteps
 from weft.store.sqlite.rows import event_row, task_row
-from weft.store.sqlite.unit_of_work import SQL, Writing
+from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
@@ -21,7 +21,7 @@ _CHANGED = tuple(
 )  # fmt: skip
 
 
-def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | None:
+def write_steps(writing: UnitOfWork, request: WriteSteps) -> frozenset[TaskId] | None:
     """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
     run = request.run
     if not _holds(writing, run):
@@ -40,20 +40,20 @@ def write_steps(writing: Writing, request: WriteSteps) -> frozenset[TaskId] | No
     return frozenset(refused)
 
 
-def end_open_steps(writing: Writing, task_id: TaskId, at: int) -> None:
+def end_open_steps(writing: UnitOfWork, task_id: TaskId, at: int) -> None:
     """End the open steps of a task that has ended for good."""
     rows = writing.execute(SQL["end_open_steps"], (task_id, ENDED_WITH_RUN, at)).fetchall()
     _note_ended(writing, rows, ENDED_WITH_RUN, at)
 
 
-def _note_ended(writing: Writing, rows: list[Any], error: str, at: int) -> None:
+def _note_ended(writing: UnitOfWork, rows: list[Any], error: str, at: int) -> None:
     facts = json_text({"error": error})
     for seq, task_id, tree, user_id in sorted(rows):
         writing.ended[False].append(seq)
         writing.events.append((EventType.TASK_CANCELLED, task_id, tree, user_id, at, facts))
 
 
-def _holds(writing: Writing, run: Run) -> bool:
+def _holds(writing: UnitOfWork, run: Run) -> bool:
     key = run.task_id, run.attempt
     if key not in writing.held:
         if writing.execute(_HOLDS, key).fetchone() is None:
@@ -62,7 +62,7 @@ def _holds(writing: Writing, run: Run) -> bool:
     return True
 
 
-def _insert(writing: Writing, run: Run, change: StepChange) -> None:
+def _insert(writing: UnitOfWork, run: Run, change: StepChange) -> None:
     task = change.task
     row = task_row(task)
     row += (method_of(task), 0, run.task_id, change.key, change.input_hash, change.reuse_hash)
@@ -72,7 +72,7 @@ def _insert(writing: Writing, run: Run, change: StepChange) -> None:
         writing.execute(SQL["mark_parent"], (task.parent_id,))
 
 
-def _update(writing: Writing, run: Run, change: StepChange) -> bool:
+def _update(writing: UnitOfWork, run: Run, change: StepChange) -> bool:
     writing.insert_steps()
     row = task_row(change.task)
     values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
@@ -88,12 +88,12 @@ def _update(writing: Writing, run: Run, change: StepChange) -> bool:
     return True
 
 
-def _end_below(writing: Writing, run: Run, key: str, at: int) -> None:
+def _end_below(writing: UnitOfWork, run: Run, key: str, at: int) -> None:
     rows = writing.execute(_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
     _note_ended(writing, rows, ENDED_WITH_STEP, at)
 
 
-def _tell(writing: Writing, change: StepChange) -> None:
+def _tell(writing: UnitOfWork, change: StepChange) -> None:
     task = change.task
     if task.original_task_id is not None:
         writing.execute(SQL["mark_reused"], (task.original_task_id,))

@@ -15,15 +15,15 @@ from weft.store.models import (
     TemplateFacts,
 )
 from weft.store.sqlite.rows import micros, moment
-from weft.store.sqlite.unit_of_work import SQL, Writing
+from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
 
 
-def add_templates(writing: Writing, request: AddTemplates) -> tuple[AddedTemplate, ...]:
+def add_templates(writing: UnitOfWork, request: AddTemplates) -> tuple[AddedTemplate, ...]:
     """The templates as they are registered now."""
     return tuple(_add(writing, one, request) for one in request.templates)
 
 
-def remove_template(writing: Writing, request: RemoveTemplate) -> RegisteredTemplate | None:
+def remove_template(writing: UnitOfWork, request: RemoveTemplate) -> RegisteredTemplate | None:
     """The version that was the newest; None: nothing of that name is registered."""
     newest = _newest(writing, request.name, request.user_id)
     if newest is None or newest.removed_at is not None:
@@ -34,7 +34,7 @@ def remove_template(writing: Writing, request: RemoveTemplate) -> RegisteredTemp
     return msgspec.structs.replace(newest, removed_at=request.now)
 
 
-def keep_params(writing: Writing, request: KeepParams) -> bool:
+def keep_params(writing: UnitOfWork, request: KeepParams) -> bool:
     """Whether the attempt holds, and so the params were changed."""
     run = request.run
     values = (run.task_id, run.attempt, json_text(request.params), micros(request.now))
@@ -55,7 +55,7 @@ def template_of(row: tuple[Any, ...]) -> RegisteredTemplate:
     )
 
 
-def _add(writing: Writing, new: NewTemplate, request: AddTemplates) -> AddedTemplate:
+def _add(writing: UnitOfWork, new: NewTemplate, request: AddTemplates) -> AddedTemplate:
     newest = _newest(writing, new.name, request.user_id)
     if newest is not None and newest.removed_at is None and newest.text == new.text:
         return AddedTemplate(newest, is_new=False)
@@ -67,6 +67,6 @@ def _add(writing: Writing, new: NewTemplate, request: AddTemplates) -> AddedTemp
     return AddedTemplate(added, is_new=True)
 
 
-def _newest(writing: Writing, name: str, user_id: str | None) -> RegisteredTemplate | None:
+def _newest(writing: UnitOfWork, name: str, user_id: str | None) -> RegisteredTemplate | None:
     row = writing.execute(SQL["newest_template"], (name, user_id)).fetchone()
     return None if row is None else template_of(row)

@@ -10,7 +10,7 @@ from weft.errors import WeftError
 from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
 from weft.store.errors import refusal_of
 from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
-from weft.store.protocol import Ending, Rest, Wanted
+from weft.store.protocol import AttemptResult, ClaimRequest, Suspension
 from weft.store.requests import (
     AddWorker,
     EndFlow,
@@ -41,15 +41,15 @@ from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
 from weft.store.sqlite.templates import add_templates, keep_params, remove_template
-from weft.store.sqlite.unit_of_work import Writing
+from weft.store.sqlite.unit_of_work import UnitOfWork
 
-_APPLY: dict[type[Any], Callable[[Writing, Any], Any]] = {
+_APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
     Start: start,
     Report: report,
-    Ending: end,
-    Rest: rest,
+    AttemptResult: end,
+    Suspension: rest,
     GiveBack: give_back,
-    Wanted: claim_ready,
+    ClaimRequest: claim_ready,
     RunFlow: run_flow,
     EndFlow: end_flow,
     AddWorker: add_worker,
@@ -106,7 +106,7 @@ def _commit(
 
 
 def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    writing = Writing(connection, now)
+    writing = UnitOfWork(connection, now)
     outcomes = [_apply(writing, request) for request in requests]
     writing.insert_steps()
     writing.release_dependents()
@@ -130,13 +130,13 @@ def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], no
     return outcomes
 
 
-def _apply(writing: Writing, request: Request) -> Any:
+def _apply(writing: UnitOfWork, request: Request) -> Any:
     """The request's value, or the error that it alone ends with and that wrote nothing."""
     kind = type(request)
     if kind is not WriteSteps:
         writing.insert_steps()
         writing.held.clear()
-        if kind is not Ending:
+        if kind is not AttemptResult:
             writing.release_dependents()
     try:
         return _APPLY[kind](writing, request)

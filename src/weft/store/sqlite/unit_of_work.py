@@ -13,7 +13,7 @@ SQL = load_queries("sqlite")
 _RELEASE = SQL["release_dependents"]
 
 
-class Writing:
+class UnitOfWork:
     """What the parts of a transaction share."""
 
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:

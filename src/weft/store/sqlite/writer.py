@@ -13,7 +13,7 @@ from weft.clock import Clock
 from weft.gc_tuning import paused_collector
 from weft.store.group_commit import Done
 from weft.store.models import AddTemplates
-from weft.store.protocol import Outlook
+from weft.store.protocol import ClaimResult
 from weft.store.requests import Operate, Request
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
 from weft.store.sqlite.transaction import commit_group
@@ -104,7 +104,7 @@ class Writer:
         except Exception as error:
             return error
         last = outcomes[-1] if outcomes else None
-        self._last_claimed = len(last.claimed) if isinstance(last, Outlook) else self._last_claimed
+        self._last_claimed = len(last.claimed) if isinstance(last, ClaimResult) else self._last_claimed
         return outcomes
 
 

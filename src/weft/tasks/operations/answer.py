@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.limits import MAX_ANSWER_CHARACTERS
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.operations.lifecycle import moved
 from weft.tasks.parsing.problems import shown
 from weft.tasks.questions import (
@@ -70,17 +70,17 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
     answer: str
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Answered]:
+    def decide(self, found: Snapshot) -> Decision[Answered]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
         # What a shell passes on may be no text: half of a surrogate pair, which no store can hold.
         text = self.answer.encode("utf-8", "replace").decode("utf-8")
         is_answered = is_question(task) and task.status is Status.COMPLETED and not task.is_frozen
         if is_answered and answer_of(task) == text:
-            return Decision(Changes(), Answered(task, is_repeated=True))
+            return Decision(WriteSet(), Answered(task, is_repeated=True))
         if not is_open_question(task) or task.is_frozen or is_overdue(task, self.now):
             raise NoOpenQuestion(task=task)
         if len(self.answer) > MAX_ANSWER_CHARACTERS:
@@ -100,13 +100,13 @@ class WakeTasks(Struct, frozen=True):
     task_id: TaskId
     overdue_at: datetime | None = None
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+    def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
         now = self.overdue_at
         until = {task.id for task in open_questions(flow) if now is None or is_overdue(task, now)}
         tasks = woken(flow, until)
         run = (flow.root.id,) if tasks else ()
-        return Decision(Changes(updated=tasks, run=run), tuple(task.id for task in tasks))
+        return Decision(WriteSet(updated=tasks, run=run), tuple(task.id for task in tasks))

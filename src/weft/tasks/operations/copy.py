@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow, makers, reachable
 from weft.tasks.operations.submit import created_event
@@ -15,7 +15,7 @@ from weft.tasks.parsing.inputs import mapping_problems
 from weft.tasks.parsing.problems import InvalidTasks, shown
 from weft.tasks.program_params import unpinned
 from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_source
-from weft.tasks.steps import STEP, is_step, mark_of
+from weft.tasks.steps import STEP, is_step, step_fields
 
 NewIds = Mapping[TaskId, TaskId]
 Make = Callable[[Task, NewIds], Task]
@@ -98,7 +98,7 @@ def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> 
         now,
         {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)},
     )
-    changes = Changes(added=tuple(derived), recounted=sources, events=(created_event(derived, now), told))
+    changes = WriteSet(added=tuple(derived), recounted=sources, events=(created_event(derived, now), told))
     return Decision(changes, derived)
 
 
@@ -151,7 +151,7 @@ def as_archive(task: Task, new_ids: NewIds) -> Task:
     archived = _finished(task, new_ids, Origin.ARCHIVE, task.id)
     if not is_step(task) or task.origin_type is not Origin.LINK:
         return archived
-    mark = {**mark_of(task), "link_of": first_source(task)}
+    mark = {**step_fields(task), "link_of": first_source(task)}
     return evolve(archived, params={**(archived.params or {}), STEP: mark})
 
 
@@ -222,10 +222,10 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Flow]:
+    def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         selected = select(flow, self.task_id, with_dependencies=self.with_dependencies, linked=self.linked)
         strangers = sorted(self.linked.difference(selected))
@@ -271,10 +271,10 @@ class LinkTasks(Struct, frozen=True, kw_only=True):
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Flow]:
+    def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         made = makers(flow)
         # A link of a run is its result. How that came about is told by the steps of the source.
@@ -290,10 +290,10 @@ class ArchiveTasks(Struct, frozen=True, kw_only=True):
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Flow]:
+    def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         selected = flow.subtree(self.task_id)
         made = makers(flow)

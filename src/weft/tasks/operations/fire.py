@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.operations.copy import NewIds, as_copy, derive, select
@@ -61,10 +61,10 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,), unfinished_runs_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,), unfinished_runs_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Firing]:
+    def decide(self, found: Snapshot) -> Decision[Firing]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
         schedule = schedule_of(task)
@@ -76,7 +76,7 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
             or task.next_run_at > self.now
             or waits(task.params, has_unfinished_run=has_unfinished_run)
         ):
-            return Decision(Changes(), Firing())
+            return Decision(WriteSet(), Firing())
         first = task.next_run_at
         if catch_up(task.params) is CatchUp.ALL:
             return self._decision(flow, schedule, first, None, last=first)
@@ -114,11 +114,11 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
         if next_run_at is None:
             events.append(self._event(task, EventType.SCHEDULE_ENDED, {"runs": run_count}))
         if chosen is None:
-            return Decision(Changes(updated=(moved,), events=tuple(events)), Firing())
+            return Decision(WriteSet(updated=(moved,), events=tuple(events)), Firing())
         made = self._copy(flow, chosen)
         fired: dict[str, object] = {"due_at": chosen.isoformat(), "run": made.value.root.id}
         events.append(self._event(task, EventType.SCHEDULE_FIRED, fired))
-        changes = Changes(
+        changes = WriteSet(
             added=made.changes.added,
             updated=(moved,),
             recounted=made.changes.recounted,
@@ -158,13 +158,13 @@ class ReplanSchedule(Struct, frozen=True):
     task_id: TaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(tasks=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(tasks=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[bool]:
+    def decide(self, found: Snapshot) -> Decision[bool]:
         task = found.task(self.task_id)
         if not is_fired_in_future(task, self.now):
-            return Decision(Changes(), False)
+            return Decision(WriteSet(), False)
         moved = evolve(planned(task, after=self.now), updated_at=self.now)
         facts = {"from": shown_time(task.next_run_at), "to": shown_time(moved.next_run_at)}
         event = NewEvent(
@@ -175,7 +175,7 @@ class ReplanSchedule(Struct, frozen=True):
             self.now,
             {**facts, "why": "the clock was put back"},
         )
-        return Decision(Changes(updated=(moved,), events=(event,)), True)
+        return Decision(WriteSet(updated=(moved,), events=(event,)), True)
 
 
 def is_fired_in_future(task: Task, now: datetime) -> bool:

@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot
 from weft.tasks.flow import Flow, makers
 from weft.tasks.operations.copy import IsStep, NewIds, as_copy, derive
 from weft.tasks.parsing.problems import nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
-from weft.tasks.steps import is_step, mark_of
+from weft.tasks.steps import is_step, step_fields
 
 FORK = "fork"
 """The entry of `params` that says which run, and from where: {"of": id, "from": key, "reuse": false}."""
@@ -67,10 +67,10 @@ class ForkRun(Struct, frozen=True, kw_only=True):
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Flow]:
+    def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
         key = self._key(_steps(flow, task))
@@ -115,7 +115,7 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
     if not task.status.is_terminal:
         raise CannotFork(f"{label} is {task.status}; only a run that is over can be forked")
     steps = {
-        str(mark_of(flow[one])["key"]): one
+        str(step_fields(flow[one])["key"]): one
         for one, maker in made.items()
         if maker == task.id and is_step(flow[one])
     }

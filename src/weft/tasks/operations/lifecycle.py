@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import Problem, SeveralProblems, shown
@@ -22,19 +22,19 @@ class MoveTask(Struct, frozen=True):
     task_id: TaskId
     move: Move
 
-    def needs(self) -> Needs:
-        return Needs(tasks=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(tasks=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Task]:
+    def decide(self, found: Snapshot) -> Decision[Task]:
         task = transition(found.task(self.task_id), self.move)
-        return Decision(Changes(updated=(task,), events=(_event(task, self.move),)), task)
+        return Decision(WriteSet(updated=(task,), events=(_event(task, self.move),)), task)
 
 
 def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:
     """The decision to make the same move with several tasks; its value is their ids."""
     after = tuple(transition(task, move) for task in tasks)
     events = tuple(_event(task, move) for task in after)
-    return Decision(Changes(updated=after, events=events), tuple(task.id for task in after))
+    return Decision(WriteSet(updated=after, events=events), tuple(task.id for task in after))
 
 
 def _event(task: Task, move: Move) -> NewEvent:
@@ -52,10 +52,10 @@ class CancelTasks(Struct, frozen=True, kw_only=True):
     reason: str
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+    def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
         # The task itself comes along when nothing is open: the state machine then says why it cannot.
         chosen = [task_id for task_id in flow.subtree(self.task_id) if flow[task_id].status in _OPEN]
@@ -78,10 +78,10 @@ class RetryTasks(Struct, frozen=True, kw_only=True):
     task_id: TaskId
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+    def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
         # The task itself comes along when none has failed: the state machine then says why it cannot.
         # A step goes on with the task whose evaluation made it: by itself nobody would perform it.
@@ -109,10 +109,10 @@ class DeleteTasks(Struct, frozen=True, kw_only=True):
     with_children: bool = False
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(flows_of=self.task_ids)
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=self.task_ids)
 
-    def decide(self, found: Found) -> Decision[tuple[TaskId, ...]]:
+    def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         doomed: dict[TaskId, Flow] = {}
         for task_id in self.task_ids:
             flow = found.flow_of(task_id)
@@ -145,7 +145,7 @@ def _problems(task_id: TaskId, flow: Flow, doomed: dict[TaskId, Flow]) -> Iterat
         yield Problem("has_references", reason, False, True, task.id)
 
 
-def _changes(doomed: dict[TaskId, Flow], now: datetime) -> Changes:
+def _changes(doomed: dict[TaskId, Flow], now: datetime) -> WriteSet:
     tasks = [flow[task_id] for task_id, flow in doomed.items()]
     bereft = {
         (task.parent_id, doomed[task.id])
@@ -164,7 +164,7 @@ def _changes(doomed: dict[TaskId, Flow], now: datetime) -> Changes:
         for task in tasks
     ]
     sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
-    return Changes(
+    return WriteSet(
         updated=tuple(updated),
         deleted=tuple(doomed),
         recounted=sources.difference(doomed),

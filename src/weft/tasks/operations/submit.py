@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow, makers
 from weft.tasks.parsing.problems import InvalidTasks, Problem
@@ -22,12 +22,12 @@ class SubmitFlow(Struct, frozen=True):
     is_run: bool = False
     """Whether it is also to be run."""
 
-    def needs(self) -> Needs:
-        return Needs(
+    def needs(self) -> ReadSet:
+        return ReadSet(
             tasks=tuple({task.original_task_id for task in self.flow if task.original_task_id is not None})
         )
 
-    def decide(self, found: Found) -> Decision[Flow]:
+    def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = with_ended_steps(without_open_runs(self.flow))
         problems = [problem for task in flow for problem in self._source_problems(task, found)]
         problems += self._mixture_problems()
@@ -40,7 +40,7 @@ class SubmitFlow(Struct, frozen=True):
             if task.original_task_id is not None
             and (task.original_task_id in found.tasks or task.original_task_id in flow)
         )
-        changes = Changes(
+        changes = WriteSet(
             added=tuple(flow),
             recounted=sources,
             run=(flow.root.id,) if self.is_run else (),
@@ -48,7 +48,7 @@ class SubmitFlow(Struct, frozen=True):
         )
         return Decision(changes, flow)
 
-    def _source_problems(self, task: Task, found: Found) -> list[Problem]:
+    def _source_problems(self, task: Task, found: Snapshot) -> list[Problem]:
         """A link or an archive needs a source that is there and completed."""
         if task.origin_type not in _NEEDS_COMPLETED_SOURCE or task.original_task_id is None:
             return []

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct, to_builtins
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Changes, Decision, Found, Needs
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import InvalidTasks, Problem, nearest, shown
@@ -63,13 +63,13 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
     fields: JsonObject
     now: datetime
 
-    def needs(self) -> Needs:
+    def needs(self) -> ReadSet:
         # Only new dependencies concern the other tasks of the flow.
         if "dependencies" in self.fields:
-            return Needs(tasks=(self.task_id,), flows_of=(self.task_id,))
-        return Needs(tasks=(self.task_id,))
+            return ReadSet(tasks=(self.task_id,), flows_of=(self.task_id,))
+        return ReadSet(tasks=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Task]:
+    def decide(self, found: Snapshot) -> Decision[Task]:
         task = found.task(self.task_id)
         if task.is_frozen:
             raise FrozenTask(task_id=task.id)
@@ -80,7 +80,7 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         event = NewEvent(
             EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
         )
-        return Decision(Changes(updated=(changed,), events=(event,)), changed)
+        return Decision(WriteSet(updated=(changed,), events=(event,)), changed)
 
     def _changed(self, task: Task) -> Task:
         """Return the task with the new fields; raises InvalidTasks with all that is wrong with them."""
@@ -139,14 +139,14 @@ class ChangeRun(Struct, frozen=True, kw_only=True):
     params: JsonObject
     now: datetime
 
-    def needs(self) -> Needs:
-        return Needs(tasks=(self.task_id,))
+    def needs(self) -> ReadSet:
+        return ReadSet(tasks=(self.task_id,))
 
-    def decide(self, found: Found) -> Decision[Task]:
+    def decide(self, found: Snapshot) -> Decision[Task]:
         task = found.task(self.task_id)
         changed = evolve(task, params={**(task.params or {}), **self.params}, updated_at=self.now)
         facts = {"fields": ["params"]}
         event = NewEvent(
             EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
         )
-        return Decision(Changes(updated=(changed,), events=(event,)), changed)
+        return Decision(WriteSet(updated=(changed,), events=(event,)), changed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step, Turn
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step, Turn
 from weft.evaluator.evaluator import Evaluator
 from weft.evaluator.results import TaskResult
 from weft.language.sexp import read_program
@@ -22,7 +22,7 @@ class Talking(InMemoryEffects):
         super().__init__()
         self.order: list[str] = []
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
         digits = call.prompt[len(call.prompt.rstrip("0123456789")) :]
         for _ in range(int(digits or 0)):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.programs import evaluate, failure_of
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.testing.in_memory_effects import InMemoryEffects
@@ -93,7 +93,9 @@ async def test_the_first_failure_stops_what_runs_beside_it() -> None:
         await stopped.wait()
 
     class OneFails(InMemoryEffects):
-        async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+        async def call_model(
+            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        ) -> TaskResult:
             if call.prompt == "bad":
                 raise TaskFailed(TaskFailure("llm_error", "no"))
             return await super().call_model(step, call)
@@ -169,11 +171,11 @@ async def test_a_template_of_an_expression_gives_its_value() -> None:
 
 
 async def test_a_composite_whose_result_is_known_is_not_run_again() -> None:
-    class Known(InMemoryEffects):
+    class Resolved(InMemoryEffects):
         async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
             return TaskResult("known", "COMPLETE")
 
-    effects = Known()
+    effects = Resolved()
     result = await evaluate('(sequential (task :instructions "a"))', effects)
 
     assert result.content == "known"

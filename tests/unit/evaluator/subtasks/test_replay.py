@@ -10,7 +10,7 @@ import pytest
 
 from tests.subtasks import World, heard, spawn
 from weft.errors import InternalError
-from weft.evaluator.effects import UNLIMITED, ModelCall, Purse, Step
+from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.results import TaskResult
 from weft.llm.payload import HandlerPayload
 
@@ -46,7 +46,7 @@ class Kept(World):
         self.kept = kept
         self.stop_at = stop_at
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Purse = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
         return await self._once(step, lambda: super(Kept, self).call_model(step, call, purse))
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:

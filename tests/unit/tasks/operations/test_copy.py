@@ -15,7 +15,7 @@ from tests.builders import (
     with_task,
 )
 from weft.ids import TaskId
-from weft.tasks.decisions import Found
+from weft.tasks.decisions import Snapshot
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import CopyTasks, OutsideDependencies
@@ -240,7 +240,7 @@ def test_a_task_that_is_not_there_cannot_be_copied() -> None:
     missing = TaskId("ffffffff-0000-4000-8000-000000000000")
 
     with pytest.raises(TaskNotFound):
-        CopyTasks(task_id=missing, new_id=numbered_ids("b"), now=NOON).decide(Found())
+        CopyTasks(task_id=missing, new_id=numbered_ids("b"), now=NOON).decide(Snapshot())
 
 
 @pytest.mark.parametrize("linked_by", ["parent_id", "dependencies"])
@@ -248,7 +248,7 @@ def test_a_chain_of_100_000_tasks_is_copied(linked_by: str) -> None:
     flow = an_unchecked_chain(100_000, linked_by=linked_by)
     operation = CopyTasks(task_id=flow.root.id, new_id=numbered_ids("b"), now=NOON)
 
-    assert len(operation.decide(Found(flows={flow.root.id: flow})).value) == 100_000
+    assert len(operation.decide(Snapshot(flows={flow.root.id: flow})).value) == 100_000
 
 
 def test_a_mixed_copy_links_only_the_named_tasks(flow: Flow) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in, in_status, named, with_task
 from weft.ids import TaskId
-from weft.tasks.decisions import Changes, Found
+from weft.tasks.decisions import Snapshot, WriteSet
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import DeleteTasks
@@ -26,7 +26,7 @@ def flow() -> Flow:
     )
 
 
-def delete(*flows: Flow, names: str, with_children: bool = False) -> Changes:
+def delete(*flows: Flow, names: str, with_children: bool = False) -> WriteSet:
     ids = tuple(
         named(flow, name).id for name in names.split() for flow in flows if name in {t.name for t in flow}
     )
@@ -153,4 +153,4 @@ def test_a_source_that_goes_too_is_not_recounted() -> None:
 
 def test_a_task_that_is_not_there_cannot_be_deleted() -> None:
     with pytest.raises(TaskNotFound):
-        DeleteTasks(task_ids=(SOURCE,), now=NOON).decide(Found())
+        DeleteTasks(task_ids=(SOURCE,), now=NOON).decide(Snapshot())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import NOON, a_flow, numbered_ids
-from weft.tasks.decisions import Decision, Found
+from weft.tasks.decisions import Decision, Snapshot
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import FireSchedule, Firing
@@ -29,7 +29,7 @@ def a_schedule(expression: str = "* * * * *", *, params: dict[str, Any] | None =
 def fire(flow: Flow, *, now: datetime, has_unfinished_run: bool = False) -> Decision[Firing]:
     operation = FireSchedule(task_id=flow.root.id, new_id=numbered_ids("b"), now=now)
     running = frozenset({flow.root.id}) if has_unfinished_run else frozenset()
-    return operation.decide(Found(flows={flow.root.id: flow}, with_unfinished_runs=running))
+    return operation.decide(Snapshot(flows={flow.root.id: flow}, with_unfinished_runs=running))
 
 
 def moved(decision: Decision[Firing]) -> Task:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in
 from weft.ids import TaskId
-from weft.tasks.decisions import Found
+from weft.tasks.decisions import Snapshot
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.operations import MoveTask
@@ -48,4 +48,4 @@ def test_a_move_the_table_does_not_have_is_refused() -> None:
 
 def test_a_task_that_is_not_there_cannot_be_moved() -> None:
     with pytest.raises(TaskNotFound):
-        MoveTask(TaskId("ffffffff-0000-4000-8000-000000000000"), Started(NOON)).decide(Found())
+        MoveTask(TaskId("ffffffff-0000-4000-8000-000000000000"), Started(NOON)).decide(Snapshot())

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named
-from weft.tasks.decisions import Found
+from weft.tasks.decisions import Snapshot
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import SubmitFlow
@@ -21,7 +21,7 @@ def made_from(source: Task, origin: str) -> Flow:
 def test_a_flow_is_added_whole_and_told_of_once() -> None:
     flow = a_flow("a", "b", user_id="ann")
 
-    decision = SubmitFlow(flow, NOON).decide(Found())
+    decision = SubmitFlow(flow, NOON).decide(Snapshot())
 
     assert decision.value is flow
     assert decision.changes.added == tuple(flow)
@@ -57,7 +57,7 @@ def test_a_source_that_is_not_there_or_anothers_is_refused(origin: str) -> None:
     source = completed(a_flow("source"))
 
     with pytest.raises(InvalidTasks, match="does not exist"):
-        SubmitFlow(made_from(source.root, origin), NOON).decide(Found())
+        SubmitFlow(made_from(source.root, origin), NOON).decide(Snapshot())
 
 
 def test_a_source_may_be_in_the_same_flow() -> None:
@@ -67,7 +67,7 @@ def test_a_source_may_be_in_the_same_flow() -> None:
         {"name": "made", "origin_type": "link", "original_task_id": source, **ENDED},
     )
 
-    assert SubmitFlow(flow, NOON).decide(Found()).changes.recounted == {source}
+    assert SubmitFlow(flow, NOON).decide(Snapshot()).changes.recounted == {source}
 
 
 def test_all_bad_sources_are_reported_at_once() -> None:
@@ -76,7 +76,7 @@ def test_all_bad_sources_are_reported_at_once() -> None:
     flow = a_flow({"name": "a", **made}, {"name": "b", **made}, prefix="b")
 
     with pytest.raises(InvalidTasks) as caught:
-        SubmitFlow(flow, NOON).decide(Found())
+        SubmitFlow(flow, NOON).decide(Snapshot())
 
     assert [problem.path for problem in caught.value.found] == [named(flow, "a").id, named(flow, "b").id]
 
@@ -85,6 +85,6 @@ def test_all_bad_sources_are_reported_at_once() -> None:
 def test_a_task_that_is_not_found_is_not_counted_as_a_source(origin: str) -> None:
     anothers = a_flow("anothers").root
 
-    changes = SubmitFlow(made_from(anothers, origin), NOON).decide(Found()).changes
+    changes = SubmitFlow(made_from(anothers, origin), NOON).decide(Snapshot()).changes
 
     assert changes.recounted == frozenset()

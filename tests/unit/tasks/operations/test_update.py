@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, found_in, in_status, named, with_task
 from weft.ids import TaskId
-from weft.tasks.decisions import Changes, Found
+from weft.tasks.decisions import Snapshot, WriteSet
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.operations import UpdateTask
@@ -38,7 +38,7 @@ def flow() -> Flow:
     return a_flow("root", "a", {"name": "b", "dependencies": ["a"]}, user_id="ann")
 
 
-def update(flow: Flow, name: str, fields: dict[str, Any]) -> Changes:
+def update(flow: Flow, name: str, fields: dict[str, Any]) -> WriteSet:
     operation = UpdateTask(task_id=named(flow, name).id, fields=fields, now=LATER)
     return operation.decide(found_in(flow)).changes
 
@@ -195,7 +195,7 @@ def test_max_runs_cannot_fall_below_the_runs_there_were(flow: Flow) -> None:
 
 def test_a_task_that_is_not_there_cannot_be_updated() -> None:
     with pytest.raises(TaskNotFound):
-        UpdateTask(task_id=UNKNOWN, fields={"name": "x"}, now=NOON).decide(Found())
+        UpdateTask(task_id=UNKNOWN, fields={"name": "x"}, now=NOON).decide(Snapshot())
 
 
 @pytest.mark.parametrize("params", [{}, None, {"retry": {"attempts": 3}}])
