@@ -44,7 +44,12 @@ def pids_in(folder: Path) -> list[int]:
 
 def helpers_of(process: Process) -> list[int]:
     """What the process has started besides the program."""
-    return [child.pid for child in psutil.Process(process.pid).children() if child.name() == "sh"]
+    found = []
+    for child in psutil.Process(process.pid).children():
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if child.name() == "sh":
+                found.append(child.pid)
+    return found
 
 
 @pytest.fixture(autouse=True)
