@@ -98,7 +98,8 @@ class GitLook:
     def _write_tree(self) -> str:
         index = self._root / _git(self._root, "rev-parse", "--git-path", "index").strip()
         if index.is_file():  # with what git knows of each file: it then reads only those that have changed
-            shutil.copyfile(index, self._scratch / "index")
+            # With its time: git reads files again that are as young as the index; times are whole seconds.
+            shutil.copy2(index, self._scratch / "index")
         self._own_git("add", "--update", "--ignore-errors", ".")
         for file in self._files:
             if Path(file).exists():

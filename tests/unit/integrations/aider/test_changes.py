@@ -1,5 +1,6 @@
 """What happened to files between two looks; git is the real one."""
 
+import os
 from pathlib import Path
 
 from tests.aider_projects import RIGHT, WRONG, a_repository, git
@@ -28,6 +29,22 @@ def test_what_is_committed_and_what_is_not_is_in_the_diff(tmp_path: Path) -> Non
     assert "-    return a - b\n+    return a + b\n" in changed.diff
     assert "-before\n+after\n" in changed.diff
     assert changed.commits == (git(root, "rev-parse", "HEAD"),)
+
+
+def test_an_edit_in_the_second_of_the_checkout_is_seen(tmp_path: Path) -> None:
+    root = a_repository(tmp_path / "root")
+    git(root, "config", "core.trustctime", "false")  # a test can set only the time of the content
+    long_ago = (1_000_000_000, 1_000_000_000)
+    os.utime(root / "calc.py", long_ago)
+    git(root, "update-index", "--refresh")
+    os.utime(root / ".git" / "index", long_ago)
+    before = look(root, tmp_path / "scratch")
+
+    (root / "calc.py").write_text(RIGHT)
+    os.utime(root / "calc.py", long_ago)
+
+    assert len(RIGHT) == len(WRONG)
+    assert before.changed().edited_files == ("calc.py",)
 
 
 def test_what_was_changed_before_is_not_in_it(tmp_path: Path) -> None:
