@@ -404,3 +404,40 @@ async def test_a_response_is_stored_when_the_store_is_back_although_the_evaluati
     async with asyncio.timeout(20):
         while [step.task.result for step in await store.steps_of(root_id)] != [{"content": "paid for"}]:
             pass
+
+
+class LateSteps:
+    """A store that is away for steps until another attempt was claimed."""
+
+    def __init__(self, inner: TaskStore) -> None:
+        self._inner = inner
+        self._is_claimed_again = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def advance(self, endings: Any, wanted: Any) -> Any:
+        held, outlook = cast(Any, await self._inner.advance(endings, wanted))
+        if any(claimed.claim.attempt > 1 for claimed in outlook.claimed):
+            self._is_claimed_again.set()
+        return held, outlook
+
+    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
+        if not self._is_claimed_again.is_set():
+            await self._inner.recover(dead=await self._inner.workers())
+        await self._is_claimed_again.wait()
+        return await self._inner.write_steps(run, changes)
+
+
+async def test_a_response_that_the_store_refuses_because_of_the_next_attempt_is_not_requested_again(
+    store: TaskStore, runs: RunsBench
+) -> None:
+    root_id = await runs.begin(f'{ASK}(list (ask "a") (ask "b"))', reuse=False)
+
+    async with asyncio.timeout(30):
+        outcome = await runs.go_on(root_id, cast(TaskStore, LateSteps(store)))
+
+    assert outcome.status is Status.COMPLETED
+    assert runs.asked == {"a": 1, "b": 1}
+    names = [(name, status) for _, name, status in await runs.tree(root_id)]
+    assert names == [("run", "completed"), ("ask", "completed"), ("ask", "completed")]

@@ -199,7 +199,6 @@ def test_a_response_that_came_while_the_store_was_away_is_not_asked_for_again(
     async def answer_without_a_store(exchange: Exchange) -> None:
         if len(model_server.requests) == 1:
             proxy.refuse()
-        await asyncio.sleep(0.5)  # by then it is known to be in progress here, and not in the store
         await says("paid for")(exchange)
         answered.append(time.monotonic())
 

@@ -14,7 +14,7 @@ from weft.evaluator.effects import Effects
 from weft.evaluator.errors import ProgramError, TaskFailed, program_failure
 from weft.evaluator.evaluator import Evaluator
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.ids import NewTaskId
+from weft.ids import NewTaskId, TaskId
 from weft.language.diagnostics import InvalidProgram
 from weft.language.file_paths import CertainFile, certain_files
 from weft.runs.effects import DurableEffects
@@ -26,6 +26,7 @@ from weft.runs.program import StoredProgram, as_params, main_of, program_of, res
 from weft.runs.questions import AsksPeople, Questions
 from weft.runs.sessions import LeasedSlots
 from weft.runs.step_records import FAILURE, failure_json
+from weft.runs.step_writer import StepWriter
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
 from weft.store.models import Run
@@ -90,6 +91,8 @@ class TemplateExecutor:
         self._models = models or ModelsSettings()
         self._slots = asyncio.Semaphore(concurrency)
         """Requests of all programs at the same time."""
+        self._writers: dict[TaskId, StepWriter] = {}
+        """Writers of running attempts, and of stopped ones that hold unwritten steps, by task."""
 
     async def execute(self, work: Work) -> Any:
         """The program's value as a task result."""
@@ -97,9 +100,7 @@ class TemplateExecutor:
             stored = await self._program(work)
         except InvalidProgram as error:
             raise _refused(error) from error
-        journal = await Journal.open(
-            self._store, work.task, work.attempt, clock=self._clock, new_id=self._new_id
-        )
+        journal = await self._open_journal(work)
         program = resolve_workdir(stored, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
@@ -116,15 +117,10 @@ class TemplateExecutor:
             fork=fork,
         )
         evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
+        is_first = not journal.past and fork is None
+        files = inner if is_first and isinstance(inner, LooksForFiles) else None
         try:
-            main, bindings = main_of(program, work.inputs)
-            libraries = [library.definitions() for library in program.libraries]
-            if isinstance(inner, LooksForFiles) and not journal.past and fork is None:
-                definitions = [form for library in libraries for form in library.forms]
-                await inner.require_files(certain_files(main.forms, definitions, bindings))
-            for library in libraries:
-                await evaluator.evaluate(library)
-            value = await evaluator.evaluate(main, bindings)
+            value = await _evaluate(evaluator, program, work.inputs, files)
             await journal.end()
         except TaskFailed as error:
             await journal.end(error)
@@ -149,9 +145,26 @@ class TemplateExecutor:
         finally:
             effects.stop()
             questions.close()
+            self._forget_writer(work.task.id, journal.writer)
             if isinstance(inner, Closable):
                 await inner.close()
         return result_json(as_result(value))
+
+    async def _open_journal(self, work: Work) -> Journal:
+        journal = await Journal.open(
+            self._store,
+            work.task,
+            work.attempt,
+            clock=self._clock,
+            new_id=self._new_id,
+            before=self._writers.get(work.task.id),
+        )
+        self._writers[work.task.id] = journal.writer
+        return journal
+
+    def _forget_writer(self, task_id: TaskId, writer: StepWriter) -> None:
+        if not writer.has_unwritten and self._writers.get(task_id) is writer:
+            del self._writers[task_id]
 
     async def _keep_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
         """Store the failure of a run that no step has ended: the record itself has room for its text only."""
@@ -197,6 +210,20 @@ class RegisteredExecutor:
         self.id = name
         self.summary = f"Evaluates the registered template '{name}'."
         self.execute = programs.execute
+
+
+async def _evaluate(
+    evaluator: Evaluator, program: StoredProgram, inputs: JsonObject, files: LooksForFiles | None
+) -> Any:
+    """Return the value of a program; with `files`, check first that the files it names can be read."""
+    main, bindings = main_of(program, inputs)
+    libraries = [library.definitions() for library in program.libraries]
+    if files is not None:
+        definitions = [form for library in libraries for form in library.forms]
+        await files.require_files(certain_files(main.forms, definitions, bindings))
+    for library in libraries:
+        await evaluator.evaluate(library)
+    return await evaluator.evaluate(main, bindings)
 
 
 def _refused(error: InvalidProgram) -> ExecutionFailed:

@@ -6,6 +6,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Self
 
+from msgspec import structs
+
 from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import TaskFailed
@@ -61,6 +63,7 @@ class Journal:
         attempt: int,
         steps: Sequence[StoredStep],
         *,
+        writer: StepWriter,
         clock: Clock,
         new_id: NewTaskId,
     ) -> None:
@@ -70,8 +73,8 @@ class Journal:
         self._clock = clock
         self._new_id = new_id
         self.attempt = attempt
-        self._run = Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
-        self._writer = StepWriter(store, self._run)
+        self._run = _run_of(task, attempt)
+        self._writer = writer
         self._evaluation = asyncio.current_task()
         self._open: dict[str, OpenStep] = {}
         self._hidden: dict[str, OpenStep] = {}
@@ -91,10 +94,32 @@ class Journal:
 
     @classmethod
     async def open(
-        cls, store: TaskStore, task: Task, attempt: int, *, clock: Clock, new_id: NewTaskId
+        cls,
+        store: TaskStore,
+        task: Task,
+        attempt: int,
+        *,
+        clock: Clock,
+        new_id: NewTaskId,
+        before: StepWriter | None = None,
     ) -> Self:
-        """The journal of a new evaluation, with what earlier ones have left."""
-        return cls(store, task, attempt, await store.steps_of(task.id), clock=clock, new_id=new_id)
+        """Return the journal of a new attempt, with the steps that earlier attempts recorded.
+
+        `before` is the writer of an earlier attempt of this process. This attempt stores the changes that
+        it could not write: a response that came while the store was away is not requested again.
+        """
+        writer = StepWriter(store, _run_of(task, attempt))
+        unwritten = () if before is None else await before.drain()
+        steps = await store.steps_of(task.id)
+        missing = missing_changes(unwritten, steps, task.id)
+        if missing:
+            await writer.write(missing)
+            steps = await store.steps_of(task.id)
+        return cls(store, task, attempt, steps, writer=writer, clock=clock, new_id=new_id)
+
+    @property
+    def writer(self) -> StepWriter:
+        return self._writer
 
     @property
     def user_id(self) -> str | None:
@@ -410,3 +435,28 @@ class Journal:
         self._ended.clear()
         if changes:
             await self._writer.write(changes)
+
+
+def _run_of(task: Task, attempt: int) -> Run:
+    return Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
+
+
+def missing_changes(
+    unwritten: Iterable[StepChange], steps: Iterable[StoredStep], root_id: TaskId
+) -> list[StepChange]:
+    """Return the changes that the store lacks, as another attempt can write them.
+
+    Another process may have recorded some of the steps in the meantime, under ids of its own. Its records
+    count: changes of the same key, and below them, are left out.
+    """
+    ids = {step.key: step.task.id for step in steps}
+    known = {root_id, *ids.values()}
+    found = []
+    for change in unwritten:
+        task = change.task
+        if ids.setdefault(change.key, task.id) != task.id or task.parent_id not in known:
+            continue
+        is_new = task.id not in known
+        known.add(task.id)
+        found.append(structs.replace(change, is_new=is_new, is_first_child=is_new, is_continued=not is_new))
+    return found

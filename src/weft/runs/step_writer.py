@@ -61,6 +61,7 @@ class StepWriter:
         """Those that are being written."""
         self._work: asyncio.Task[None] | None = None
         self._lost: BaseException | None = None
+        self._unwritten: list[StepChange] = []
 
     async def write(self, changes: Sequence[StepChange], *, is_last: bool = False) -> frozenset[TaskId]:
         """Store changes; those that were not written, for somebody has cancelled these steps.
@@ -69,6 +70,7 @@ class StepWriter:
         evaluation as in the next: a cancellation meanwhile comes too late.
         """
         if self._lost is not None:
+            self._unwritten.extend(changes)
             raise self._lost
         write = _Write(changes)
         self._waiting.append(write)
@@ -84,11 +86,23 @@ class StepWriter:
         if self._lost is not None:
             raise self._lost
 
-    def stop(self) -> None:
-        """Accept no more, and let nobody wait: the run goes on elsewhere, or later.
+    @property
+    def has_unwritten(self) -> bool:
+        """Return whether changes are not in the store yet, or never will be by this writer."""
+        return bool(self._group or self._waiting or self._unwritten)
 
-        What was accepted is still written when the store is back, as long as nobody else has begun another
-        attempt: an answer that was paid for may be among it.
+    async def drain(self) -> tuple[StepChange, ...]:
+        """Stop, wait for the write in progress, and return the changes that were not written, in order."""
+        self.stop()
+        while self._work is not None:
+            await asyncio.wait((self._work,))
+        return tuple(self._unwritten)
+
+    def stop(self) -> None:
+        """Accept no more changes, and raise RunLost to everybody who waits.
+
+        Accepted changes are still written when the store is back, unless another attempt has begun. A
+        paid response may be among them. The next attempt of this process takes the others over (`drain`).
         """
         self._lost = self._lost or RunLost(task_id=self._run.task_id)
         for write in (*self._group, *self._waiting):
@@ -119,6 +133,7 @@ class StepWriter:
             return
         for write in (*self._group, *self._waiting):
             write.end(self._lost)
+            self._unwritten.extend(write.changes)
         self._group, self._waiting = [], []
 
     async def _written(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
