@@ -1,10 +1,11 @@
 """Compare the CPU time of two checkouts: "loses at most 5 %" is the median of 11 pairs, at most 1.05.
 
-The benchmarks of this checkout drive the `src` of both, so those of an old one need not run. The two
+The benchmarks of this checkout drive the `src` of both, so those of an old one need not run. Where modules
+have moved since, `--old-bench` names a checkout whose benchmarks import them by their old names. The two
 alternate, and so does which of them is first. CPU time is that of the process and its children while the
 workload runs, without imports. A checkout is a folder, or a commit of this repository.
 
-    python -m bench.compare OLD [NEW] [--benchmark MODULE ...] [--size N] [--pairs 11] [--limit 1.05]
+    python -m bench.compare OLD [NEW] [--old-bench CHECKOUT] [--benchmark MODULE ...] [--size N] [--pairs 11]
 """
 
 import argparse
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
             trees = copy_checkout(options.old, work / "old"), copy_checkout(options.new, work / "new")
+            copy_checkout(options.old_bench, work / "old", "bench")
+            copy_checkout(str(ROOT), work / "new", "bench")
             medians = [compare(module, trees, options) for module in options.benchmark]
     except Failed as error:
         print(error, file=sys.stderr)
@@ -51,13 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if max(medians) > options.limit else 0
 
 
-def copy_checkout(name: str, folder: Path) -> Path:
-    """Copy the `src` of a checkout or of a commit: it may be edited meanwhile. Return the folder."""
-    source = Path(name) / "src"
+def copy_checkout(name: str, folder: Path, part: str = "src") -> Path:
+    """Copy a folder of a checkout or of a commit: it may be edited meanwhile. Return the folder."""
+    source = Path(name) / part
     if source.is_dir():
-        shutil.copytree(source, folder / "src")  # with what is compiled, and the times that keep it valid
+        shutil.copytree(source, folder / part)  # with compiled files, and the times that keep them valid
         return folder
-    command = ["git", "-C", str(ROOT), "archive", name, "src"]
+    command = ["git", "-C", str(ROOT), "archive", name, part]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
         raise Failed(f"{name} is neither a checkout nor a commit: {done.stderr.decode().strip()}")
@@ -91,9 +94,9 @@ def compare(module: str, trees: tuple[Path, Path], options: argparse.Namespace) 
 def cpu_of(module: str, size: int, tree: Path) -> float:
     """Return the CPU seconds of a workload on a checkout, in a process of its own."""
     command = [sys.executable, "-c", CHILD, module, str(size), str(tree)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(ROOT)))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(tree)))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else one of the two may be compiled in every run
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
         raise Failed(f"{module} does not run on the {tree.name} checkout: {last[0]}")
@@ -117,6 +120,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
     parser.add_argument("old")
     parser.add_argument("new", nargs="?", default=str(ROOT))
+    parser.add_argument(
+        "--old-bench", default=str(ROOT), metavar="CHECKOUT", help="whose benchmarks drive OLD"
+    )
     parser.add_argument("--benchmark", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="MODULE")
     parser.add_argument("--size", type=int, help="of each workload")
     parser.add_argument("--pairs", type=int, default=11)

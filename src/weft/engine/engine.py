@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from msgspec import Struct
 
@@ -31,8 +31,6 @@ from weft.store.protocol import (
     TaskStore,
 )
 from weft.telemetry.spans import current_context, span
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -196,46 +194,26 @@ class Engine:
         loop.call_later(grace * 0.9, self._call_off_all)
         await self.ended()
 
-    async def _limited(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """Wait for the store, but raise TimeoutError when that outlasts what `_limit_store` said.
-
-        Who comes late, because an attempt took its time to end, has a moment all the same.
-        """
-        deadline = self._store_deadline
-        if deadline is not None:
-            deadline = max(deadline, asyncio.get_running_loop().time() + SETTLE_SECONDS)
-        async with asyncio.timeout_at(deadline) as limit:
-            self._store_limit = limit
-            try:
-                return await waiting
-            finally:
-                self._store_limit = None
-                self._is_without_store = limit.expired()
-
     def _limit_store(self, seconds: float) -> None:
-        """Let the loop wait for the store only so long from now on."""
+        """Let the loop wait for the store no longer than this from now on."""
         deadline = asyncio.get_running_loop().time() + seconds
         self._store_deadline = min(self._store_deadline or deadline, deadline)
-        if self._store_limit is not None:
-            self._store_limit.reschedule(self._store_deadline)
+        self._set_store_limit()
 
-    async def _advance_and_end_flows(self) -> ClaimResult:
-        outlook = await self._advance_patiently()
-        if not outlook.claimed and not self._endings:
-            await self._end_flows()
-        return outlook
+    def _set_store_limit(self) -> None:
+        """Apply the limit; a wait that begins late, after a slow attempt, still has a moment."""
+        if self._store_limit is not None and self._store_deadline is not None:
+            soonest = asyncio.get_running_loop().time() + SETTLE_SECONDS
+            self._store_limit.reschedule(max(self._store_deadline, soonest))
 
     async def _work(self) -> None:
         """Write endings and claim tasks, together, until stopped and empty."""
         try:
-            while not self._is_stopping or self._running or self._endings:
-                self._wake.clear()
-                outlook = await self._limited(self._advance_and_end_flows())
-                if not self._wake.is_set():
-                    await self._sleep(outlook)
-            # Those whose last task has just ended: nobody else may come to see that they are over.
-            await self._limited(self._end_flows())
+            # One for all turns: only a stopping engine limits its waits, and each timeout has a price.
+            async with asyncio.timeout(None) as self._store_limit:
+                await self._turn_until_empty()
         except Exception as error:
+            self._is_without_store = self._store_limit is not None and self._store_limit.expired()
             if self._is_without_store:
                 log.warning("stopping without the store", extra={"action": "stopped_without_store"})
                 self._store.leave()
@@ -243,7 +221,23 @@ class Engine:
                 log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
                 self._failure = error
         finally:
+            self._store_limit = None
             await self._leave()
+
+    async def _turn_until_empty(self) -> None:
+        while not self._is_stopping or self._running or self._endings:
+            if self._store_deadline is not None:
+                self._set_store_limit()
+            self._wake.clear()
+            outlook = await self._advance_patiently()
+            if not outlook.claimed and not self._endings:
+                await self._end_flows()
+            if not self._wake.is_set():
+                await self._sleep(outlook)
+        if self._store_deadline is not None:
+            self._set_store_limit()
+        # Those whose last task has just ended: nobody else may come to see that they are over.
+        await self._end_flows()
 
     async def _leave(self) -> None:
         """Let go of everything: attempts, the worker and with it its tasks, and who waits for flows."""
@@ -287,8 +281,9 @@ class Engine:
             self._settle(ending, outcome)
         if isinstance(outlook, WeftError):
             raise outlook
-        if not self._is_stopping:  # else what was claimed meanwhile is given back with the worker
-            for claimed in outlook.claimed if self._worker.has_lease else ():
+        # Claims of a stopping engine are released with the worker.
+        if outlook.claimed and not self._is_stopping and self._worker.has_lease:
+            for claimed in outlook.claimed:
                 if (
                     claimed.claim.worker == self._worker.id
                 ):  # else the reply came late, and others may have it
@@ -391,6 +386,8 @@ class Engine:
 
     async def _sleep(self, outlook: ClaimResult) -> None:
         """Wait for something to do: an attempt that ended, a delayed task, the next look at the store."""
+        if self._store_limit is not None and self._store_deadline is not None:
+            self._store_limit.reschedule(None)  # attempts have their own grace time
         if outlook.next_ready_at is None:
             await self._wake.wait()
             return

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
@@ -119,6 +120,7 @@ class Worker:
         self._forgotten: frozenset[Claim] = frozenset()
         self._beats: list[asyncio.Task[None]] = []
         self._fence: asyncio.TimerHandle | None = None
+        self._time = time.monotonic
         self._leased_until = 0.0
         self._beat_at: tuple[float, datetime] | None = None
         self._distrusted_until = 0.0
@@ -128,10 +130,11 @@ class Worker:
     @property
     def has_lease(self) -> bool:
         """Whether no other worker may have taken our tasks over yet."""
-        return asyncio.get_running_loop().time() < self._leased_until
+        return self._time() < self._leased_until
 
     async def start(self) -> None:
         """Register, recover what dead workers left, and begin to beat."""
+        self._time = asyncio.get_running_loop().time
         await self._register()
         await self._recover(self._store.clock.now())
         # The clock may have been put back while no engine ran that could notice.

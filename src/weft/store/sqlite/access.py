@@ -77,6 +77,7 @@ class FileAccess:
         self._writer = writer
         self._synchronous = synchronous
         self._writing = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
+        self.commit = self._writing.commit
         self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -90,9 +91,6 @@ class FileAccess:
             _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
         )
         return cls(path, writer, clock, synchronous=synchronous, is_shared=is_shared)
-
-    def commit(self, requests: Sequence[Request], done: Done) -> None:
-        self._writing.commit(requests, done)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -279,29 +279,39 @@ class SqliteStore(GroupedWrites):
         await self._access.close()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Commit, and again while the database is away, as long as one waits for another process."""
+        """Commit, and again while the database is away, for as long as one waits for another process."""
+
+        def end(outcomes: Sequence[Any] | Exception) -> None:
+            if isinstance(outcomes, TransientError):
+                self._retry_commit(requests, done, outcomes)
+            else:
+                done(outcomes)
+
+        self._begin_commit(requests, end)
+
+    def _retry_commit(self, requests: Sequence[Request], done: Done, error: TransientError) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUSY_TIMEOUT_SECONDS
         pause = FIRST_PAUSE_SECONDS
 
-        def ended(outcomes: Sequence[Any] | Exception) -> None:
+        def end(outcomes: Sequence[Any] | Exception) -> None:
             nonlocal pause
             is_away = isinstance(outcomes, TransientError)
             if not is_away or self._tolerance.is_leaving or loop.time() + pause > deadline:
                 done(outcomes)
                 return
             log.warning("retrying: %s", outcomes, extra={"action": "store_transient_error"})
-            loop.call_later(pause, again)
+            loop.call_later(pause, retry)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-        def again() -> None:
+        def retry() -> None:
             try:
-                self._begin_commit(requests, ended)
+                self._begin_commit(requests, end)
             except BaseException:  # such as KeyboardInterrupt: others must not wait for ever
                 done(StoreError("the write was interrupted"))
                 raise
 
-        self._begin_commit(requests, ended)
+        end(error)
 
     def _begin_commit(self, requests: Sequence[Request], done: Done) -> None:
         """Hand a group to the database: every write goes through here."""
