@@ -1,1 +1,1 @@
-"""Text to syntax tree, and what can be said about a program without running it. Pure."""
+"""The language: readers that turn source text into a syntax tree, and static checks. Pure code, no I/O."""

@@ -1,6 +1,6 @@
-"""The syntax tree: what XML, S-expressions and Python all become.
+"""The syntax tree that XML, S-expressions and Python programs are read into.
 
-Nodes are frozen and compare without their spans. Three families:
+Nodes are frozen, and comparison ignores their spans. Three families:
 
     expressions     Literal Quote Variable Text If Cond And Or Let Define Assign Lambda Begin
                     FunctionCall Apply Try Loop IterativeLoop Parallel WithTimeout WithBudget GetContext
@@ -9,7 +9,7 @@ Nodes are frozen and compare without their spans. Three families:
                     TaskCond
     definitions     Template
 
-`weft.language.task_fields` holds what tasks are made of besides nodes.
+`weft.language.task_fields` defines the fields of tasks that are not nodes.
 """
 
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ Scalar = None | bool | int | float | str
 
 
 class Symbol(str):
-    """A quoted name: a value of its own kind, equal to no string in the language, JSON's string outside."""
+    """A quoted name. In the language it never equals a string; in JSON it becomes one."""
 
     __slots__ = ()
 
 
 Datum = Scalar | Symbol | tuple["Datum", ...]
-"""What `quote` gives: read, not evaluated."""
+"""The value of a `quote` form: data that is read and not evaluated."""
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """Anything that can be evaluated."""
+    """Base class of everything that can be evaluated."""
 
     span: Span = NOWHERE
 
@@ -49,7 +49,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Literal(Node, frozen=True):
-    """A value that stands for itself."""
+    """A constant."""
 
     value: Scalar
 
@@ -61,38 +61,38 @@ class Quote(Node, frozen=True):
 
 
 class Variable(Node, frozen=True):
-    """The value of a name; with a path, of a part of it: `answer.items[0]`."""
+    """A name, or with a path a part of its value: `answer.items[0]`."""
 
     name: str
     path: tuple[str | int, ...] = ()
 
 
 class Text(Node, frozen=True):
-    """A text with placeholders. `raw` is what was written; the parts are read from it once."""
+    """A string with placeholders: the source text (`raw`) and the parts parsed from it."""
 
     raw: str
     parts: tuple["str | Node", ...]
 
 
 class FilePaths(Struct, frozen=True):
-    """`file_paths`: which files belong to the context."""
+    """`file_paths`: the files to include in the context of a task."""
 
     source: FileSource = "literal"
     paths: tuple[Text, ...] = ()
     text: Text | None = None
-    """The command, or the description to match."""
+    """The command that lists the files, or the description to match."""
     optional: tuple[int, ...] = ()
-    """Which of the paths may be missing, by their position. A task fails when another one is not there."""
+    """Indexes of the paths that may be missing. A missing file of any other path fails the task."""
 
 
 class Condition(Node, frozen=True):
-    """A condition in the CEL subset, as it was written; `weft.language.cel` reads it."""
+    """The source text of a condition in the CEL subset; `weft.language.cel` parses it."""
 
     text: str
 
 
 class If(Node, frozen=True):
-    """`(if test then otherwise)`; without `otherwise` the value is nil."""
+    """`(if test then otherwise)`; a missing `otherwise` means nil."""
 
     test: Node
     then: Node
@@ -100,33 +100,33 @@ class If(Node, frozen=True):
 
 
 class Clause(Struct, frozen=True):
-    """One `(test e...)` of a `cond`; an empty body gives the value of the test."""
+    """One `(test e...)` clause of a `cond`; without a body its value is the value of the test."""
 
     test: Node
     body: Node | None
 
 
 class Cond(Node, frozen=True):
-    """`(cond (test e...) ... (else e...))`; nil when nothing matches."""
+    """`(cond (test e...) ... (else e...))`; nil when no clause matches."""
 
     clauses: tuple[Clause, ...]
     otherwise: Node | None = None
 
 
 class And(Node, frozen=True):
-    """The first false value, or the last one; `(and)` is true."""
+    """`(and e...)`: the first false value, or the last value; `(and)` is true."""
 
     items: tuple[Node, ...]
 
 
 class Or(Node, frozen=True):
-    """The first true value, or the last one; `(or)` is false."""
+    """`(or e...)`: the first true value, or the last value; `(or)` is false."""
 
     items: tuple[Node, ...]
 
 
 class Let(Node, frozen=True):
-    """`let`: all values first, then the names. `let*` (`is_sequential`): each sees those before it."""
+    """`let` evaluates all values, then binds the names; `let*` (`is_sequential`) binds them one by one."""
 
     bindings: tuple[tuple[str, Node], ...]
     body: Node
@@ -134,23 +134,23 @@ class Let(Node, frozen=True):
 
 
 class Define(Node, frozen=True):
-    """`(define name e)`: binds a name in the innermost environment."""
+    """`(define name e)`: bind a name in the innermost environment."""
 
     name: str
     value: Node
     gives_value: bool = False
-    """Whether its value is that of the name: `(bind name e)`; else it is nil."""
+    """Whether the form returns the bound value, as `(bind name e)` does; `define` returns nil."""
 
 
 class Assign(Node, frozen=True):
-    """`(set! name e)`: changes the innermost binding there is."""
+    """`(set! name e)`: change the innermost existing binding of a name."""
 
     name: str
     value: Node
 
 
 class Lambda(Node, frozen=True):
-    """A closure; `(define (f x) ...)` is a Define of one that knows its name."""
+    """A closure. `(define (f x) ...)` is a Define of a Lambda with a name."""
 
     parameters: tuple[str, ...]
     body: Node
@@ -158,13 +158,13 @@ class Lambda(Node, frozen=True):
 
 
 class Begin(Node, frozen=True):
-    """Expressions one after the other; the value of the last. Not a scope of its own."""
+    """Expressions in sequence; the value is that of the last one. It does not open a scope."""
 
     items: tuple[Node, ...]
 
 
 class FunctionCall(Node, frozen=True):
-    """A call by name: of a local closure, a template of the library, a tool, or a built-in."""
+    """A call by name of a closure, a template, a tool or a built-in."""
 
     func_name: str
     args: tuple[Node, ...] = ()
@@ -172,7 +172,7 @@ class FunctionCall(Node, frozen=True):
 
 
 class Apply(Node, frozen=True):
-    """A call of whatever an expression gives: `((lambda (x) x) 1)`."""
+    """A call of the function that an expression returns: `((lambda (x) x) 1)`."""
 
     function: Node
     args: tuple[Node, ...] = ()
@@ -180,7 +180,7 @@ class Apply(Node, frozen=True):
 
 
 class Try(Node, frozen=True):
-    """`(try e (catch name e...))`; `name` is bound to the failed TaskResult."""
+    """`(try e (catch name e...))`; the handler sees the failed TaskResult as `name`."""
 
     body: Node
     name: str
@@ -188,7 +188,7 @@ class Try(Node, frozen=True):
 
 
 class Loop(Node, frozen=True):
-    """`(loop n e)`: the last value; nil for none."""
+    """`(loop n e)`: evaluate `e` n times and return the last value, or nil if n is 0."""
 
     count: Node
     body: Node
@@ -197,8 +197,9 @@ class Loop(Node, frozen=True):
 class IterativeLoop(Node, frozen=True):
     """`(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)`.
 
-    Per round: `(executor state round)`, `(validator result round)`, `(controller result validation round)`,
-    which gives `(list 'stop value)` or `(list 'continue next-state)`.
+    Each round calls `(executor state round)`, `(validator result round)` and
+    `(controller result validation round)`, which returns `(list 'stop value)` or
+    `(list 'continue next-state)`.
     """
 
     max_iterations: Node
@@ -209,27 +210,27 @@ class IterativeLoop(Node, frozen=True):
 
 
 class Parallel(Node, frozen=True):
-    """`(parallel e ...)`: the values as a list; evaluated concurrently."""
+    """`(parallel e ...)`: evaluate the expressions concurrently and return the list of their values."""
 
     items: tuple[Node, ...]
 
 
 class WithTimeout(Node, frozen=True):
-    """`(with-timeout seconds e...)`: execution_timeout when it takes longer."""
+    """`(with-timeout seconds e...)`: fail with execution_timeout after that time."""
 
     seconds: Node
     body: Node
 
 
 class WithBudget(Node, frozen=True):
-    """`(with-budget (:steps n :calls n :tokens n :cost x) e...)`: RESOURCE_EXHAUSTION beyond it."""
+    """`(with-budget (:steps n :calls n :tokens n :cost x) e...)`: fail with RESOURCE_EXHAUSTION beyond it."""
 
     limits: tuple[tuple[str, Node], ...]
     body: Node
 
 
 class GetContext(Node, frozen=True):
-    """`(get-context :query "..." :inputs d :strategy "content" ...)`: what is relevant, from memory."""
+    """`(get-context :query "..." :inputs d :strategy "content" ...)`: find relevant context in memory."""
 
     keywords: tuple[tuple[str, Node], ...]
 
@@ -240,7 +241,7 @@ class GetContext(Node, frozen=True):
 class Input(Struct, frozen=True):
     """An input of a task: a text, a name or path of the environment (`from`), or the result of a task.
 
-    A text, or a constant, is the value unless the caller passes the input.
+    A text or a constant is a default that the caller can override.
     """
 
     name: str
@@ -249,23 +250,23 @@ class Input(Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether a caller may pass the input: it has no value, or a constant as its default."""
-        rest = [] if self.value is None else [self.value]
-        while rest:
-            node = rest.pop()
+        """Return whether a caller may pass the input: it has no value, or a constant as its default."""
+        pending = [] if self.value is None else [self.value]
+        while pending:
+            node = pending.pop()
             if isinstance(node, FunctionCall) and node.func_name in _CONSTRUCTORS:
-                rest += [*node.args, *(value for _, value in node.keywords)]
+                pending += [*node.args, *(value for _, value in node.keywords)]
             elif not isinstance(node, Literal | Text | Quote):
                 return False
         return True
 
 
 _CONSTRUCTORS = frozenset({"list", "dict", "json-parse"})
-"""Functions that JSON is written with: of constants they make a constant."""
+"""Functions that build JSON values; applied to constants, their result is a constant."""
 
 
 class TaskNode(Node, frozen=True, kw_only=True):
-    """What every kind of task can say."""
+    """Base class of tasks, with the fields that every kind of task has."""
 
     subtype: str | None = None
     description: Text | None = None
@@ -292,18 +293,18 @@ class TaskNode(Node, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> Text | None:
-        """The instructions, else the description."""
+        """Return the instructions, else the description."""
         return self.instructions or self.description
 
 
 class Atomic(TaskNode, frozen=True, kw_only=True):
-    """One request to a model."""
+    """A task for a model."""
 
 
 class Script(TaskNode, frozen=True, kw_only=True):
-    """A program that is run: `argv`, or `shell` where the author asks for one. No value joins a command line.
+    """A command to run: an argument list (`argv`) or a shell command line (`shell`).
 
-    Without either, the command is the value of the input `command`.
+    Values are never inserted into a shell command line. Without both, the input `command` is the command.
     """
 
     argv: tuple[Text, ...] = ()
@@ -311,16 +312,16 @@ class Script(TaskNode, frozen=True, kw_only=True):
 
 
 class Sequential(TaskNode, frozen=True, kw_only=True):
-    """Tasks one after the other; `is_parallel` when they do not use each other's outputs."""
+    """Tasks in sequence. With `is_parallel` they run concurrently and do not see each other's outputs."""
 
     steps: tuple[Node, ...] = ()
     is_parallel: bool = False
 
 
 class Reduce(TaskNode, frozen=True, kw_only=True):
-    """For each input in order: `inner_task`, then `reduction_task` with what was folded so far.
+    """A fold: for each input in order, run `inner_task`, then `reduction_task` with the accumulated result.
 
-    In scope: `input` for the inner task; `current_result`, `accumulator`, `original_input` for the reduction.
+    The inner task sees `input`; the reduction sees `current_result`, `accumulator` and `original_input`.
     """
 
     initial_value: Node | None = None
@@ -329,7 +330,7 @@ class Reduce(TaskNode, frozen=True, kw_only=True):
 
 
 class DirectorEvaluatorLoop(TaskNode, frozen=True, kw_only=True):
-    """Direct, perhaps run a script, evaluate; until it succeeds."""
+    """A loop that runs a director, an optional script and an evaluator until the evaluation succeeds."""
 
     max_iterations: int | None = None
     director: Node | None = None
@@ -339,7 +340,7 @@ class DirectorEvaluatorLoop(TaskNode, frozen=True, kw_only=True):
 
 
 class Reference(TaskNode, frozen=True, kw_only=True):
-    """`<task ref="name">`: a registered template by name; inputs are its arguments."""
+    """`<task ref="name">`: a call of a registered template; the inputs are the arguments."""
 
     ref: str
 
@@ -353,9 +354,9 @@ class TaskCase(Struct, frozen=True):
 
 
 class TaskCond(Node, frozen=True):
-    """`<cond>`: the first case whose condition holds for `output`, the JSON of the last task's output.
+    """`<cond>`: run the first case that matches `output`, the JSON output of the previous task.
 
-    With `criteria` an evaluator that matches them judges the output first; conditions see its `evaluation`.
+    With `criteria`, an evaluator that matches them judges the output first; conditions see its `evaluation`.
     """
 
     cases: tuple[TaskCase, ...]
@@ -366,23 +367,23 @@ class TaskCond(Node, frozen=True):
 
 
 class Template(Node, frozen=True):
-    """A named task with parameters; evaluating it registers it in the task library."""
+    """A named task with parameters. Evaluating it registers it in the task library."""
 
     name: str
     parameters: tuple[Parameter, ...]
     body: Node
     returns: str | None = None
-    """A shape as of `schema`: object, string[], number ..."""
+    """The shape of the result, written like `schema`: object, string[], number ..."""
 
 
 class Program(Struct, frozen=True):
-    """What a file says: definitions and expressions in order. Its value is that of the last."""
+    """Definitions and expressions in order. The value of a program is the value of its last form."""
 
     forms: tuple[Node, ...]
 
 
 def begin(items: Sequence[Node], span: Span) -> Node:
-    """The items as one node: itself when it is one."""
+    """Combine nodes into one: a single node stays as it is, several become a Begin."""
     return items[0] if len(items) == 1 else Begin(span=span, items=tuple(items))
 
 
@@ -397,22 +398,22 @@ LOOP_NAMES = (
     "script_exit_code",
     "evaluation",
 )
-"""What the parts of a loop can name; nil as long as there is nothing."""
+"""Names that the parts of a director-evaluator loop see; nil until they have a value."""
 
 EVALUATION = "evaluation"
-"""What an evaluator said, as an object with `success` and `feedback`."""
+"""The name of the evaluator's verdict, an object with `success` and `feedback`."""
 
 JUDGED_NAMES = ("director_result", "last_output", "output")
-"""What an evaluator can take that the criteria of a cond choose: the output before the cond.
+"""Parameter names that receive the output before a cond, in an evaluator chosen by the criteria of the cond.
 
-The first is what evaluators of loops take, so that one template serves both."""
+Evaluators of loops take `director_result`, so one template can serve both."""
 
 LOOP_TEXTS = frozenset({"evaluation_feedback", "director_result", "script_output", "script_errors"})
-"""Those that are texts: an empty one as long as there is nothing, so that a prompt can show them at once."""
+"""Loop names that start as an empty string instead of nil, so that the first prompt can show them."""
 
 
 def definitions_of(program: Program) -> Program:
-    """The templates and functions of a program: to evaluate them has no effect but that they are known."""
+    """Return a program with only the templates and functions of `program`; evaluating it has no effects."""
     return Program(tuple(form for form in program.forms if _is_definition(form)))
 
 

@@ -1,4 +1,4 @@
-"""The built-in functions: names, numbers of arguments, kinds of values."""
+"""Tables of the built-in functions: names, arities, kinds of arguments and results."""
 
 from collections.abc import Mapping
 
@@ -33,14 +33,14 @@ TASK_LIBRARY = "taskLibrary"
 """The global name of the task library: a value, not a function."""
 
 RESERVED_NAMES = BUILT_IN_NAMES | {TASK_LIBRARY}
-"""No program may define these; a local name may hide one."""
+"""Names that a program cannot define; a local name may shadow them."""
 
 SYSTEM_NAMESPACE = "system:"
-"""The names of weft's own tools begin so."""
+"""Prefix of the names of weft's own tools."""
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a name cannot be defined: it is built in, or in the namespace of weft's own tools."""
+    """Return whether programs cannot define a name: it is built in, or has the prefix of weft's own tools."""
     return name in RESERVED_NAMES or name.startswith(SYSTEM_NAMESPACE)
 
 
@@ -90,7 +90,7 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
 ARGUMENT_KINDS: dict[str, tuple[Kinds, ...]] = {
     name: kinds for names, kinds in _SIGNATURES.items() for name in names.split()
 }
-"""By position; the last one goes for all that follow. Empty: any kind."""
+"""Allowed kinds by position; the last entry also applies to all further arguments. Empty: any kind."""
 
 _RESULTS: Mapping[str, str] = {
     "a number": "+ - * / mod quotient abs round floor ceiling sqrt expt length string-length sum",
@@ -105,7 +105,7 @@ _RESULTS: Mapping[str, str] = {
 }
 
 RESULT_KINDS: dict[str, str] = {name: kind for kind, names in _RESULTS.items() for name in names.split()}
-"""What calls of these give, whatever they are given."""
+"""The kind of result of each built-in that always returns the same kind."""
 
 FUNCTION_ARGUMENTS: dict[str, tuple[int, int]] = {
     "filter": (0, 1),
@@ -114,4 +114,6 @@ FUNCTION_ARGUMENTS: dict[str, tuple[int, int]] = {
     "reduce": (0, 2),
     "sort": (1, 1),
 }
-"""Which argument is a function, and with how many it is called; `map` and `for-each`: one for each list."""
+"""Position of the argument that is a function, and the number of arguments that it is called with.
+
+`map` and `for-each` are not listed: they pass one argument per list."""

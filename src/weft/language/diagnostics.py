@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN = 20
-"""How many problems a message lists; the rest is counted."""
+"""How many problems a message lists; further ones are only counted."""
 
 
 class LanguageProblem(Struct, frozen=True):
-    """One mistake in a program, at its place."""
+    """One mistake in a program, with its location."""
 
     span: Span
     code: str
@@ -31,12 +31,12 @@ class LanguageProblem(Struct, frozen=True):
         return f"{self.span}: {self.code}: {self.message}"
 
     def as_json(self) -> dict[str, Any]:
-        """The form of `weft check --json`."""
-        place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
-        return {**place, "code": self.code, "message": self.message}
+        """Return the problem in the format of `weft check --json`."""
+        location = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
+        return {**location, "code": self.code, "message": self.message}
 
     def excerpt(self) -> str:
-        """The message, the line it is about if there is one, and a caret under the place."""
+        """Return the message, the source line if it is known, and a caret under the location."""
         line = self.span.source.line(self.span.line).expandtabs(1)
         if not line.strip() or not self.span.column:
             return str(self)
@@ -45,15 +45,15 @@ class LanguageProblem(Struct, frozen=True):
 
 
 class Rest(Struct, frozen=True):
-    """What could be read of a program that is wrong elsewhere, so that the checks can go on over it."""
+    """The readable forms of a program with syntax errors, so that they can still be checked."""
 
     program: "Program"
     mentioned: frozenset[str]
-    """The names that the other forms mention: they may be what binds them."""
+    """The names in the unreadable forms, which may bind them."""
 
 
 class InvalidProgram(AuthorError):
-    """A program cannot be read or does not pass its checks."""
+    """A program cannot be parsed, or the static checks found problems."""
 
     code = "invalid-program"
 
@@ -63,47 +63,48 @@ class InvalidProgram(AuthorError):
         super().__init__(shown + more)
         self.found = tuple(found)
         self.rest = rest
-        """What of the program could be read; None: nothing."""
+        """The forms that could be parsed; None: no form."""
         self.xml_fault: Literal["malformed", "invalid"] | None = None
-        """Of a document in XML: whether it is not well-formed, or breaks a rule of templates."""
+        """For XML documents: not well-formed, or well-formed but not valid as a template."""
 
     def problems(self) -> list[dict[str, Any]]:
-        """Every problem in its JSON form."""
+        """Return all problems in the format of `weft check --json`."""
         return [problem.as_json() for problem in self.found]
 
 
 def refuse(span: Span, code: str, message: str) -> InvalidProgram:
-    """The error for a single problem, to be raised."""
+    """Return an InvalidProgram with a single problem, for the caller to raise."""
     return InvalidProgram([LanguageProblem(span, code, message)])
 
 
 def in_order(found: Iterable[LanguageProblem]) -> list[LanguageProblem]:
-    """Problems as a reader meets them: by file, line and column."""
+    """Return the problems sorted by file, line and column."""
     return sorted(found, key=lambda one: (one.span.source.name, one.span.line, one.span.column, one.code))
 
 
-ALIKE = 0.6
-"""How alike a name is that is suggested beside a problem."""
+SUGGESTION_CUTOFF = 0.6
+"""The least similarity (as in difflib) of a name that is suggested in a message."""
 
-NEARLY = 0.75
-"""How alike names are of which one is a mistake: `plna` and `plan` are, `tests` and `steps` are not."""
+MISSPELLING_CUTOFF = 0.75
+"""The least similarity of a name and its misspelling: `plna` and `plan`, but not `tests` and `steps`."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` to end a message with, or nothing."""
-    found = _closest(name, known, ALIKE)
+    """Return `; did you mean 'x'?` to append to a message, or "" if no known name is similar."""
+    found = _closest(name, known, SUGGESTION_CUTOFF)
     return f"; did you mean '{found}'?" if found is not None else ""
 
 
 def nearest_tool(name: str, known: Iterable[str]) -> str:
-    """As `nearest`, of tools: what comes after the last colon must be alike, not only `system:` before it."""
+    """Return a suggestion as `nearest` does, for a tool: the part after the last colon must be similar."""
     last = name.rpartition(":")[2]
-    return nearest(name, [one for one in known if _closest(last, [one.rpartition(":")[2]], ALIKE)])
+    similar = [one for one in known if _closest(last, [one.rpartition(":")[2]], SUGGESTION_CUTOFF)]
+    return nearest(name, similar)
 
 
 def near_miss(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a name is nearly."""
-    return _closest(name, known, NEARLY)
+    """Return the known name that `name` is probably a misspelling of."""
+    return _closest(name, known, MISSPELLING_CUTOFF)
 
 
 def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
@@ -112,32 +113,30 @@ def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
 
 
 class Findings:
-    """Problems, gathered in any order."""
+    """Collects problems in any order."""
 
     def __init__(self) -> None:
         self._found: list[LanguageProblem] = []
         self._suggestions = 0
 
     def note(self, span: Span, code: str, message: str) -> None:
-        """Note a problem."""
         self._found.append(LanguageProblem(span, code, message))
 
     def add(self, problems: Iterable[LanguageProblem]) -> None:
-        """Note problems that something else found."""
         self._found.extend(problems)
 
     def nearest(self, name: str, known: Iterable[str]) -> str:
-        """`; did you mean 'x'?` or nothing. Only the first few are looked for: each takes milliseconds."""
+        """Return a suggestion as `nearest` does, or "" after MAX_SUGGESTIONS: each takes milliseconds."""
         self._suggestions += 1
         return nearest(name, known) if self._suggestions <= MAX_SUGGESTIONS else ""
 
     def near_miss(self, name: str, known: Iterable[str]) -> str | None:
-        """The known name that a name is nearly; None: there is none, or too many were looked for."""
+        """Return the known name that `name` misspells, or None; always None after MAX_SUGGESTIONS."""
         self._suggestions += 1
         return near_miss(name, known) if self._suggestions <= MAX_SUGGESTIONS else None
 
     def in_order(self) -> list[LanguageProblem]:
-        """Every problem once, as a reader meets them."""
+        """Return the problems without duplicates, sorted by file, line and column."""
         unique = {
             (one.span.source.name, one.span.line, one.span.column, one.code, one.message): one
             for one in self._found

@@ -1,4 +1,4 @@
-"""The syntax tree as JSON, and as lines for people."""
+"""Dumps of the syntax tree as JSON and as indented lines."""
 
 import json
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from weft.language.traversal import deep_stack
 JsonTree = dict[str, Any]
 
 KIND = "node"
-"""The key that says what a node is; values that are no nodes have none."""
+"""The key that holds the type of a node; values that are not nodes do not have it."""
 
 
 def program_data(program: Program) -> JsonTree:
-    """The program as JSON: each node with its kind, its place, and what was written of its fields."""
+    """Return the program as JSON: each node with its type, its location and its fields without defaults."""
     try:
         with deep_stack():
             return {"forms": [_data(form) for form in program.forms]}
     except RecursionError:
-        raise refuse(NOWHERE, "program-too-deep", "the tree nests too deep to be printed") from None
+        raise refuse(NOWHERE, "program-too-deep", "the tree is nested too deeply to be printed") from None
 
 
 def program_lines(program: Program) -> Iterator[str]:
-    """The program as lines, each node on one of its own, indented by its depth."""
+    """Yield the program as lines, one per node, indented by depth."""
     with deep_stack():
         for form in program_data(program)["forms"]:
             yield from _lines(form, "", "")
@@ -44,28 +44,30 @@ def _data(value: Any) -> Any:
 
 def _struct(value: Struct) -> JsonTree:
     data: JsonTree = {KIND: type(value).__name__} if isinstance(value, Node) else {}
-    place = getattr(value, "span", None)
-    if isinstance(place, Span) and isinstance(value, Node):
-        data |= {"line": place.line, "column": place.column}
+    span = getattr(value, "span", None)
+    if isinstance(span, Span) and isinstance(value, Node):
+        data |= {"line": span.line, "column": span.column}
     for name, default in _defaults(type(value)):
-        given = getattr(value, name)
-        if name != "span" and given is not UNSET and (given != default or type(given) is not type(default)):
-            data[name] = _data(given)
+        field = getattr(value, name)
+        if name != "span" and field is not UNSET and (field != default or type(field) is not type(default)):
+            data[name] = _data(field)
     return data
 
 
 @cache
 def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    """The fields of a struct, each with its default. (`msgspec.structs.fields` resolves their types, which
-    are known only to type checkers.)"""
+    """Return the fields of a struct with their defaults.
+
+    `msgspec.structs.fields` cannot be used: it resolves annotations that exist only for type checkers.
+    """
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
     return tuple(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 
 
 def _lines(value: Any, label: str, indent: str) -> Iterator[str]:
     if isinstance(value, dict) and value:
-        place = f"  {value['line']}:{value['column']}" if KIND in value else ""
-        yield f"{indent}{label}{value.get(KIND, '')}{place}".rstrip()
+        location = f"  {value['line']}:{value['column']}" if KIND in value else ""
+        yield f"{indent}{label}{value.get(KIND, '')}{location}".rstrip()
         for name, one in value.items():
             if name not in {KIND, "line", "column"}:
                 yield from _lines(one, f"{name}: ", f"{indent}  ")

@@ -39,13 +39,16 @@ _OTHERS: Final[dict[type[Node], str]] = {
 
 
 def misplaced_fields(node: TaskNode) -> str | None:
-    """What is wrong with the fields that a task has; None: nothing. A reference has those of its template."""
+    """Describe request fields that this kind of task cannot have; None: all fields fit.
+
+    References are not checked: their fields are fields of the template that they name.
+    """
     plain = Reference(ref="")
     return misplaced(node, [name for name in REQUEST_FIELDS if getattr(node, name) != getattr(plain, name)])
 
 
 def misplaced(node: Node, names: Iterable[str]) -> str | None:
-    """What is wrong with giving a task these fields, whatever it has; None: nothing."""
+    """Describe those of the named fields that this kind of task cannot have; None: all fit."""
     found = [name for name in names if name in REQUEST_FIELDS]
     if not found or isinstance(node, Atomic) or type(node) not in _OTHERS:
         return None
@@ -55,7 +58,7 @@ def misplaced(node: Node, names: Iterable[str]) -> str | None:
 
 
 CALL_SETTINGS = ("files", "context", "history", "model")
-"""Their names; a parameter of that name comes first."""
+"""Keywords that set task fields in a call; a parameter of the same name takes precedence."""
 
 _CONTEXT_WORDS = {
     "inherit": "inherit_context",
@@ -71,7 +74,7 @@ _HISTORY_WORDS = {
 
 
 class BadSetting(Exception):
-    """A setting of a call has a value that it cannot have."""
+    """A setting of a call has an invalid value."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -80,7 +83,7 @@ class BadSetting(Exception):
 
 
 def read_setting(name: str, value: Any, span: Span) -> tuple[str, Any]:
-    """The field of a task that a setting replaces, and its value; raises BadSetting."""
+    """Return the task field that a call setting replaces, and its value. Raise BadSetting."""
     match name:
         case "model":
             return "model", _text(value)
@@ -103,7 +106,7 @@ def _files(value: Any, span: Span) -> FilePaths:
 
 
 def _file(value: Any) -> tuple[str, bool]:
-    """Return a path, and whether it may be missing: `"a.py"` or `(dict :path "a.py" :optional true)`."""
+    """Return a path and whether it may be missing, from `"a.py"` or `(dict :path "a.py" :optional true)`."""
     if isinstance(value, str):
         return str(value), False
     if isinstance(value, dict) and value.keys() <= {"path", "optional"}:
@@ -122,13 +125,13 @@ def _text(value: Any) -> str:
 def _history(value: Any) -> HistorySettings:
     history: HistorySettings = _settings(value, HistorySettings, _HISTORY_WORDS, "history")
     if history.history_turns_to_include is not None and history.history_turns_to_include < 1:
-        message = ":history: turns is a whole number, at least 1; (:use false) shows the task nothing"
+        message = ":history: turns must be a whole number of at least 1; use (:use false) for no history"
         raise BadSetting("bad-value", message)
     return history
 
 
 def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: str) -> Any:
-    """A struct of settings from a dict that uses its names or the short words for them."""
+    """Convert a dict to a struct of settings; keys are field names or the short words for them."""
     if not isinstance(value, dict):
         raise BadSetting("wrong-type", f":{name} takes a dict of settings")
     fields = kind.__struct_fields__
@@ -146,7 +149,7 @@ def _settings(value: Any, kind: type[Struct], words: Mapping[str, str], name: st
 
 
 ContextKind = Literal["atomic", "sequential", "script", "reduce", "director_evaluator_loop", "subtask"]
-"""The kinds of task that have defaults; `subtask` is an atomic task that another one spawned."""
+"""The kinds of task with default settings; `subtask` is an atomic task that another task spawned."""
 
 DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
     "atomic": ContextManagement("full", False, "notes_only", "disabled"),
@@ -159,12 +162,12 @@ DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
 
 
 def merged_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -> ContextManagement:
-    """The settings in force; raises InvalidProgram when the author wrote two that exclude each other."""
+    """Return the effective settings. Raise InvalidProgram if two of the overrides exclude each other."""
     problem = context_conflict(overrides, span)
     if problem is not None:
         raise InvalidProgram([problem])
     defaults = DEFAULTS[kind]
-    inherit, fresh = _agreeing(overrides, defaults)
+    inherit, fresh = _resolve_inherit_and_fresh(overrides, defaults)
     accumulate = overrides.accumulate_data
     return ContextManagement(
         inherit_context=inherit,
@@ -175,9 +178,9 @@ def merged_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -
 
 
 def context_conflict(overrides: ContextOverrides, span: Span) -> LanguageProblem | None:
-    """The problem with settings that exclude each other; None: there is none.
+    """Return the problem of settings that exclude each other, or None.
 
-    Only settings that are both written can conflict: one that is left out follows the other.
+    Only two explicit settings can conflict: the default of an omitted one adapts to the other.
     """
     inherit = overrides.inherit_context
     if overrides.fresh_context != "enabled" or inherit is None or inherit == "none":
@@ -189,10 +192,10 @@ def context_conflict(overrides: ContextOverrides, span: Span) -> LanguageProblem
     return LanguageProblem(span, "context-conflict", message)
 
 
-def _agreeing(
+def _resolve_inherit_and_fresh(
     overrides: ContextOverrides, defaults: ContextManagement
 ) -> tuple[InheritContext, FreshContext]:
-    """What is inherited and whether more is fetched: a default gives way to what was written beside it."""
+    """Return `inherit_context` and `fresh_context`; a default that conflicts with an override gives way."""
     inherit = overrides.inherit_context or defaults.inherit_context
     fresh = overrides.fresh_context or defaults.fresh_context
     if fresh == "enabled" and inherit != "none":

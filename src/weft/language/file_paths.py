@@ -1,4 +1,4 @@
-"""Which names of a program hold paths of files, and which files it certainly reads."""
+"""Static analysis of file paths: the names that hold them, and the files that a program always reads."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,47 +39,47 @@ from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import structs_in, used_names
 
 _APPLYING = frozenset({"map", "filter", "for-each", "apply"})
-"""Built-ins that hand the elements of lists, or lists, to a function."""
+"""Built-ins that pass lists or their elements to a function."""
 
 _Name = tuple[str, str]
-"""The template that has a parameter of that name, or "", and the name."""
+"""A name qualified by the template or function that has it as a parameter; "" for other names."""
 
 
 def path_names(nodes: Sequence[Node]) -> frozenset[str]:
-    """Return the names whose values are paths of files.
+    """Return the names of variables that hold file paths.
 
-    They fill a path of `file_paths` alone, stand in `:files` of a call, or are handed on, by themselves or in
-    a list, to a name whose value is one: a parameter, an input, what `let` binds. Names of templates are
-    told apart; of two local names that are the same, both count.
+    A variable holds a path if it is a whole path of `file_paths`, occurs in `:files` of a call, or is passed,
+    alone or in a list, to a parameter, an input or a binding that holds one. Parameters of different
+    templates are kept apart; equal local names are not.
     """
     found: set[_Name] = set()
-    handed: list[tuple[_Name, _Name]] = []
+    passed: list[tuple[_Name, _Name]] = []
     parameters = _parameters(nodes)
     for owner, body in _bodies(nodes):
         own = frozenset(parameters.get(owner, ()))
         for one in structs_in([body]):
             if isinstance(one, FilePaths):
-                found |= {_named(name, owner, own) for path in one.paths for name in _handed(path)}
+                found |= {_qualify(name, owner, own) for path in one.paths for name in _variables_in(path)}
             elif isinstance(one, FunctionCall):
                 files = [value for keyword, value in one.keywords if keyword == "files"]
                 variables = [node.name for node in structs_in(files) if isinstance(node, Variable)]
-                found |= {_named(name, owner, own) for name in variables}
-            handed += [
-                (_named(name, owner, own) if to is None else (to, name), _named(value, owner, own))
-                for to, name, node in _bound(one, parameters)
-                for value in _handed(node)
+                found |= {_qualify(name, owner, own) for name in variables}
+            passed += [
+                (_qualify(name, owner, own) if to is None else (to, name), _qualify(value, owner, own))
+                for to, name, node in _bindings_of(one, parameters)
+                for value in _variables_in(node)
             ]
-    while more := {value for name, value in handed if name in found} - found:
+    while more := {value for name, value in passed if name in found} - found:
         found |= more
     return frozenset(name for owner, name in found if not owner)
 
 
-def _named(name: str, owner: str, own: frozenset[str]) -> _Name:
+def _qualify(name: str, owner: str, own: frozenset[str]) -> _Name:
     return (owner, name) if name in own else ("", name)
 
 
 def _parameters(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the parameters of every template and named function."""
+    """Return the parameter names of every template and named function."""
     found: dict[str, tuple[str, ...]] = {}
     for one in structs_in(nodes):
         if isinstance(one, Template):
@@ -90,7 +90,7 @@ def _parameters(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
 
 
 def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
-    """Yield what each template and function of the program does, and everything else, with its owner."""
+    """Yield the body of each template and function with its name, and all other forms with ""."""
     for node in nodes:
         if isinstance(node, Template):
             yield node.name, node.body
@@ -100,8 +100,13 @@ def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
             yield "", node
 
 
-def _bound(node: Struct, parameters: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str | None, str, Node]]:
-    """Yield names that a node binds, each with its value and the template or function whose name it is."""
+def _bindings_of(
+    node: Struct, parameters: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str | None, str, Node]]:
+    """Yield (owner, name, value) for each name that a node binds.
+
+    The owner is the called template or function if the name is its parameter, else None.
+    """
     match node:
         case FunctionCall(func_name=name, args=[function, *args]) if name in _APPLYING:
             yield from _called(function, args, (), parameters)
@@ -132,8 +137,8 @@ def _called(
         yield from ((function.name, name, value) for name, value in [*by_position, *keywords])
 
 
-def _handed(node: Any) -> Iterator[str]:
-    """Yield the variables whose values a node has: one, or those of a list."""
+def _variables_in(node: Any) -> Iterator[str]:
+    """Yield the variables that a value consists of: one variable, or the variables of a list."""
     match node:
         case Variable(name=name):
             yield name
@@ -141,22 +146,22 @@ def _handed(node: Any) -> Iterator[str]:
             yield name
         case FunctionCall(func_name="list", args=args):
             for one in args:
-                yield from _handed(one)
+                yield from _variables_in(one)
 
 
 _Known = Mapping[str, str | None]
-"""The texts that names stand for; None where the program computes them."""
+"""Constant strings by name; None where the program computes the value."""
 
 _UNCERTAIN = (And, Cond, If, IterativeLoop, Lambda, Loop, Or, Quote, Reduce, TaskCond, Template, Try)
-"""Forms of which nothing, or not everything, is performed whatever happens."""
+"""Forms with parts that may not be evaluated."""
 
 
 _MAX_CALLS = 1_000
-"""Templates that call themselves with ever other texts never end."""
+"""Bounds the analysis of templates that call themselves with a new text each time."""
 
 
 class CertainFile(Struct, frozen=True):
-    """A file that must be there, and the task that names it."""
+    """A file that must exist, and the location of the task that reads it."""
 
     path: str
     span: Span
@@ -165,24 +170,24 @@ class CertainFile(Struct, frozen=True):
 def certain_files(
     forms: Sequence[Node], definitions: Iterable[Node], given: Mapping[str, Any]
 ) -> list[CertainFile]:
-    """Return the files that the program certainly reads and does not make itself, in the order of asking.
+    """Return the files that the program always reads and does not create, in the order of reading.
 
-    `definitions` are those of libraries, `given` the values of names. Nothing is certain of a program that
-    runs scripts or tools, which may make a file. The file of a single task is left to that task: nothing is
-    paid for before it.
+    `definitions` are the forms of libraries, `given` the values of names. The result is empty if the program
+    runs scripts or tools, which may create files. It is also empty for a program with a single task: that
+    task reports a missing file itself, before anything is paid for.
     """
     named = {form.name: form for form in (*definitions, *forms) if isinstance(form, Template | Define)}
-    parts = list(structs_in([*forms, *_reached(forms, named)]))
+    parts = list(structs_in([*forms, *_reachable_definitions(forms, named)]))
     if any(_makes_files(part, named) for part in parts):
         return []
     if sum(isinstance(part, Atomic) for part in parts) < 2:
         return []
-    changing = {name for part in parts for name in _bound_late(part)}
+    changing = {name for part in parts for name in _rebound_names(part)}
     known = {name: value for name, value in given.items() if isinstance(value, str) and name not in changing}
     return list(dict.fromkeys(_Walk(named).files(forms, known)))
 
 
-def _reached(forms: Sequence[Node], named: Mapping[str, Template | Define]) -> list[Node]:
+def _reachable_definitions(forms: Sequence[Node], named: Mapping[str, Template | Define]) -> list[Node]:
     reached: dict[str, Node] = {}
     fresh: Sequence[Node] = forms
     while fresh:
@@ -204,8 +209,8 @@ def _makes_files(part: Struct, named: Mapping[str, object]) -> bool:
     return False
 
 
-def _bound_late(part: Struct) -> Iterator[str]:
-    """Yield the names that a program binds where they stand for something else before."""
+def _rebound_names(part: Struct) -> Iterator[str]:
+    """Yield the names that a node may bind again, so that their given values are not certain."""
     if isinstance(part, Define | Assign):
         yield part.name
     elif isinstance(part, TaskNode) and part.output_slot is not None:
@@ -213,14 +218,14 @@ def _bound_late(part: Struct) -> Iterator[str]:
 
 
 class _Walk:
-    """Walks over what is performed whatever happens, with the texts that names stand for."""
+    """Walks over the nodes that are always evaluated, with the constant strings of the names in scope."""
 
     def __init__(self, named: Mapping[str, Template | Define]) -> None:
         self._named = named
         self._called: set[tuple[str, tuple[tuple[str, str | None], ...]]] = set()
 
     def files(self, forms: Sequence[Node], known: _Known) -> Iterator[CertainFile]:
-        """Yield the files in the order of the program."""
+        """Yield the files in program order."""
         stack: list[tuple[Any, _Known]] = [(form, known) for form in reversed(forms)]
         while stack:
             node, names = stack.pop()
@@ -236,7 +241,10 @@ class _Walk:
                 stack.extend((field, inside) for field in reversed(fields))
 
     def _body(self, node: FunctionCall | Reference, names: _Known) -> Iterator[tuple[Node, _Known]]:
-        """Yield the body of a template that is called with its own files, and what its parameters are."""
+        """Yield the body of a called template with the constant strings of its parameters.
+
+        Nothing is yielded if the call replaces the files of the template.
+        """
         args: tuple[Node, ...] = ()
         if isinstance(node, Reference):
             name = node.ref
@@ -247,7 +255,7 @@ class _Walk:
             has_files = "files" in dict(keywords)
         template = self._named.get(name)
         if not isinstance(template, Template) or has_files or name in names:
-            return  # or something local hides the template
+            return  # a name in `names` shadows the template
         parameters = {one.name: _known(one.default, names) for one in template.parameters}
         given = [*zip(parameters, args, strict=False), *keywords]
         parameters |= {to: _known(value, names) for to, value in given}
@@ -258,7 +266,7 @@ class _Walk:
 
 
 def _inside(node: Struct, names: _Known) -> _Known:
-    """Return what names stand for inside a node."""
+    """Return the constant strings of the names in scope inside a node."""
     if isinstance(node, Let):
         return {**names, **{name: _known(value, names) for name, value in node.bindings}}
     if isinstance(node, TaskNode) and not isinstance(node, Reference):
@@ -268,7 +276,7 @@ def _inside(node: Struct, names: _Known) -> _Known:
 
 
 def _known(node: Any, names: _Known) -> str | None:
-    """Return the text that a node certainly gives."""
+    """Return the constant string that a node evaluates to, or None."""
     match node:
         case Literal(value=str(text)) | str(text):
             return text

@@ -1,4 +1,4 @@
-"""The task library: templates by name, and by how well they match a description."""
+"""The task library: a registry of templates, and the choice of an evaluator by criteria."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -23,18 +23,18 @@ from weft.language.task_fields import STANDARD, AtomicTaskSubtype, Parameter
 
 
 class DuplicateTask(RequestError, ValueError):
-    """The name of a template is taken."""
+    """A template with this name is already registered."""
 
     code = "duplicate-task"
 
     def __init__(self, *, name: str, first: Span | None) -> None:
-        place = f" (first at {first})" if first is not None else ""
-        super().__init__(f"task '{name}' is already registered{place}")
+        location = f" (first at {first})" if first is not None else ""
+        super().__init__(f"task '{name}' is already registered{location}")
         self.name = name
 
 
 class UnknownTask(RequestError, KeyError):
-    """The library has no template of that name."""
+    """The task library has no template with this name."""
 
     code = "unknown-task"
 
@@ -43,21 +43,21 @@ class UnknownTask(RequestError, KeyError):
         self.name = name
 
     def __str__(self) -> str:
-        """The message; a KeyError would put it into quotes."""
+        """Return the message without the quotes that KeyError adds."""
         return self.message
 
 
 class TaskDefinition(Struct, frozen=True):
-    """A template as the library keeps it."""
+    """A registered template."""
 
     name: str
     type: str
-    """atomic, sequential, reduce, script, director_evaluator_loop; `composite` for any other body."""
+    """atomic, sequential, reduce, script, director_evaluator_loop, or `composite` for any other body."""
     subtype: str | None
     metadata: dict[str, Any]
-    """`parameters`: their names in order; `returns`: the shape, or None; `description`."""
+    """`parameters` (names in order), `returns` (shape or None) and `description`."""
     ast_node: Node
-    """The body."""
+    """The body of the template."""
     parameters: tuple[Parameter, ...]
     template: Template
 
@@ -72,7 +72,7 @@ _TYPES: dict[type[Node], str] = {
 
 
 def definition_of(template: Template) -> TaskDefinition:
-    """The template as the library keeps it."""
+    """Convert a template to the form in which it is registered."""
     body = template.body
     task = body if isinstance(body, TaskNode) else None
     return TaskDefinition(
@@ -97,7 +97,7 @@ def _default_subtype(definition: TaskDefinition) -> str | None:
 
 
 def open_inputs(definition: TaskDefinition) -> list[str]:
-    """The inputs of the body whose text gives way to what a caller passes."""
+    """Return the names of inputs of the body that a caller may pass."""
     body = definition.ast_node
     if not isinstance(body, TaskNode):
         return []
@@ -105,29 +105,29 @@ def open_inputs(definition: TaskDefinition) -> list[str]:
 
 
 class TaskLibrary:
-    """Templates by name; a name is registered once."""
+    """Templates by name. A name can be registered only once."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, TaskDefinition] = {}
 
     def register_task(self, task_def: TaskDefinition) -> None:
-        """Add a definition; raises DuplicateTask when the name is taken."""
-        taken = self.tasks.get(task_def.name)
-        if taken is not None:
-            raise DuplicateTask(name=task_def.name, first=taken.template.span)
+        """Add a definition. Raise DuplicateTask if its name is already registered."""
+        existing = self.tasks.get(task_def.name)
+        if existing is not None:
+            raise DuplicateTask(name=task_def.name, first=existing.template.span)
         self.tasks[task_def.name] = task_def
 
     def get_task(self, name: str) -> TaskDefinition:
-        """The definition of that name; raises UnknownTask, which is a KeyError too."""
+        """Return the definition with this name. Raise UnknownTask, which is also a KeyError."""
         found = self.tasks.get(name)
         if found is None:
             raise UnknownTask(name=name, known=iter(self.tasks))
         return found
 
     def find(self, *, task_type: str | None = None, subtype: str | None = None) -> list[TaskDefinition]:
-        """Return the definitions of a type and subtype in the order of registration; None: of any.
+        """Return the definitions of a type and subtype in the order of registration; None matches any.
 
-        An atomic task without a subtype is a `standard` one.
+        An atomic task without a subtype counts as `standard`.
         """
         return [
             one
@@ -146,25 +146,25 @@ class TaskLibrary:
 
 
 EVALUATOR: AtomicTaskSubtype = "evaluator"
-"""The subtype of templates that judge."""
+"""The subtype of templates that judge a result."""
 
 
 def words(text: str) -> set[str]:
-    """Return the words of a text in small letters; parts of names are words."""
+    """Return the words of a text in lower case; underscores separate words."""
     return set(re.findall(r"[^\W_]+", text.lower()))
 
 
 def words_of(definition: TaskDefinition) -> set[str]:
-    """Return the words that say what a template does."""
+    """Return the words of a template's name, description and criteria."""
     body = definition.ast_node
     criteria = body.criteria if isinstance(body, TaskNode) else None
     return words(f"{definition.name} {definition.metadata.get('description') or ''} {criteria or ''}")
 
 
 def best_evaluator(definitions: Iterable[TaskDefinition], criteria: str) -> TaskDefinition | None:
-    """Return the evaluator that has most words in common with the criteria, of equals the first by name.
+    """Return the evaluator template with the most words in common with the criteria; ties go by name.
 
-    None: no template of subtype `evaluator` has one of the words.
+    Return None if no template of subtype `evaluator` has any of the words.
     """
     wanted = words(criteria)
     scored = [
@@ -175,8 +175,8 @@ def best_evaluator(definitions: Iterable[TaskDefinition], criteria: str) -> Task
 
 
 def no_evaluator(criteria: str) -> str:
-    """Return what to say where criteria match no evaluator."""
+    """Return the error message for criteria that match no evaluator."""
     return (
         f"no evaluator is named, and no template of subtype evaluator matches '{criteria}'; "
-        "name an evaluator, or give a template of that subtype a word of the criteria"
+        "name an evaluator, or use a word of the criteria in the name or description of such a template"
     )

@@ -1,4 +1,4 @@
-"""Programs from text: in which surface it is written, its beginning or its reader says."""
+"""Parse programs in XML or S-expressions, with detection of the syntax."""
 
 import re
 from typing import Literal
@@ -15,12 +15,12 @@ _MARKUP = re.compile(rb"[\s\xef\xbb\xbf]*<")
 
 
 def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
-    """The program that a text is; without a surface, what begins with `<` is XML."""
+    """Parse a program. Without a surface, text that begins with `<` is XML. Raise InvalidProgram."""
     return read_bytes(text.encode("utf-8", "surrogatepass"), name, surface)
 
 
 def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Program:
-    """The program that the content of a file is; without a surface, what begins with `<` is XML."""
+    """Parse the content of a file as `read_text` parses a string."""
     if (surface or ("xml" if _MARKUP.match(content) else "sexp")) == "xml":
         return read_xml(Source(name, ""), content)
     try:

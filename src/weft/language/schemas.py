@@ -1,4 +1,4 @@
-"""Output schemas: a name, a JSON Schema or a file; schema files are put into the tree."""
+"""Shapes of values: a name, a JSON Schema or a schema file. Validates values and inlines schema files."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -35,20 +35,20 @@ NAMED_SCHEMAS: dict[str, JsonSchema] = {
 }
 
 MAX_VIOLATIONS = 20
-"""How many violations are told: a list of a million wrong items is not repeated."""
+"""How many violations are reported, for example of a list with a million wrong items."""
 
 MAX_MESSAGE_CHARACTERS = 400
-"""The validator repeats the value; a page of it helps nobody."""
+"""Bounds the validator's messages, which repeat the value."""
 
 
 class BadSchema(AuthorError):
-    """A shape is neither a name, nor a JSON Schema, nor a file with one."""
+    """A shape is not a known name, a valid JSON Schema, or a readable schema file."""
 
     code = "bad-schema"
 
 
 class Violation(Struct, frozen=True):
-    """One way in which a value breaks a shape."""
+    """One way in which a value violates a schema."""
 
     message: str
     location: str
@@ -59,14 +59,14 @@ class Violation(Struct, frozen=True):
 
 
 class Shape:
-    """A JSON Schema that values are held to."""
+    """A compiled JSON Schema."""
 
     def __init__(self, schema: JsonSchema) -> None:
         self.schema = schema
         self._validator = _validator(schema)
 
     def violations(self, value: Any) -> list[Violation]:
-        """Every way, up to a bound, in which the value breaks the schema."""
+        """Validate a value and return at most MAX_VIOLATIONS violations; empty if it is valid."""
         found: list[Violation] = []
         try:
             for error in self._validator.iter_errors(value):
@@ -74,13 +74,16 @@ class Shape:
                 found.append(Violation(_cut(error.message), pointer))
                 if len(found) == MAX_VIOLATIONS:
                     break
-        except ValueError as error:  # nested deeper than the validator goes, or no JSON
+        except ValueError as error:  # too deep for the validator, or not JSON
             found.append(Violation(f"cannot be checked: {_cut(str(error))}", ""))
         return found
 
 
 def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
-    """The shape that a text names; `read_file` gives the text of a schema file. Raises BadSchema."""
+    """Return the shape for a name, a JSON Schema or the path of a schema file. Raise BadSchema.
+
+    `read_file` returns the text of a schema file; without it, paths are rejected.
+    """
     name = text.strip()
     if name in NAMED_SCHEMAS or _is_inline(name):
         return _shape(name)
@@ -94,7 +97,10 @@ def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
 
 
 def part_schema(shape: str | None) -> Any:
-    """The schema of a shape as part of another; anything goes where it refers to itself or cannot be read."""
+    """Return the schema of a shape for embedding in another schema.
+
+    Return `{}`, which accepts every value, for shapes that have references or cannot be read.
+    """
     if shape is None or '"$' in shape:
         return {}
     try:
@@ -104,7 +110,7 @@ def part_schema(shape: str | None) -> Any:
 
 
 def is_path(text: str) -> bool:
-    """Whether a shape is the path of a file; an inline JSON Schema is not, whatever its texts contain."""
+    """Return whether a shape is the path of a schema file, and not a name or an inline JSON Schema."""
     name = text.strip()
     return not _is_inline(name) and (name.endswith(".json") or "/" in name or "\\" in name)
 
@@ -115,7 +121,6 @@ def _is_inline(name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _shape(text: str) -> Shape:
-    """The shape of a name or of the text of a JSON Schema; compiled once."""
     named = NAMED_SCHEMAS.get(text)
     if named is not None:
         return Shape(named)
@@ -123,14 +128,14 @@ def _shape(text: str) -> Shape:
         return Shape(msgspec.json.decode(text, type=dict[str, Any] | bool))
     except (ValueError, RecursionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise BadSchema(f"the schema is no usable JSON Schema: {_cut(reason)}") from None
+        raise BadSchema(f"the schema is not a usable JSON Schema: {_cut(reason)}") from None
 
 
 def _validator(schema: JsonSchema) -> Any:
-    """The validator of the draft that `$schema` names, else of the newest.
+    """Compile a validator for the draft that `$schema` names, else for the newest draft.
 
-    `offline=True` because the library otherwise fetches remote and `file:` references; the backtracking limit
-    bounds patterns.
+    `offline=True` because the library otherwise fetches remote and `file:` references. The backtracking limit
+    bounds the time of regular expressions.
     """
     return jsonschema_rs.validator_for(
         schema,
@@ -149,18 +154,18 @@ def _cut(text: str) -> str:
 
 
 ReadSchema = Callable[[str, str], str]
-"""The text of a schema file: its path, and the program that names it."""
+"""Returns the text of a schema file, given its path and the name of the program that uses it."""
 
 
 def with_inlined_schemas(template: Template, read: ReadSchema) -> Template:
-    """The template with the text of every schema file that it names; raises InvalidProgram."""
+    """Return the template with every schema file replaced by its content. Raise InvalidProgram."""
     with deep_stack():
         inlined: Template = _inlined(template, template.span, read)
         return inlined
 
 
 def _inlined(one: Any, span: Span, read: ReadSchema) -> Any:
-    """The same object where nothing in it names a file."""
+    """Return a copy with inlined schemas, or the same object if it contains no path of a schema file."""
     if isinstance(one, tuple):
         parts = tuple(_inlined(part, span, read) for part in one)
         return one if all(map(_is_same, parts, one)) else parts

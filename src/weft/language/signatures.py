@@ -10,7 +10,7 @@ from weft.language.schemas import part_schema
 
 
 def argument_schema(template: Template) -> dict[str, Any]:
-    """What a caller may pass and must: JSON Schema draft-07."""
+    """Return a JSON Schema (draft-07) of the arguments that a caller may or must pass."""
     properties: dict[str, Any] = {}
     required = []
     for parameter in template.parameters:
@@ -33,7 +33,7 @@ def argument_schema(template: Template) -> dict[str, Any]:
 
 
 def result_schema(template: Template) -> dict[str, Any]:
-    """A TaskResult in JSON, and of its parsed content what the template promises."""
+    """Return a JSON Schema of the TaskResult, with `parsedContent` as the template declares it."""
     text = {"type": "string"}
     return {
         "type": "object",
@@ -41,15 +41,15 @@ def result_schema(template: Template) -> dict[str, Any]:
             "content": text,
             "status": text,
             "criteria": text,
-            "parsedContent": part_schema(_promised(template)),
+            "parsedContent": part_schema(_declared_shape(template)),
             "notes": {"type": "object"},
         },
         "additionalProperties": False,
     }
 
 
-def _promised(template: Template) -> str | None:
-    """The shape of the value: the template's own, else that of the one task it is."""
+def _declared_shape(template: Template) -> str | None:
+    """Return the shape that the template returns, else the output schema of its atomic body."""
     if template.returns is not None:
         return template.returns
     body = template.body

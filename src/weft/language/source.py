@@ -1,4 +1,4 @@
-"""Where something stands in a source text."""
+"""Source texts and locations in them."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from msgspec import Struct
 
 
 class Source(Struct, frozen=True, eq=False):
-    """A text that was read, and the name it is known by: a path, `<eval>`, `<repl>`."""
+    """A source text and its name: a path, `<eval>`, `<repl>`."""
 
     name: str
     text: str
 
     def line(self, number: int) -> str:
-        """The text of a line, from 1; empty beyond the end.
+        """Return the text of a line, counted from 1; "" beyond the end.
 
-        It looks no further than the line: the text may be long, and the mistake at its beginning.
+        The text after the line is not scanned, because it may be long.
         """
         beginning = "\n".join(self.text.split("\n", max(0, number))[:number])
         lines = beginning.splitlines()
@@ -22,17 +22,16 @@ class Source(Struct, frozen=True, eq=False):
 
 
 class Span(Struct, frozen=True, eq=False):
-    """A place in a source.
+    """A location in a source.
 
-    All spans are equal: where a node came from is no part of what it is, so trees that were read from
-    different texts can be compared with `==`.
+    All spans compare equal, so that trees parsed from different texts can be compared with `==`.
     """
 
     source: Source
     line: int = 1
     """From 1."""
     column: int = 1
-    """From 1, in characters; 0 where it cannot be had (schema errors of XML)."""
+    """From 1, in characters; 0 if unknown (XML schema errors)."""
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, Span)
@@ -46,4 +45,4 @@ class Span(Struct, frozen=True, eq=False):
 
 
 NOWHERE = Span(Source("<built>", ""))
-"""The place of nodes that were built in Python and not read."""
+"""The location of nodes that were built in Python instead of parsed."""

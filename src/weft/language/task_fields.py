@@ -1,4 +1,4 @@
-"""What task nodes are made of besides nodes: context settings, output format, files, parameters."""
+"""Fields of task nodes that are not nodes: context settings, output format, history, parameters."""
 
 from typing import Any, Literal
 
@@ -10,22 +10,22 @@ FreshContext = Literal["enabled", "disabled"]
 FileSource = Literal["literal", "command", "description", "context_description"]
 
 IMPLICIT_INPUT = "input"
-"""What a task reads `input_source` as, and the inner task of a reduce each of its inputs."""
+"""The name under which a task sees `input_source`, and the inner task of a reduce the current input."""
 
 AtomicTaskSubtype = Literal["standard", "subtask", "director", "evaluator", "associative_matching"]
 """The subtypes of atomic tasks that the specification names. Authors may write others."""
 
 STANDARD: AtomicTaskSubtype = "standard"
-"""What an atomic task without a subtype is."""
+"""The subtype of an atomic task that names no subtype."""
 
 AIDER_SUBTYPES: dict[str, Literal["automatic", "interactive"]] = {
     "aider_automatic": "automatic",
     "aider_interactive": "interactive",
 }
-"""Subtypes of atomic tasks that the program aider does, and how."""
+"""Subtypes of atomic tasks that aider performs, with the mode in which it runs."""
 
 BUDGETS = ("steps", "calls", "tokens", "cost")
-"""What `with-budget` can bound."""
+"""The limits that `with-budget` accepts."""
 
 
 QUESTIONS = (
@@ -35,18 +35,18 @@ QUESTIONS = (
 """The keywords of `get-context`."""
 
 STRATEGIES: tuple[Literal["content", "metadata"], ...] = ("content", "metadata")
-"""Where `get-context` can look: in the text of files, or only at what they are called and about."""
+"""What `get-context` searches: the text of files, or only their names and descriptions."""
 
 MAX_PIECES = 1_000
-"""How many pieces of files `get-context` can ask for."""
+"""The largest `:limit` of `get-context`: pieces of files."""
 
 
 NO_QUESTION = "get-context needs something to look for: a :query, :inputs, :inherited or :previous"
-"""What is said of a query that asks nothing."""
+"""The error message for a `get-context` without keywords."""
 
 
 def question_problem(name: str, value: object) -> str | None:
-    """What is wrong with the value of a keyword of `get-context`; None: nothing, or it takes any."""
+    """Return the error message for an invalid value of a `get-context` keyword, or None if it is valid."""
     if name == "limit" and value is not None and not (type(value) is int and 1 <= value <= MAX_PIECES):
         return f":limit is a whole number from 1 to {MAX_PIECES}"
     if name == "strategy" and value not in STRATEGIES:
@@ -58,7 +58,7 @@ def question_problem(name: str, value: object) -> str | None:
 
 
 class ContextOverrides(Struct, frozen=True):
-    """The part of `context_management` that an author wrote; None: left out."""
+    """The explicit settings of `context_management`; None: omitted."""
 
     inherit_context: InheritContext | None = None
     accumulate_data: bool | None = None
@@ -67,7 +67,7 @@ class ContextOverrides(Struct, frozen=True):
 
 
 class ContextManagement(Struct, frozen=True):
-    """Settings in force: defaults of the operator with the author's overrides (`merged_context`)."""
+    """The effective settings: defaults of the task kind with the author's overrides (`merged_context`)."""
 
     inherit_context: InheritContext
     accumulate_data: bool
@@ -80,11 +80,11 @@ class OutputFormat(Struct, frozen=True):
 
     type: Literal["json", "text"]
     schema: str | None = None
-    """As written: a name, a path, or a JSON Schema as JSON text (normalised: sorted keys, no spaces)."""
+    """A name, a path, or the text of a JSON Schema (normalised: sorted keys, no spaces)."""
 
 
 class ContextAssembly(Struct, frozen=True):
-    """`context_assembly`: guidance for what comes first; free text, as written."""
+    """`context_assembly`: free text that guides which elements of the context come first."""
 
     primary_elements: str | None = None
     secondary_elements: str | None = None
@@ -104,11 +104,10 @@ class Parameter(Struct, frozen=True):
 
     name: str
     type: str | None = None
-    """A shape as of `schema`; None: any value."""
+    """A shape, written like `schema`; None: any value."""
     default: Any | UnsetType = UNSET
-    """JSON; UNSET: the argument is required."""
+    """A JSON value; UNSET: the argument is required."""
 
     @property
     def is_required(self) -> bool:
-        """Whether a call must pass it."""
         return self.default is UNSET

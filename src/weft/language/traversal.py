@@ -1,4 +1,4 @@
-"""Walk a tree: the names it uses, and stack space for deep ones."""
+"""Traversal of syntax trees: the names that they use, and a recursion limit for deep trees."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,24 +19,24 @@ from weft.language.ast import (
 )
 
 SPAWN_TOOL = "system:spawn_subtask"
-"""A task with this tool names its templates while it runs."""
+"""A task with this tool chooses templates at run time."""
 
 
 class UsedNames(Struct, frozen=True):
-    """What a tree names, be it bound there or elsewhere."""
+    """The names that a tree uses, bound there or elsewhere."""
 
     called: frozenset[str]
-    """In a call or a `ref`."""
+    """Names in calls and in `ref`."""
     mentioned: frozenset[str]
-    """As a variable: a template is a value, too."""
+    """Names used as variables; a variable may hold a template."""
     is_acting: bool
-    """Whether it holds a task, a query of memory or a call of a name with a namespace: perhaps a tool."""
+    """Whether the tree may have effects: it has a task, a query of memory or a call with a namespace."""
     is_choosing: bool
-    """Whether it may choose a template while it runs: by criteria, or for a subtask."""
+    """Whether the tree may choose a template at run time, by criteria or for a subtask."""
 
 
 def structs_in(nodes: Iterable[Any]) -> Iterator[Struct]:
-    """Yield the nodes and everything in them; the trees may be deep."""
+    """Yield the nodes and all structs inside them. Does not recurse, so trees may be deep."""
     stack: list[Any] = list(nodes)
     while stack:
         one = stack.pop()
@@ -48,7 +48,7 @@ def structs_in(nodes: Iterable[Any]) -> Iterator[Struct]:
 
 
 def used_names(nodes: Iterable[Node]) -> UsedNames:
-    """The names that the nodes use; the trees may be deep."""
+    """Collect the names that the nodes use. Does not recurse, so trees may be deep."""
     called: set[str] = set()
     mentioned: set[str] = set()
     is_acting = is_choosing = False
@@ -59,18 +59,18 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
             called.add(one.ref)
         elif isinstance(one, Variable):
             mentioned.add(one.name)
-        is_acting = is_acting or _acts(one)
-        is_choosing = is_choosing or _chooses(one)
+        is_acting = is_acting or _is_acting(one)
+        is_choosing = is_choosing or _is_choosing(one)
     return UsedNames(frozenset(called), frozenset(mentioned), is_acting, is_choosing)
 
 
-def _acts(node: Any) -> bool:
+def _is_acting(node: Any) -> bool:
     if isinstance(node, FunctionCall):
         return ":" in node.func_name
     return isinstance(node, TaskNode | TaskCond | GetContext)
 
 
-def _chooses(node: Any) -> bool:
+def _is_choosing(node: Any) -> bool:
     if isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None:
         return True
     if isinstance(node, TaskCond) and node.criteria is not None:
@@ -79,15 +79,15 @@ def _chooses(node: Any) -> bool:
 
 
 FRAMES = 20_000
-"""How many Python frames a program may take. They lie on the heap: this bounds memory, not the C stack."""
+"""How many Python frames a program may use. Frames are on the heap: this bounds memory, not the C stack."""
 
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """Let Python code recurse as deep as programs may nest.
+    """Raise Python's recursion limit so that the code can recurse as deep as programs may nest.
 
-    The limit is of the interpreter and not of a thread, so it is raised once and left: lowering it could fail
-    another thread that is deep in a program.
+    The limit applies to all threads, so it is never lowered again: that could fail a thread that is deep in a
+    program.
     """
     if sys.getrecursionlimit() < FRAMES:
         sys.setrecursionlimit(FRAMES)

@@ -78,11 +78,11 @@ def test_an_inline_schema_is_no_path_whatever_its_texts_contain(text: str, expec
     [
         ("strings[]", "did you mean 'string[]'?"),
         ("", "is no shape"),
-        ('{"type": ', "no usable JSON Schema"),
-        ('{"type": "nothing"}', "no usable JSON Schema"),
-        ('{"$ref": "http://example.com/x"}', "no usable JSON Schema"),
-        ('{"$ref": "file:///etc/passwd"}', "no usable JSON Schema"),
-        ('{"a":' * 50_000, "no usable JSON Schema"),
+        ('{"type": ', "not a usable JSON Schema"),
+        ('{"type": "nothing"}', "not a usable JSON Schema"),
+        ('{"$ref": "http://example.com/x"}', "not a usable JSON Schema"),
+        ('{"$ref": "file:///etc/passwd"}', "not a usable JSON Schema"),
+        ('{"a":' * 50_000, "not a usable JSON Schema"),
         ("missing.json", "cannot be read"),
     ],
 )
