@@ -1,4 +1,4 @@
-"""Static checks: what is wrong with a program, before it is run."""
+"""Static checks of programs."""
 
 from weft.language.check.program import Verdict, check_program, is_bare_call, required_inputs, verdict_on
 

@@ -14,7 +14,7 @@ from weft.language.check.inference import (
     json_type,
     kind_of,
     known_shape,
-    leaves,
+    leaves_program,
     length_of,
     types_of,
 )
@@ -34,26 +34,27 @@ _STAND_INS: dict[str | None, Any] = {
     "a string": "",
     "a function": len,
 }
-"""A value of each kind that fits wherever one of the kind can: what is known of a value is its kind."""
+"""An example of each kind that fits wherever any value of the kind can, for values of which only the kind is
+known."""
 
 
 class CallChecks:
-    """Looks at calls. What a `set!` could make right is told at the end."""
+    """Checks calls. Problems that a `set!` could make invalid are only reported at the end."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.changed: set[str] = set()
-        """Names that `set!` changes somewhere: what is known of their values is not certain."""
+        """Names that some `set!` changes, so that their values are not certain."""
         self._uncertain: list[tuple[str, LanguageProblem]] = []
-        self._of_templates: dict[tuple[int, int], tuple[Template, Call, Frame]] = {}
+        self._template_calls: dict[tuple[int, int], tuple[Template, Call, Frame]] = {}
 
     def check(self, need: Need, cell: Cell) -> None:
-        """Look at a call by name of what is bound to it."""
+        """Check a call by name against the binding of the name."""
         call = need.call
         if call is None:
             return
         if isinstance(cell.value, Template):
-            self.of_template(cell.value, call, need.origin)
+            self.defer_template_call(cell.value, call, need.origin)
         elif isinstance(cell.value, Lambda):
             found = closure_problems(need.name, cell.value, call, self._findings)
             self._uncertain.extend((need.name, problem) for problem in found)
@@ -63,28 +64,28 @@ class CallChecks:
             problem = LanguageProblem(call.span, "wrong-type", message)
             self._uncertain.append((need.name, problem))
 
-    def of_closure(self, closure: Lambda, call: Call) -> None:
-        """Look at a call of a closure that is written where it is called."""
+    def check_closure_call(self, closure: Lambda, call: Call) -> None:
+        """Check a call of a lambda that is written where it is called."""
         self._findings.add(closure_problems(closure.name or "the function", closure, call, self._findings))
 
-    def of_template(self, template: Template, call: Call, frame: Frame) -> None:
-        """Look at a call of a template; at the end, when all global names are known."""
-        self._of_templates.setdefault((id(template), id(call)), (template, call, frame))
+    def defer_template_call(self, template: Template, call: Call, frame: Frame) -> None:
+        """Remember a call of a template, to be checked when all global names are known."""
+        self._template_calls.setdefault((id(template), id(call)), (template, call, frame))
 
     def report(self, global_names: Frame) -> None:
-        """Note what is wrong with calls."""
+        """Report the problems of all calls; called once, after the walk."""
         for name, problem in self._uncertain:
             if name not in self.changed:
                 self._findings.add([problem])
-        for template, call, frame in self._of_templates.values():
-            for name in list(call.made):
-                if name in self.changed or call.made[name].is_replaced:
-                    del call.made[name]
+        for template, call, frame in self._template_calls.values():
+            for name in list(call.result_cells):
+                if name in self.changed or call.result_cells[name].is_replaced:
+                    del call.result_cells[name]
             self._findings.add(template_problems(template, call, frame, global_names, self._findings))
 
 
 def count_text(least: int, most: int | None) -> str:
-    """`2 arguments`, `at least 1 argument`, `1 to 3 arguments`, `no arguments`."""
+    """Format an arity: `2 arguments`, `at least 1 argument`, `1 to 3 arguments`, `no arguments`."""
     if most is None:
         wanted = f"at least {least}"
     elif least == most:
@@ -95,7 +96,7 @@ def count_text(least: int, most: int | None) -> str:
 
 
 def closure_problems(name: str, closure: Lambda, call: Call, findings: Findings) -> list[LanguageProblem]:
-    """What is wrong with a call of a closure."""
+    """Return the problems of a call of a closure."""
     parameters = closure.parameters
     given = set(parameters[: len(call.args)])
     found: list[LanguageProblem] = []
@@ -128,7 +129,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def open_inputs(template: Template) -> dict[str, bool]:
-    """Inputs of the body that a caller may pass, and whether one must when nothing else binds the name."""
+    """Return the inputs of the body that a caller may pass; True: required unless a global name binds it."""
     body = template.body
     if not isinstance(body, TaskNode):
         return {}
@@ -138,7 +139,7 @@ def open_inputs(template: Template) -> dict[str, bool]:
 def template_problems(
     template: Template, call: Call, frame: Frame, global_names: Frame, findings: Findings
 ) -> Iterable[LanguageProblem]:
-    """What is wrong with a call of a template."""
+    """Yield the problems of a call of a template."""
     parameters = {one.name: one for one in template.parameters}
     name, span = template.name, call.span
     if len(call.args) > len(parameters):
@@ -164,21 +165,21 @@ def template_problems(
     if missing:
         yield LanguageProblem(span, "wrong-arity", f"{name} needs a value for {_quoted(missing)}")
     if settings and not isinstance(template.body, TaskNode):
-        message = f":{next(iter(settings))} is for single tasks, and the body of {name} is none"
+        message = f":{next(iter(settings))} is for single tasks, and the body of {name} is not a task"
         yield LanguageProblem(span, "bad-value", message)
-    misfit = misplaced(template.body, ["file_paths" if one == "files" else one for one in settings])
-    if misfit is not None:
-        yield LanguageProblem(span, "bad-value", f"{name}: {misfit}")
+    misplacement = misplaced(template.body, ["file_paths" if one == "files" else one for one in settings])
+    if misplacement is not None:
+        yield LanguageProblem(span, "bad-value", f"{name}: {misplacement}")
     yield from _setting_problems(settings, frame)
     for keyword, value in values.items():
         if keyword in parameters:
             yield from _type_problems(template, parameters[keyword], value, frame, call)
     if is_function(template.body, global_names):
-        yield LanguageProblem(span, "wrong-type", f"{name} gives a function, which cannot leave a template")
+        yield LanguageProblem(span, "wrong-type", f"{name} returns a function, which cannot leave a template")
 
 
 def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterable[LanguageProblem]:
-    """What is wrong with the settings of a call, where their values are written in it."""
+    """Yield the problems of call settings with values that are known without evaluation."""
     for name, node in settings.items():
         if node is None:
             continue
@@ -200,28 +201,28 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
 def _type_problems(
     template: Template, parameter: Parameter, value: Node | None, frame: Frame, call: Call
 ) -> Iterable[LanguageProblem]:
-    """What is wrong with an argument, where that is certain."""
-    place = value.span if value is not None else call.span
-    if is_function(value, frame) and leaves(template, parameter.name):
+    """Yield the certain problems of an argument."""
+    span = value.span if value is not None else call.span
+    if is_function(value, frame) and leaves_program(template, parameter.name):
         message = f"'{parameter.name}' of {template.name} is a function, which cannot leave the program"
-        yield LanguageProblem(place, "wrong-type", message)
-    reason = misfit(value, parameter.type, frame, call.made)
+        yield LanguageProblem(span, "wrong-type", message)
+    reason = find_mismatch(value, parameter.type, frame, call.result_cells)
     if reason is not None:
         message = f"'{parameter.name}' of {template.name} must be {parameter.type}: {reason}"
-        yield LanguageProblem(place, "wrong-type", message)
+        yield LanguageProblem(span, "wrong-type", message)
 
 
-def misfit(
+def find_mismatch(
     value: Node | None,
     shape: str | None,
     frame: Frame,
-    made: Mapping[str, Cell] | None = None,
+    result_cells: Mapping[str, Cell] | None = None,
     *,
     is_read: bool = False,
 ) -> str | None:
-    """Return why a value certainly breaks a shape; None: it may fit.
+    """Explain why a value certainly violates a shape; None: it may match.
 
-    `made` are names that are bound to results of tasks; `is_read` says that a task's text is read as JSON.
+    `result_cells` are names bound to results of tasks. With `is_read`, the text of a task is parsed as JSON.
     """
     known = known_shape(shape)
     if known is None or value is None:
@@ -237,15 +238,17 @@ def misfit(
     given = json_type(kind)
     if given is not None:
         return None if given in allowed else f"this is {kind}"
-    cell = (made or {}).get(value.name) if isinstance(value, Variable) and not value.path else None
-    types = value_types(*(cell.made if cell is not None and cell.made is not None else (value, frame)))
+    cell = (result_cells or {}).get(value.name) if isinstance(value, Variable) and not value.path else None
+    types = value_types(
+        *(cell.producer if cell is not None and cell.producer is not None else (value, frame))
+    )
     if types is None or types[0] & allowed or (is_read and "string" in types[0]):
         return None
     return types[1]
 
 
 def default_problem(parameter: Parameter, template: Template) -> LanguageProblem | None:
-    """What is wrong with the default of a parameter."""
+    """Return the problem of a default that violates the type of its parameter, or None."""
     shape = known_shape(parameter.type)
     default: Any = parameter.default
     if shape is None or default is UNSET:
@@ -258,13 +261,13 @@ def default_problem(parameter: Parameter, template: Template) -> LanguageProblem
 
 
 ORDERED = frozenset({"<", ">", "<=", ">="})
-"""They compare numbers with numbers and strings with strings."""
+"""Built-ins that require all arguments to be of the same kind: numbers or strings."""
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) -> None:
-    """Note what is wrong with a call of a built-in."""
+    """Note the problems of a call of a built-in."""
     name, count = node.func_name, len(node.args)
     if name == TASK_LIBRARY:
         message = f"'{name}' is the task library; only functions and tasks can be called"
@@ -272,7 +275,7 @@ def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) ->
         return
     if node.keywords and name != "dict":
         findings.note(node.span, "unknown-keyword", f"{name} takes no keywords: :{node.keywords[0][0]}")
-    if not takes(name, count):
+    if not accepts_arity(name, count):
         note_arity(name, count, node.span, findings)
         return
     if name in ("dict", "assoc") and (count - (name == "assoc")) % 2:
@@ -285,20 +288,20 @@ def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) ->
         _check_kinds(node, kinds, frame, findings)
 
 
-def takes(name: str, count: int) -> bool:
-    """Whether a built-in takes so many arguments."""
+def accepts_arity(name: str, count: int) -> bool:
+    """Return whether a built-in can be called with `count` arguments."""
     least, most = BUILT_IN_ARITIES[name]
     return least <= count and (most is None or count <= most)
 
 
 def note_arity(name: str, count: int, span: Span, findings: Findings) -> None:
-    """Note that a built-in is called with so many arguments and does not take them."""
+    """Note that a built-in cannot be called with `count` arguments."""
     expected = count_text(*BUILT_IN_ARITIES[name])
     findings.note(span, "wrong-arity", f"{name} takes {expected}; it is given {count}")
 
 
 def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | None:
-    """The argument that the built-in calls, and with how many arguments; None: there is none."""
+    """Return the argument that a built-in calls and the number of arguments it passes, or None if unknown."""
     name, args = node.func_name, node.args
     if name in ("map", "for-each"):
         return (args[0], len(args) - 1) if len(args) > 1 else None
@@ -314,7 +317,7 @@ def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | No
 def _check_kinds(
     node: FunctionCall, kinds: tuple[tuple[str, ...], ...], frame: Frame, findings: Findings
 ) -> None:
-    if node.func_name == "apply":  # the last argument is a list, however many there are before it
+    if node.func_name == "apply":  # only the last of its arguments must be a list
         kinds = (kinds[0], *((),) * (len(node.args) - 2), kinds[-1])
     last = len(kinds) - 1
     first: str | None = None
@@ -327,7 +330,7 @@ def _check_kinds(
             first = kind if node.func_name in ORDERED else None
             continue
         which = f"the {_ORDINALS[position]}" if position < len(_ORDINALS) else f"argument {position + 1}"
-        wanted = " or ".join(allowed[:-1] if allowed[-1] == "nil" else allowed)  # nil as an empty list
+        wanted = " or ".join(allowed[:-1] if allowed[-1] == "nil" else allowed)  # nil is the empty list
         message = f"{node.func_name} takes {wanted} here; {which} is {kind}{_hint(kind)}"
         findings.note(argument.span, "wrong-type", message)
 
@@ -340,7 +343,7 @@ def _check_format(node: FunctionCall, findings: Findings) -> None:
     template = node.args[0]
     if not isinstance(template, Literal) or not isinstance(template.value, str):
         return
-    places = template.value.replace("{{", "").replace("}}", "").count("{}")
-    if places != len(node.args) - 1:
-        message = f"format has {places} {{}} for the {len(node.args) - 1} values it is given"
+    slots = template.value.replace("{{", "").replace("}}", "").count("{}")
+    if slots != len(node.args) - 1:
+        message = f"format has {slots} {{}} for the {len(node.args) - 1} values it is given"
         findings.note(node.span, "wrong-arity", message)

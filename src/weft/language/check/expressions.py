@@ -1,4 +1,4 @@
-"""Check expressions, and find cases that can never match."""
+"""Checks of expressions and of unreachable cases."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -42,46 +42,55 @@ from weft.language.source import Span
 from weft.language.task_fields import BUDGETS, NO_QUESTION, QUESTIONS, question_problem
 
 OUTPUT = "output"
-"""The name that conditions of cases know the output before them by."""
+"""The name of the previous output in the conditions of cases."""
 
-_OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas")
-"""Where a schema has one of these, what fields there are is not read off `properties`."""
+_OPEN_KEYWORDS = (
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "patternProperties",
+    "dependentSchemas",
+)
+"""Schema keywords that can allow fields which `properties` does not list."""
 
 
 def check_clauses(
     clauses: Sequence[Clause], otherwise: Node | None, frame: Frame, findings: Findings
 ) -> None:
-    """Note clauses of a `cond` that are never taken."""
+    """Note clauses of a `cond` that are unreachable."""
     seen: set[Hashable] = set()
     is_decided = False
     for clause in clauses:
-        key = _key(clause.test)
+        key = _test_key(clause.test)
         if is_decided:
-            _note(clause.test.span, "the test of a clause before it is always true", findings)
+            _note_unreachable(clause.test.span, "the test of a clause before it is always true", findings)
         elif key is not None and key in seen:
-            _note(clause.test.span, "a clause before it has the same test", findings)
+            _note_unreachable(clause.test.span, "a clause before it has the same test", findings)
         seen.add(key)
         value = constant(clause.test, frame)
         is_decided = is_decided or (value is not UNKNOWN and bool(value))
     if is_decided and otherwise is not None:
-        _note(otherwise.span, "the test of a clause before it is always true", findings)
+        _note_unreachable(otherwise.span, "the test of a clause before it is always true", findings)
 
 
 def check_cases(cases: Sequence[tuple[Span, ReadCondition]], findings: Findings) -> None:
-    """Note cases that are never taken."""
+    """Note cases that are unreachable."""
     seen: set[str] = set()
     is_decided = False
     for span, condition in cases:
         text = " ".join(condition.text.split())
         if is_decided:
-            _note(span, "the condition of a case before it is always true", findings)
+            _note_unreachable(span, "the condition of a case before it is always true", findings)
         elif text in seen:
-            _note(span, "a case before it has the same condition", findings)
+            _note_unreachable(span, "a case before it has the same condition", findings)
         seen.add(text)
         is_decided = is_decided or _is_always_true(condition)
 
 
-def _note(span: Span, why: str, findings: Findings) -> None:
+def _note_unreachable(span: Span, why: str, findings: Findings) -> None:
     findings.note(span, "unreachable-case", f"this case is never taken: {why}")
 
 
@@ -89,17 +98,17 @@ def _is_always_true(condition: ReadCondition) -> bool:
     if condition.names:
         return False
     try:
-        return condition.evaluate(_nothing) is True
+        return condition.evaluate(_reject_name) is True
     except ConditionError:
         return False
 
 
-def _nothing(name: str) -> Any:
+def _reject_name(name: str) -> Any:
     raise NameError(name)
 
 
-def _key(node: Node) -> Hashable | None:
-    """What tests have in common that certainly give the same one after the other; None: not certain."""
+def _test_key(node: Node) -> Hashable | None:
+    """Return a key that is equal for tests with certainly the same value; None: not certain."""
     if isinstance(node, Literal):
         return type(node.value).__name__, node.value
     if isinstance(node, Variable):
@@ -114,7 +123,7 @@ def _key(node: Node) -> Hashable | None:
 
 
 def _joined_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
-    keys = [_key(node) for node in nodes]
+    keys = [_test_key(node) for node in nodes]
     return None if None in keys else (word, *keys)
 
 
@@ -122,13 +131,13 @@ def _joined_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
 
 
 def check_paths(condition: ReadCondition, span: Span, shape: str | None, findings: Findings) -> None:
-    """Note paths that the output before a condition certainly does not have."""
+    """Note paths in a condition that the previous output certainly does not have."""
     known = known_shape(shape)
     if known is None:
         return
     for path in condition.paths:
         if path[0] == OUTPUT:
-            reason = _misstep(path[1:], known.schema, findings)
+            reason = _explain_missing_path(path[1:], known.schema, findings)
             if reason is not None:
                 shown = OUTPUT + "".join(
                     f"[{key}]" if isinstance(key, int) else f".{key}" for key in path[1:]
@@ -136,10 +145,10 @@ def check_paths(condition: ReadCondition, span: Span, shape: str | None, finding
                 findings.note(span, "missing-field", f"the output before has no {shown}: {reason}")
 
 
-def _misstep(path: Sequence[str | int], schema: JsonSchema, findings: Findings) -> str | None:
-    """Why a value of the schema cannot have the path; None: it may."""
+def _explain_missing_path(path: Sequence[str | int], schema: JsonSchema, findings: Findings) -> str | None:
+    """Explain why a value of the schema cannot have the path; None: it may have it."""
     for key in path:
-        if not isinstance(schema, dict) or any(word in schema for word in _OPEN):
+        if not isinstance(schema, dict) or any(word in schema for word in _OPEN_KEYWORDS):
             return None
         wanted = "object" if isinstance(key, str) else "array"
         types = schema.get("type")
@@ -159,11 +168,11 @@ def _misstep(path: Sequence[str | int], schema: JsonSchema, findings: Findings) 
 
 
 MAX_LET_FRAMES = 100
-"""How many bindings of a `let*` have a frame of their own: a look-up goes through all of them."""
+"""How many bindings of a `let*` get their own frame; a lookup visits all frames."""
 
 
 def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
-    """Nothing to look at."""
+    pass
 
 
 def _variable(walk: Walk, node: Variable, frame: Frame) -> None:
@@ -171,11 +180,11 @@ def _variable(walk: Walk, node: Variable, frame: Frame) -> None:
 
 
 def _text(walk: Walk, node: Text, frame: Frame) -> None:
-    walk.text(node, frame)
+    walk.visit_text(node, frame)
 
 
 def _condition(walk: Walk, node: Condition, frame: Frame) -> None:
-    walk.condition(node, frame)
+    walk.visit_condition(node, frame)
 
 
 # Branches
@@ -183,7 +192,7 @@ def _condition(walk: Walk, node: Condition, frame: Frame) -> None:
 
 def _if(walk: Walk, node: If, frame: Frame) -> None:
     walk.visit(node.test, frame)
-    walk.one_of([[node.then], [node.otherwise]], frame)
+    walk.visit_alternatives([[node.then], [node.otherwise]], frame)
 
 
 def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
@@ -191,19 +200,19 @@ def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
     if node.clauses:
         walk.visit(node.clauses[0].test, frame)
     for clause in node.clauses[1:]:
-        walk.one_of([[clause.test], []], frame)
-    walk.one_of([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
+        walk.visit_alternatives([[clause.test], []], frame)
+    walk.visit_alternatives([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
 
 
-def _in_order_until(walk: Walk, node: And | Or, frame: Frame) -> None:
-    """The first item is evaluated; the others perhaps."""
+def _and_or(walk: Walk, node: And | Or, frame: Frame) -> None:
+    """Visit the items; only the first one is always evaluated."""
     walk.visit_all(node.items[:1], frame)
     for item in node.items[1:]:
-        walk.one_of([[item], []], frame)
+        walk.visit_alternatives([[item], []], frame)
 
 
 def _try(walk: Walk, node: Try, frame: Frame) -> None:
-    changes = walk.branch([node.body], frame)
+    changes = walk.visit_branch([node.body], frame)
     inner = Frame(frame, frame.routine)
     walk.bind(node.name, node.span, inner)
     walk.visit(node.handler, inner)
@@ -218,13 +227,13 @@ def _let(walk: Walk, node: Let, frame: Frame) -> None:
     if node.is_sequential:
         inner = Frame(frame, frame.routine)
         for index, (name, value) in enumerate(node.bindings):
-            cell = walk.value(value, inner)
+            cell = walk.visit_value(value, inner)
             if index < MAX_LET_FRAMES:
                 inner = Frame(inner, frame.routine)
             walk.bind(name, node.span, inner, cell)
     else:
-        walk.distinct([name for name, _ in node.bindings], node.span, "the name")
-        cells = [(name, walk.value(value, frame)) for name, value in node.bindings]
+        walk.check_distinct([name for name, _ in node.bindings], node.span, "the name")
+        cells = [(name, walk.visit_value(value, frame)) for name, value in node.bindings]
         inner = Frame(frame, frame.routine)
         for name, cell in cells:
             walk.bind(name, node.span, inner, cell)
@@ -234,7 +243,7 @@ def _let(walk: Walk, node: Let, frame: Frame) -> None:
 def _define(walk: Walk, node: Define, frame: Frame) -> None:
     if walk.names.is_reserved(node.name, node.span):
         return
-    walk.bind(node.name, node.span, frame, walk.value(node.value, frame))
+    walk.bind(node.name, node.span, frame, walk.visit_value(node.value, frame))
 
 
 def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
@@ -251,8 +260,8 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
 
 
 def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
-    """A closure without a name may be called at once: it is part of the routine around it."""
-    walk.closure(node, frame, frame.routine)
+    """Visit a closure without a name as part of the enclosing routine, since it may be called at once."""
+    walk.visit_closure(node, frame, frame.routine)
 
 
 def _begin(walk: Walk, node: Begin, frame: Frame) -> None:
@@ -267,7 +276,7 @@ def _loop(walk: Walk, node: Loop, frame: Frame) -> None:
     if isinstance(node.count, Literal) and not _is_count(node.count.value):
         message = "the count of a loop is a whole number from 0"
         walk.findings.note(node.count.span, "wrong-type", message)
-    walk.one_of([[node.body], []], frame)
+    walk.visit_alternatives([[node.body], []], frame)
 
 
 def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
@@ -285,11 +294,11 @@ def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
         kind = kind_of(part, frame)
         if kind not in (None, "a function"):
             walk.findings.note(part.span, "wrong-type", f":{name} is a function; this is {kind}")
-        walk.called(part, count, frame)
+        walk.visit_called(part, count, frame)
 
 
 def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
-    walk.each_of(node.items, frame)
+    walk.visit_unordered(node.items, frame)
 
 
 def _with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
@@ -302,7 +311,7 @@ def _with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
     for name, value in node.limits:
         if name not in BUDGETS:
             hint = walk.findings.nearest(name, BUDGETS)
-            walk.findings.note(node.span, "unknown-keyword", f"':{name}' is no budget{hint}")
+            walk.findings.note(node.span, "unknown-keyword", f"with-budget has no ':{name}'{hint}")
         if isinstance(value, Literal) and not _is_amount(value.value):
             walk.findings.note(value.span, "wrong-type", f"the budget :{name} is a number from 0")
         walk.visit(value, frame)
@@ -341,8 +350,8 @@ FORMS: Mapping[type[Node], Visitor] = {
     Condition: _condition,
     If: _if,
     Cond: _cond,
-    And: _in_order_until,
-    Or: _in_order_until,
+    And: _and_or,
+    Or: _and_or,
     Let: _let,
     Define: _define,
     Assign: _assign,

@@ -1,4 +1,4 @@
-"""Infer values, kinds and JSON types without evaluating."""
+"""Inference of constants, kinds and JSON types without evaluation."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,7 +30,7 @@ from weft.language.diagnostics import Findings
 from weft.language.schemas import BadSchema, Shape, is_path, shape_of
 
 UNKNOWN: Final[Any] = object()
-"""Not a constant."""
+"""Returned by `constant` for a node that is not a constant."""
 
 _KINDS: Mapping[type, str] = {
     type(None): "nil",
@@ -51,11 +51,11 @@ _JSON_TYPES: Mapping[str, str] = {
 
 
 def constant(node: Node | None, frame: Frame) -> Any:
-    """The value of a node as JSON when it is the same in every evaluation; else UNKNOWN."""
+    """Return the value of a constant node as JSON; UNKNOWN for all other nodes."""
     if isinstance(node, Literal):
         return node.value
     if isinstance(node, Quote):
-        return _plain(node.datum)
+        return _to_json(node.datum)
     if isinstance(node, Text):
         parts = [part for part in node.parts if isinstance(part, str)]
         return "".join(parts) if len(parts) == len(node.parts) else UNKNOWN
@@ -65,7 +65,7 @@ def constant(node: Node | None, frame: Frame) -> Any:
 
 
 def _constant_call(node: FunctionCall, frame: Frame) -> Any:
-    """What `list` and `dict` give whose items are constants."""
+    """Return the value of a `list` or `dict` of constants, else UNKNOWN."""
     if not node.keywords and node.func_name == "list":
         items = [constant(item, frame) for item in node.args]
         return UNKNOWN if any(item is UNKNOWN for item in items) else items
@@ -75,14 +75,14 @@ def _constant_call(node: FunctionCall, frame: Frame) -> Any:
     return UNKNOWN
 
 
-def _plain(datum: Datum) -> Any:
+def _to_json(datum: Datum) -> Any:
     if isinstance(datum, tuple):
-        return [_plain(item) for item in datum]
+        return [_to_json(item) for item in datum]
     return str(datum) if isinstance(datum, Symbol) else datum
 
 
 def kind_of(node: Node | None, frame: Frame) -> str | None:
-    """The kind of value that a node gives, in the words of the language; None: it may be any."""
+    """Return the kind of a node's value in the words of the language, such as "a list"; None: unknown."""
     if isinstance(node, Literal):
         return _KINDS.get(type(node.value))
     if isinstance(node, Quote):
@@ -113,7 +113,7 @@ def _kind_of_name(node: Variable, frame: Frame) -> str | None:
 
 
 def length_of(node: Node, frame: Frame) -> int | None:
-    """How many items the list has that a node gives; None: that is not known, or it is no list."""
+    """Return the length of the list that a node evaluates to; None: unknown, or not a list."""
     if isinstance(node, Quote) and isinstance(node.datum, tuple):
         return len(node.datum)
     is_list = isinstance(node, FunctionCall) and node.func_name == "list" and frame.find("list") is None
@@ -123,12 +123,12 @@ def length_of(node: Node, frame: Frame) -> int | None:
 def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
     if frame.find(node.func_name) is None:
         return RESULT_KINDS.get(node.func_name)
-    template = template_called(node, frame)
+    template = find_called_template(node, frame)
     return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
 
 
-def template_called(node: Node | None, frame: Frame) -> Template | None:
-    """The template that a node calls by name, when that is certain."""
+def find_called_template(node: Node | None, frame: Frame) -> Template | None:
+    """Return the template that a node certainly calls by name, or None."""
     if not isinstance(node, FunctionCall):
         return None
     cell = frame.find(node.func_name)
@@ -136,7 +136,7 @@ def template_called(node: Node | None, frame: Frame) -> Template | None:
 
 
 def known_shape(text: str | None) -> Shape | None:
-    """The shape that a text names; None when it is none, or stands in a file that is not read here."""
+    """Return the shape for a text; None if it is invalid, or the path of a schema file (not read here)."""
     if text is None or is_path(text):
         return None
     try:
@@ -146,7 +146,7 @@ def known_shape(text: str | None) -> Shape | None:
 
 
 def types_of(text: str | None) -> frozenset[str] | None:
-    """The JSON types that values of a shape have; None: any. An integer is a number."""
+    """Return the JSON types that a shape allows; None: any. An integer counts as a number."""
     shape = known_shape(text)
     if shape is None or not isinstance(shape.schema, dict):
         return None
@@ -158,12 +158,12 @@ def types_of(text: str | None) -> frozenset[str] | None:
 
 
 def json_type(kind: str | None) -> str | None:
-    """The JSON type of values of a kind; None where that is not certain."""
+    """Return the JSON type of values of a kind, or None if it is not certain."""
     return _JSON_TYPES.get(kind) if kind is not None else None
 
 
 def texts_of(node: TaskNode) -> list[Text]:
-    """Every text of a task that may have placeholders."""
+    """Return the texts of a task that may have placeholders."""
     files = node.file_paths
     found = [node.description, node.instructions, node.system]
     if files is not None:
@@ -174,20 +174,20 @@ def texts_of(node: TaskNode) -> list[Text]:
 
 
 def is_function(node: Node | None, frame: Frame) -> bool:
-    """Whether a node certainly gives a function, which is no JSON."""
+    """Return whether a node certainly evaluates to a function, which is not a JSON value."""
     while isinstance(node, Begin) and node.items:
         node = node.items[-1]
     return kind_of(node, frame) == "a function"
 
 
 def check_json(node: Node | None, what: str, frame: Frame, findings: Findings) -> None:
-    """Note a function where a value leaves the program."""
+    """Note a function where a JSON value is required; `what` names the value in the message."""
     if node is not None and is_function(node, frame):
         findings.note(node.span, "wrong-type", f"{what} is a function, which cannot leave the program")
 
 
-def leaves(template: Template, name: str) -> bool:
-    """Whether an argument of a template certainly leaves the program: it is shown, or passed to a step."""
+def leaves_program(template: Template, name: str) -> bool:
+    """Return whether an argument certainly leaves the program: in a prompt, or as an input of a step."""
     body = template.body
     if isinstance(body, Atomic | Script):
         shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, Variable))

@@ -1,4 +1,4 @@
-"""What is known of the output of a task before it runs: the shape of its JSON, the types of its value."""
+"""Inference about outputs of tasks: the shape of their JSON and the types of their values."""
 
 from weft.language.ast import (
     Atomic,
@@ -12,21 +12,21 @@ from weft.language.ast import (
     TaskNode,
     Template,
 )
-from weft.language.check.inference import template_called, types_of
-from weft.language.check.scopes import Cell, Frame, Made
+from weft.language.check.inference import find_called_template, types_of
+from weft.language.check.scopes import Cell, Frame, Producer
 
 MAX_PARTS = 50
-"""How many tasks inside tasks are followed to the one that gives the output: templates call each other."""
+"""How many nested tasks are followed to find the one that produces the output; templates may be recursive."""
 
-Resolved = tuple[frozenset[str], str]
-"""JSON types of a value, and why it has them."""
+TypesAndReason = tuple[frozenset[str], str]
+"""The JSON types of a value, and the reason for the error message."""
 
 
-# The JSON that a step says
+# The JSON output of a step
 
 
 def output_shape(node: Node, frame: Frame) -> str | None:
-    """Return the shape of the JSON that a step says; None: it is not known."""
+    """Return the shape of the JSON output of a step; None: unknown."""
     if isinstance(node, FunctionCall) or (isinstance(node, Reference) and node.output_format is None):
         template = _template_of(node, frame)
         return _shape_of_template(template) if template is not None else None
@@ -34,7 +34,7 @@ def output_shape(node: Node, frame: Frame) -> str | None:
 
 
 def json_shape(node: Node) -> str | None:
-    """Return the shape of what a task must say by its output format."""
+    """Return the shape that the output format of a task declares."""
     output = node.output_format if isinstance(node, Atomic | Script) else None
     return output.schema if output is not None and output.type == "json" else None
 
@@ -42,71 +42,73 @@ def json_shape(node: Node) -> str | None:
 def _shape_of_template(template: Template) -> str | None:
     if not isinstance(template.body, Atomic | Script):
         return None
-    return json_shape(template.body) or _returned(template)
+    return json_shape(template.body) or _json_return_shape(template)
 
 
-def _returned(template: Template) -> str | None:
+def _json_return_shape(template: Template) -> str | None:
     types = types_of(template.returns)
     return template.returns if types is not None and "string" not in types else None
 
 
-# The value that a task gives to others
+# The value that other tasks receive
 
 
-def made_of(node: Node | None, frame: Frame) -> Made | None:
-    """Return the task or call whose result a binding to this node has; None: it may be another value."""
-    is_made = isinstance(node, TaskNode) or template_called(node, frame) is not None
-    return (node, frame) if is_made and node is not None else None
+def find_producer(node: Node | None, frame: Frame) -> Producer | None:
+    """Return the task or call that produces the value of a node; None: it may be another value."""
+    is_task_result = isinstance(node, TaskNode) or find_called_template(node, frame) is not None
+    return (node, frame) if is_task_result and node is not None else None
 
 
-def made_cell(node: Node | None, frame: Frame) -> Cell:
-    """Return the cell of a name that is bound to the result of a task."""
+def result_cell(node: Node | None, frame: Frame) -> Cell:
+    """Return a cell for a name bound to a node, with the producer if the node is a task or call."""
     cell = Cell()
-    cell.made = made_of(node, frame)
+    cell.producer = find_producer(node, frame)
     return cell
 
 
-def value_types(node: Node | None, frame: Frame) -> Resolved | None:
-    """Return the types that the result of a task or call has where others take it; None: not known.
+def value_types(node: Node | None, frame: Frame) -> TypesAndReason | None:
+    """Return the types of the value that other tasks receive from a task or call; None: unknown.
 
-    That is the type of its parsed content, else of its content. What a model says without an output format
-    is not known: effects may parse it.
+    The value is the parsed content of the result, else its content. Without an output format, the type of a
+    model's response is unknown: effects may parse it.
     """
     for _ in range(MAX_PARTS):
         if node is None:
             return None
-        if isinstance(node, TaskNode) and (known := _formatted(node)) is not None:
+        if isinstance(node, TaskNode) and (known := _types_from_format(node)) is not None:
             return known
         if isinstance(node, FunctionCall | Reference):
             template = _template_of(node, frame)
             if template is None:
                 return None
             if template.returns is not None:
-                return _because(template.returns, f"{template.name} returns {template.returns}")
+                return _types_with_reason(template.returns, f"{template.name} returns {template.returns}")
             node = template.body
         elif isinstance(node, Sequential) and node.is_parallel:
-            return frozenset({"array"}), "a parallel task gives a list"
+            return frozenset({"array"}), "a parallel task returns a list"
         elif isinstance(node, Script) and node.output_format is None:
-            return frozenset({"string"}), "a script without an output format gives a string"
+            return frozenset({"string"}), "a script without an output format returns a string"
         else:
-            node = _decisive(node)
+            node = _find_result_part(node)
     return None
 
 
-def _formatted(node: TaskNode) -> Resolved | None:
+def _types_from_format(node: TaskNode) -> TypesAndReason | None:
     output = node.output_format
     if output is None or output.type != "json" or output.schema is None:
         return None
-    return _because(output.schema, f"the output format of the task that gives it says {output.schema}")
+    return _types_with_reason(
+        output.schema, f"the output format of the task that gives it says {output.schema}"
+    )
 
 
-def _because(shape: str, reason: str) -> Resolved | None:
+def _types_with_reason(shape: str, reason: str) -> TypesAndReason | None:
     types = types_of(shape)
     return None if types is None else (types, reason)
 
 
-def _decisive(node: Node) -> Node | None:
-    """Return the part of a composite task whose result is that of the whole."""
+def _find_result_part(node: Node) -> Node | None:
+    """Return the part of a composite task that produces the result of the whole task."""
     if isinstance(node, TaskNode) and node.output_format is not None:
         return None  # JSON of any type
     if isinstance(node, Sequential):
@@ -117,9 +119,9 @@ def _decisive(node: Node) -> Node | None:
 
 
 def _template_of(node: Node, frame: Frame) -> Template | None:
-    """Return the template that a call or reference means, when that is certain."""
+    """Return the template that a call or reference certainly calls, or None."""
     if not isinstance(node, Reference):
-        return template_called(node, frame)
+        return find_called_template(node, frame)
     while frame.outer is not None:
         frame = frame.outer
     cell = frame.get(node.ref)

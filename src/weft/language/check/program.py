@@ -1,4 +1,4 @@
-"""The checks of a whole program."""
+"""Static checks of a whole program."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeGuard
@@ -9,7 +9,7 @@ from weft.gc_tuning import paused_collector
 from weft.language.ast import FunctionCall, Node, Program, TaskCond, TaskNode, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.check.expressions import FORMS
-from weft.language.check.scopes import Cell, Frame, TooIntricate
+from weft.language.check.scopes import Cell, Frame, TooComplex
 from weft.language.check.tasks import TASKS, check_criteria
 from weft.language.check.templates import check_cycles, check_unused, define_template, visit_template
 from weft.language.check.walker import Visitor, Walk
@@ -24,14 +24,14 @@ _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_tem
 
 
 class Verdict(Struct, frozen=True):
-    """What the checks say of a program."""
+    """The result of the static checks of a program."""
 
     problems: list[LanguageProblem]
     inputs: dict[str, Span]
-    """The free names of its bare tasks and calls, which whoever runs it must pass, and where each is first
-    used."""
+    """Inputs that the caller must pass, with the location of their first use: the free names of top-level
+    tasks and calls."""
     misspelt: dict[str, Span]
-    """Free names of bare tasks and calls that are problems: they are nearly names that are bound there."""
+    """Free names of top-level tasks and calls that look like misspellings of names bound there."""
 
 
 def check_program(
@@ -41,16 +41,16 @@ def check_program(
     tools: Collection[str] | None = None,
     models: Callable[[str], str | None] | None = None,
 ) -> list[LanguageProblem]:
-    """Everything that is wrong with a program as far as it can be told without running it, in order.
+    """Return the problems of a program that can be found without running it, sorted by location.
 
-    `tools` are the names of all tools, `models` says what is wrong with the name of a model (None: nothing);
-    without them tools and models are not looked at.
+    `tools` are the names of all tools. `models` returns an error message for the name of a model, or None.
+    Without them, tools and models are not checked.
     """
     return verdict_on(program, library, tools=tools, models=models).problems
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
-    """The names that whoever runs the program must pass, in order: free ones of its bare tasks and calls."""
+    """Return the inputs that a caller must pass: free names of top-level tasks and calls, in order of use."""
     return tuple(verdict_on(program, library).inputs)
 
 
@@ -63,17 +63,17 @@ def verdict_on(
     schemas: ReadSchema | None = None,
     mentioned: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """What the checks say of a program; as for `check_program`.
+    """Check a program as `check_program` does, and also return its required inputs.
 
-    `schemas` reads the schema files that it names; without it they are not looked at. `mentioned` are names
-    that forms which could not be read perhaps bind.
+    `schemas` reads schema files; without it they are not checked. `mentioned` are names that unreadable forms
+    may bind.
     """
     with paused_collector(), deep_stack():
-        walk = _checked(program, library, tools, models, schemas, mentioned)
+        walk = _check(program, library, tools, models, schemas, mentioned)
         return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
-def _checked(
+def _check(
     program: Program,
     library: TaskLibrary | None,
     tools: Collection[str] | None,
@@ -81,7 +81,6 @@ def _checked(
     schemas: ReadSchema | None,
     mentioned: frozenset[str],
 ) -> Walk:
-    """The walk over a program, done."""
     known = {one.name: one.template for one in library} if library is not None else {}
     own: dict[str, Template] = {}
     for form in program.forms:
@@ -92,8 +91,8 @@ def _checked(
         walk.names.templates[name] = Cell()
     try:
         _walk(walk, program)
-    except TooIntricate:
-        message = "functions need too much of each other to be followed; define fewer inside each other"
+    except TooComplex:
+        message = "functions use each other in more ways than can be checked; nest fewer definitions"
         walk.findings.note(program.forms[0].span, "program-too-deep", message)
     check_criteria(walk)
     walk.calls.report(walk.names.globals)
@@ -103,7 +102,7 @@ def _checked(
 
 
 def _walk(walk: Walk, program: Program) -> None:
-    """Look at templates first, which the evaluator registers before it runs anything, then at the rest."""
+    """Visit templates first, since the evaluator registers them before it runs anything, then other forms."""
     defined = [_define(walk, form) for form in program.forms if isinstance(form, Template)]
     for form in program.forms:
         if not isinstance(form, Template):
@@ -114,7 +113,7 @@ def _walk(walk: Walk, program: Program) -> None:
 
 
 def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
-    """Look at a template of the program and give the frame of its parameters."""
+    """Visit a template of the program and return it with the frame of its parameters."""
     cell = walk.names.templates[template.name]
     if cell.value is not template:
         first = cell.value.span if cell.value is not None else template.span
@@ -124,33 +123,33 @@ def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
     try:
         return template, define_template(walk, template, cell)
     except RecursionError:
-        _too_deep(walk, template)
+        _note_too_deep(walk, template)
         return template, Frame(None, walk.names.program)
 
 
 def _visit(walk: Walk, form: Node) -> None:
-    """Look at a form; a task or call that is one by itself may name what is passed to it."""
+    """Visit a top-level form. If it is a task or call, its free names are inputs of the program."""
     if isinstance(form, TaskNode | TaskCond):
-        walk.outside = walk.names.globals
-    elif is_bare_call(form) and _is_there(walk, form.func_name):
-        walk.outside = walk.names.templates  # nearly a name of the program is a slip, too
+        walk.input_boundary = walk.names.globals
+    elif is_bare_call(form) and _is_defined(walk, form.func_name):
+        walk.input_boundary = walk.names.templates  # also report misspellings of global names
     try:
         walk.visit(form, walk.names.globals)
     except RecursionError:
-        _too_deep(walk, form)
-    walk.outside = None
+        _note_too_deep(walk, form)
+    walk.input_boundary = None
 
 
 def is_bare_call(form: Node) -> TypeGuard[FunctionCall]:
-    """Whether a form of a program calls a template, a tool or a function of the program: no built-in."""
+    """Return whether a top-level form calls a template, a tool or a function, and not a built-in."""
     return isinstance(form, FunctionCall) and form.func_name not in RESERVED_NAMES
 
 
-def _is_there(walk: Walk, name: str) -> bool:
-    """Whether what a form calls is a tool, or bound by now: nothing can be passed to what is not there."""
+def _is_defined(walk: Walk, name: str) -> bool:
+    """Return whether a called name is bound, or may be a tool."""
     return ":" in name or walk.names.globals.find(name) is not None
 
 
-def _too_deep(walk: Walk, form: Node) -> None:
+def _note_too_deep(walk: Walk, form: Node) -> None:
     message = f"the program nests too deeply; {MAX_PROGRAM_DEPTH:,} levels are allowed"
     walk.findings.note(form.span, "program-too-deep", message)

@@ -1,9 +1,9 @@
-"""Scopes of the static check: which names are bound, and what functions need when they are called.
+"""Scopes of the static check: which names are bound, and which names functions need when they are called.
 
-A frame stands for an environment of the evaluator; a name is in it from when it is certainly bound. A routine
-stands for a function or a template: the code in it runs later than the code around it. What it takes from
-around it and is not bound yet is a need, looked at when the routine is used. So functions may call those
-defined below them, and a call before a definition is still found.
+A frame models an environment of the evaluator; it contains a name once the name is certainly bound. A routine
+models a function or a template: its code runs later than the code around it. A name that it uses from an
+enclosing frame is a need, checked when the routine is used. So functions may call functions that are defined
+below them, and a call before a definition is still reported.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,25 +17,26 @@ from weft.language.sexp.program import why_no_value
 from weft.language.source import Span
 
 MAX_EPOCHS = 1_000
-"""How often verdicts on functions are taken back: a hostile program must not make each use a new search."""
+"""How often functions are checked again after a rebinding. Without it, a hostile program could force a new
+search for each use."""
 
-MAX_LOOKS = 3_000_000
-"""How often needs of functions are looked at, a few seconds in all; a program of 16 MB that people wrote
-takes a tenth. Functions in functions in functions that need thousands of names would take minutes."""
-
-
-class TooIntricate(Exception):
-    """Functions need too much of each other to be followed."""
+MAX_LOOKUPS = 3_000_000
+"""How many needs of functions are resolved, a few seconds in all; a handwritten program of 16 MB takes a
+tenth. Deeply nested functions that need thousands of names would take minutes."""
 
 
-Made = tuple[Node, "Frame"]
-"""A task or call, and the frame that it stands in."""
+class TooComplex(Exception):
+    """Functions use each other in more ways than can be checked."""
+
+
+Producer = tuple[Node, "Frame"]
+"""A task or call, and the frame in which it is evaluated."""
 
 
 class Call:
-    """How something is called: the arguments (None: it is not known which) and the keywords."""
+    """The arguments and keywords of a call; None stands for an unknown argument."""
 
-    __slots__ = ("args", "keywords", "made", "span")
+    __slots__ = ("args", "keywords", "result_cells", "span")
 
     def __init__(
         self,
@@ -47,19 +48,19 @@ class Call:
         self.span = span
         self.args = args
         self.keywords = keywords
-        self.made: dict[str, Cell] = {}
-        """The names among the arguments that were bound to results of tasks when the call was reached."""
+        self.result_cells: dict[str, Cell] = {}
+        """Cells of those arguments that were bound to results of tasks when the call was visited."""
         if frame is not None:
             for node in (*args, *(value for _, value in keywords)):
                 cell = frame.find(node.name) if isinstance(node, Variable) and not node.path else None
-                if cell is not None and cell.made is not None and isinstance(node, Variable):
-                    self.made[node.name] = cell
+                if cell is not None and cell.producer is not None and isinstance(node, Variable):
+                    self.result_cells[node.name] = cell
 
 
 class Need:
-    """A use of a name: by code in `frame`, or by a routine that was made there."""
+    """A use of a name, by code in `frame` or by a routine that was defined there."""
 
-    __slots__ = ("call", "frame", "name", "origin", "outside", "span")
+    __slots__ = ("call", "frame", "input_boundary", "name", "origin", "span")
 
     def __init__(
         self,
@@ -68,40 +69,42 @@ class Need:
         span: Span,
         call: Call | None,
         *,
-        outside: "Frame | None",
+        input_boundary: "Frame | None",
         origin: "Frame | None" = None,
     ) -> None:
         self.frame = frame
         self.origin = frame if origin is None else origin
-        """Where the code is that uses the name."""
+        """The frame of the code that uses the name."""
         self.name = name
         self.span = span
         self.call = call
-        self.outside = outside
-        """Whoever runs the program may pass the name, unless it is nearly one that is bound inside this
-        frame; None: nobody may."""
+        self.input_boundary = input_boundary
+        """If the name is unbound it is an input of the program, unless it looks like a misspelling of a name
+        bound inside this frame. None: it cannot be an input."""
 
-    def seen_from(self, frame: "Frame") -> "Need":
-        """The same use, by a routine further out."""
-        return Need(frame, self.name, self.span, self.call, outside=self.outside, origin=self.origin)
+    def moved_to(self, frame: "Frame") -> "Need":
+        """Return the same use, looked up from an outer frame."""
+        return Need(
+            frame, self.name, self.span, self.call, input_boundary=self.input_boundary, origin=self.origin
+        )
 
 
 class Cell:
-    """A binding: what is known of the value, and what the value needs when it is a routine."""
+    """A binding: what is known of the value, and its needs if it is a routine."""
 
-    __slots__ = ("epoch", "is_replaced", "is_used", "made", "needs", "value")
+    __slots__ = ("epoch", "is_replaced", "is_used", "needs", "producer", "value")
 
     def __init__(self, value: Node | None = None) -> None:
         self.value = value
-        """A Lambda, a Template or a constant; None: it may be anything."""
-        self.made: Made | None = None
-        """The task or call whose result it is; None: it may be another value."""
+        """A Lambda, a Template or a constant; None: unknown."""
+        self.producer: Producer | None = None
+        """The task or call that produces the value; None: unknown."""
         self.needs: list[Need] = []
         self.is_used = False
         self.is_replaced = False
-        """By a later definition of the same name in the same frame."""
+        """Whether the same frame binds the name again later."""
         self.epoch = -1
-        """When its needs were last found to be met."""
+        """The epoch of the bindings in which the needs were last resolved."""
 
 
 class Routine:
@@ -112,15 +115,15 @@ class Routine:
     def __init__(self) -> None:
         self.needs: list[Need] = []
         self.seen: set[tuple[int, str, int]] = set()
-        """Needs that are there already: the frame, the name, and the place if that matters."""
+        """Keys of `needs`, without duplicates: the frame, the name, and the call or location."""
         self.functions: list[Cell] = []
-        """Functions that were defined in it, to be looked at when it ends: nobody may have used them."""
+        """Functions defined in the routine. They are checked when it ends, in case they were not used."""
 
 
 class Frame(dict[str, Cell]):
-    """Names that are certainly bound, and the frame around."""
+    """Names that are certainly bound, and the enclosing frame."""
 
-    __slots__ = ("cut", "hidden", "is_arguments", "outer", "routine")
+    __slots__ = ("hidden", "is_arguments", "isolated_from", "outer", "routine")
 
     def __init__(self, outer: "Frame | None", routine: Routine, names: Iterable[str] = ()) -> None:
         super().__init__()
@@ -128,15 +131,15 @@ class Frame(dict[str, Cell]):
             self[name] = Cell()
         self.outer = outer
         self.routine = routine
-        self.cut: Frame | None = None
-        """Where the task stands that this frame is inside, when it does not inherit from there."""
+        self.isolated_from: Frame | None = None
+        """The frame around the task of this frame, if the task does not inherit its names."""
         self.is_arguments = False
-        """Whether it binds the parameters of a template: its body sees them whatever it inherits."""
+        """Whether the frame binds the parameters of a template; the body always sees them."""
         self.hidden: Mapping[str, str] = {}
-        """Names that an author may believe to be bound here, and why they are not."""
+        """Names that an author may expect to be bound here, with the reason why they are not."""
 
     def find(self, name: str) -> Cell | None:
-        """The innermost binding of a name."""
+        """Return the innermost binding of a name, or None."""
         frame: Frame | None = self
         while frame is not None:
             cell = frame.get(name)
@@ -146,65 +149,63 @@ class Frame(dict[str, Cell]):
         return None
 
     def names(self) -> Iterable[str]:
-        """All names that are bound here and around."""
+        """Yield the names bound in this frame and all enclosing frames."""
         frame: Frame | None = self
         while frame is not None:
             yield from frame
             frame = frame.outer
 
     def names_inside(self, around: "Frame") -> Iterable[str]:
-        """The names that are bound here and around, up to a frame."""
+        """Yield the names bound in this frame and the enclosing frames inside `around`."""
         frame: Frame | None = self
         while frame is not None and frame is not around:
             yield from frame
             frame = frame.outer
 
-    def why_hidden(self, name: str) -> str:
-        """Why a name is not bound here that seems to be; empty when there is nothing to say."""
+    def explain_hidden(self, name: str) -> str:
+        """Explain why a name is not bound here although it seems to be; "" if no reason is known."""
         frame: Frame | None = self
         while frame is not None:
             if name in frame.hidden:
                 return frame.hidden[name]
-            if frame.cut is not None and frame.cut.find(name) is not None:
+            if frame.isolated_from is not None and frame.isolated_from.find(name) is not None:
                 return "it is bound around the task, which inherits nothing from there: make it an input"
             frame = frame.outer
         return ""
 
 
 WriteSet = dict[tuple[int, str], tuple[Frame, str, Cell]]
-"""What a branch bound."""
+"""The bindings that a branch made."""
 
 
 class Bindings:
-    """Binds names, and takes back what only some branches bind."""
+    """Binds names, and undoes bindings that only some branches make."""
 
     def __init__(self) -> None:
         self._trail: list[tuple[Frame, str, Cell | None]] = []
-        self._looks = 0
+        self._lookups = 0
         self.epoch = 0
-        """Rises whenever a name may mean something else than before."""
-        self.perhaps: set[str] = set()
+        """Incremented whenever the meaning of a name may change."""
+        self.possibly_bound: set[str] = set()
         """Names that only some branches bind."""
 
     def bind(self, frame: Frame, name: str, cell: Cell) -> None:
-        """Bind a name in a frame."""
         before = frame.get(name)
         if before is not None:
             before.is_replaced = True
             cell.is_used = before.is_used
-            self._turn()
+            self._advance_epoch()
         self._trail.append((frame, name, before))
         frame[name] = cell
 
     def mark(self) -> int:
-        """Where a branch begins."""
+        """Return the start of a branch, for `undo`."""
         return len(self._trail)
 
     def undo(self, mark: int, around: Frame) -> WriteSet:
-        """Take back what was bound since the mark in the frame that the branch stands in; gives what it was.
+        """Undo and return the bindings made since `mark` in `around`, the frame of the branch.
 
-        Frames that were made in the branch end with it. They keep their names: calls in them are looked at
-        when the whole program is known.
+        Inner frames of the branch keep their names: calls in them are checked at the end of the program.
         """
         changes: WriteSet = {}
         if len(self._trail) == mark:
@@ -218,66 +219,66 @@ class Bindings:
             else:
                 frame[name] = before
         del self._trail[mark:]
-        self._turn()
+        self._advance_epoch()
         return changes
 
     def join(self, branches: list[WriteSet]) -> None:
-        """One of the branches was taken: bound is what all of them bind; what some replaced is uncertain."""
+        """Bind the names that every branch binds or that were bound before; their values are uncertain."""
         for key, (frame, name, _) in {key: one for each in branches for key, one in each.items()}.items():
             if name in frame or all(key in each for each in branches):
                 self.bind(frame, name, _any_of([each[key][2] for each in branches if key in each]))
             else:
-                self.perhaps.add(name)
+                self.possibly_bound.add(name)
 
     def unite(self, branches: list[WriteSet]) -> None:
-        """All of the branches were taken, in no certain order."""
+        """Bind the names of all branches, which are all evaluated but in no certain order."""
         for each in branches:
             for frame, name, cell in each.values():
                 self.bind(frame, name, cell)
 
-    def look(self) -> None:
-        """Count a look at a need; raises TooIntricate at the limit."""
-        self._looks += 1
-        if self._looks > MAX_LOOKS:
-            raise TooIntricate
+    def count_lookup(self) -> None:
+        """Count a lookup of a need. Raise TooComplex at the limit."""
+        self._lookups += 1
+        if self._lookups > MAX_LOOKUPS:
+            raise TooComplex
 
-    def _turn(self) -> None:
-        if self.epoch < MAX_EPOCHS and self._looks < MAX_LOOKS // 2:
+    def _advance_epoch(self) -> None:
+        if self.epoch < MAX_EPOCHS and self._lookups < MAX_LOOKUPS // 2:
             self.epoch += 1
 
 
 def _any_of(cells: list[Cell]) -> Cell:
-    """The binding of a name that one of several branches bound."""
+    """Return the binding of a name that one of several branches made."""
     joined = Cell()
     joined.needs = [need for cell in cells for need in cell.needs]
     joined.is_used = any(cell.is_used for cell in cells)
     return joined
 
 
-def calls_with(count: int, span: Span) -> Call:
-    """A call with so many arguments, whatever they are."""
+def call_with_count(count: int, span: Span) -> Call:
+    """Return a call with `count` unknown arguments."""
     return Call(span, (None,) * count)
 
 
-def call_of(node: Any, frame: Frame) -> Call:
-    """Return the call that a FunctionCall or Apply makes in a frame."""
+def call_from_node(node: Any, frame: Frame) -> Call:
+    """Return the call of a FunctionCall or Apply node."""
     return Call(node.span, node.args, node.keywords, frame)
 
 
 CallCheck = Callable[[Need, Cell], None]
-"""Looks at a call of what is known under a name."""
+"""Checks a call by name against the binding of the name."""
 
 ToolCheck = Callable[[str, Span], None]
-"""Looks at a call of a tool."""
+"""Checks a call of a tool."""
 
 
 def is_built_in(name: str, frame: Frame) -> bool:
-    """Whether a name means a built-in in a frame."""
+    """Return whether a name refers to a built-in in a frame."""
     return name in RESERVED_NAMES and frame.find(name) is None
 
 
 class Names:
-    """The scopes of one program, and the uses of names in it that nothing binds."""
+    """The scopes of one program, and the uses of unbound names in it."""
 
     def __init__(
         self,
@@ -293,9 +294,9 @@ class Names:
             self.templates[name] = Cell(template)
         self.globals = Frame(self.templates, self.program)
         self.inputs: dict[str, Span] = {}
-        """What whoever runs the program must pass, and where it is first used."""
+        """Inputs that the caller must pass, with the location of their first use."""
         self.misspelt: dict[str, Span] = {}
-        """Names that could be inputs, and are nearly those of something that their task binds."""
+        """Names that could be inputs, but look like misspellings of names that their task binds."""
         self._findings = findings
         self._check_call = check_call
         self._check_tool = check_tool
@@ -304,82 +305,96 @@ class Names:
     # Uses
 
     def use(
-        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, outside: Frame | None = None
+        self,
+        frame: Frame,
+        name: str,
+        span: Span,
+        call: Call | None = None,
+        *,
+        input_boundary: Frame | None = None,
     ) -> None:
-        """A name is used by code in the frame."""
+        """Resolve a use of a name by code in a frame."""
         if is_built_in(name, frame):
             return
-        self.use_binding(frame, name, span, call, outside=outside)
+        self.use_binding(frame, name, span, call, input_boundary=input_boundary)
 
     def use_binding(
-        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, outside: Frame | None = None
+        self,
+        frame: Frame,
+        name: str,
+        span: Span,
+        call: Call | None = None,
+        *,
+        input_boundary: Frame | None = None,
     ) -> None:
-        """A name is used, and no built-in is meant by it."""
+        """Resolve a use of a name that cannot refer to a built-in."""
         routine = frame.routine
-        cell = self._resolve(Need(frame, name, span, call, outside=outside), routine, is_later=False)
+        cell = self._resolve(
+            Need(frame, name, span, call, input_boundary=input_boundary), routine, is_later=False
+        )
         if cell is not None:
             self._require(cell, routine)
 
     def use_template(self, name: str, span: Span, frame: Frame) -> None:
-        """A template is used by code in the frame, whatever else is called so there."""
-        need = Need(self.templates, name, span, None, outside=None)
+        """Resolve a use of a template, ignoring other bindings of its name."""
+        need = Need(self.templates, name, span, None, input_boundary=None)
         cell = self._resolve(need, frame.routine, is_later=False)
         if cell is not None:
             self._require(cell, frame.routine)
 
     def _require(self, cell: Cell, routine: Routine) -> None:
-        """What a routine needs must be bound by now, and what those need in turn."""
-        rest = [cell]
-        while rest:
-            one = rest.pop()
+        """Resolve the needs of a routine, and transitively the needs of the routines that it uses."""
+        pending = [cell]
+        while pending:
+            one = pending.pop()
             if one.epoch == self.bindings.epoch:
                 continue
             one.epoch = self.bindings.epoch
             for need in one.needs:
-                self.bindings.look()
+                self.bindings.count_lookup()
                 found = self._resolve(need, routine, is_later=True)
                 if found is not None:
-                    rest.append(found)
+                    pending.append(found)
 
     def _resolve(self, need: Need, routine: Routine, *, is_later: bool) -> Cell | None:
-        """The routine that a name is bound to, when it is one and is called from the same routine."""
+        """Resolve a need. Return its cell if the same routine binds the name to a value with needs."""
         name = need.name
         frame: Frame | None = need.frame
         while frame is not None and frame.routine is routine:
             cell = frame.get(name)
             if cell is not None:
-                self._found(need, cell)
+                self._mark_used(need, cell)
                 return cell if cell.needs else None
             frame = frame.outer
         if frame is None:
             self._missing.setdefault((id(need.span), name), need)
         elif is_later:
-            self._hand_on(need, frame, routine)
+            self._propagate(need, frame, routine)
         else:
-            self._leave_open(need, frame, routine)
+            self._defer(need, frame, routine)
         return None
 
-    def _hand_on(self, need: Need, frame: Frame, routine: Routine) -> None:
-        """What a routine inside this one needs from around both is a need of this one too."""
+    def _propagate(self, need: Need, frame: Frame, routine: Routine) -> None:
+        """Add a need of an inner routine to this one, if the name comes from around both."""
         key = id(frame), need.name, id(need.call or need.span)
         if key not in routine.seen:
             routine.seen.add(key)
-            routine.needs.append(need.seen_from(frame))
+            routine.needs.append(need.moved_to(frame))
 
-    def _leave_open(self, need: Need, frame: Frame, routine: Routine) -> None:
-        """A name from around a routine: what is not bound yet, or needs more, is looked at when it runs."""
+    def _defer(self, need: Need, frame: Frame, routine: Routine) -> None:
+        """Add a need for a name from around the routine that is not bound yet, or is checked per call."""
         cell = frame.find(need.name)
         if cell is None:
-            routine.needs.append(need.seen_from(frame))
+            routine.needs.append(need.moved_to(frame))
             return
         cell.is_used = True
         key = id(frame), need.name, id(need.call)
         is_plain = not isinstance(cell.value, Lambda | Template) and need.call is None
         if (cell.needs or not is_plain) and key not in routine.seen:
             routine.seen.add(key)
-            routine.needs.append(need.seen_from(frame))
+            routine.needs.append(need.moved_to(frame))
 
-    def _found(self, need: Need, cell: Cell) -> None:
+    def _mark_used(self, need: Need, cell: Cell) -> None:
         cell.is_used = True
         if need.call is not None and cell.value is not None:
             self._check_call(need, cell)
@@ -387,13 +402,13 @@ class Names:
     # Bindings
 
     def bind(self, frame: Frame, name: str, cell: Cell) -> None:
-        """Bind a name, which may hide a built-in."""
+        """Bind a name, which may shadow a built-in."""
         self.bindings.bind(frame, name, cell)
         if cell.needs:
             frame.routine.functions.append(cell)
 
     def is_reserved(self, name: str, span: Span) -> bool:
-        """Whether a name cannot be defined; that is noted."""
+        """Return whether a name cannot be defined, and note the problem if so."""
         if not is_reserved(name):
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
@@ -401,7 +416,7 @@ class Names:
         return True
 
     def close(self, routine: Routine, since: int = 0) -> None:
-        """The end of a routine or branch: functions that nobody used may be used from now on."""
+        """Resolve the needs of functions at the end of their routine or branch: they may be used now."""
         for cell in routine.functions[since:]:
             if not cell.is_replaced:
                 self._require(cell, routine)
@@ -410,28 +425,28 @@ class Names:
     # The end
 
     def report(self) -> None:
-        """Note every use of a name that was not bound."""
+        """Note uses of unbound names; called once, after the walk."""
         for need in self._missing.values():
-            if need.call is not None and ":" in need.name and self._why_not(need) is None:
+            if need.call is not None and ":" in need.name and self._explain_unbound(need) is None:
                 self._check_tool(need.name, need.span)
                 continue
-            if need.outside is None or self._why_not(need) is not None:
+            if need.input_boundary is None or self._explain_unbound(need) is not None:
                 self._findings.note(need.span, "unbound-name", self._message(need))
                 continue
-            meant = self._findings.near_miss(need.name, need.origin.names_inside(need.outside))
-            if meant is None:
+            similar = self._findings.near_miss(need.name, need.origin.names_inside(need.input_boundary))
+            if similar is None:
                 self.inputs.setdefault(need.name, need.span)
                 continue
             self.misspelt.setdefault(need.name, need.span)
             otherwise = "make it an input of the task"
-            if need.outside is self.templates:
+            if need.input_boundary is self.templates:
                 otherwise = "choose another name for the input"
-            message = f"'{need.name}' is not bound; did you mean '{meant}'? If not, {otherwise}"
+            message = f"'{need.name}' is not bound; did you mean '{similar}'? If not, {otherwise}"
             self._findings.note(need.span, "unbound-name", message)
 
     def _message(self, need: Need) -> str:
         name = need.name
-        why = self._why_not(need)
+        why = self._explain_unbound(need)
         if why is not None:
             return why
         form = why_no_value(name)
@@ -441,14 +456,14 @@ class Names:
         hint = hint or self._findings.nearest(name, chain(need.origin.names(), RESERVED_NAMES))
         return f"'{name}' is not bound{hint}"
 
-    def _why_not(self, need: Need) -> str | None:
-        """Why a name is not bound that the program does bind somewhere; None: nothing is known of it."""
+    def _explain_unbound(self, need: Need) -> str | None:
+        """Explain why a name that the program binds elsewhere is unbound; None: nothing binds it."""
         name = need.name
-        hidden = need.origin.why_hidden(name)
+        hidden = need.origin.explain_hidden(name)
         if hidden:
             return f"'{name}' is not bound here; {hidden}"
         if need.origin.find(name) is not None:
             return f"'{name}' is used before it is defined"
-        if name in self.bindings.perhaps:
-            return f"'{name}' is perhaps not bound: it is defined in some branches only"
+        if name in self.bindings.possibly_bound:
+            return f"'{name}' may be unbound: only some branches define it"
         return None

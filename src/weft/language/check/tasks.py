@@ -1,4 +1,4 @@
-"""Check tasks: their fields, the rules between them, and the scope inside."""
+"""Checks of tasks: their fields, the rules between fields, and the scope inside a task."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ from weft.language.ast import (
 from weft.language.check.calls import open_inputs
 from weft.language.check.expressions import OUTPUT, check_cases, check_paths
 from weft.language.check.inference import check_json, texts_of
-from weft.language.check.outputs import made_cell, output_shape
+from weft.language.check.outputs import output_shape, result_cell
 from weft.language.check.scopes import Call, Frame
 from weft.language.check.walker import Visitor, Walk, check_model, check_tool
 from weft.language.fields import ContextKind, context_conflict, merged_context, misplaced, misplaced_fields
@@ -32,18 +32,18 @@ from weft.language.schemas import BadSchema, is_path, shape_of
 from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
-_OWN = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
-"""Fields that a reference has for itself; the others stand in place of the template's."""
+_REFERENCE_FIELDS = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
+"""Fields of the reference itself; all other fields override fields of the template."""
 
 
 def check_rules(walk: Walk, node: TaskNode) -> None:
-    """Note what is wrong with the fields of a task."""
+    """Note the problems of the fields of a task."""
     missing = _missing_field(node)
     if missing is not None:
         walk.findings.note(node.span, "missing-field", missing)
-    misfit = misplaced_fields(node)
-    if misfit is not None:
-        walk.findings.note(node.span, "bad-value", misfit)
+    misplacement = misplaced_fields(node)
+    if misplacement is not None:
+        walk.findings.note(node.span, "bad-value", misplacement)
     conflict = context_conflict(node.context, node.span)
     if conflict is not None:
         walk.findings.add([conflict])
@@ -58,9 +58,9 @@ def check_rules(walk: Walk, node: TaskNode) -> None:
 
 
 def _missing_field(node: TaskNode) -> str | None:
-    """What a task lacks; None: nothing."""
+    """Return the error message for a missing field, or None."""
     if isinstance(node, Atomic) and node.prompt is None:
-        return "a task needs instructions or a description: what is asked of the model"
+        return "a task needs instructions or a description: the prompt for the model"
     if isinstance(node, Sequential) and not node.steps:
         return "a sequential task needs at least one step"
     if isinstance(node, Reduce) and (node.inner_task is None or node.reduction_task is None):
@@ -88,13 +88,14 @@ def _check_values(walk: Walk, node: TaskNode) -> None:
             walk.findings.note(node.span, "bad-value", "a script has argv or shell, not both")
         if not all(isinstance(part, str) for part in node.shell.parts):
             message = (
-                "a placeholder in shell would join a command line; inputs are environment variables: $name"
+                "a placeholder in shell would be part of a command line; "
+                "use the environment variable of the input: $name"
             )
             walk.findings.note(node.shell.span, "bad-value", message)
 
 
 def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
-    """Note a shape that is no JSON Schema, or a schema file that cannot be used."""
+    """Note an invalid shape, or a schema file that cannot be used."""
     if shape is None:
         return
     read, name = walk.schemas, span.source.name
@@ -107,7 +108,10 @@ def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
 
 
 def check_criteria(walk: Walk) -> None:
-    """Note criteria that match no evaluator, when all templates are known, and calls of those they match."""
+    """Note criteria that match no evaluator, and check the calls of evaluators that they match.
+
+    Nothing is checked if some templates could not be read.
+    """
     cells = walk.names.templates.values()
     if not walk.criteria or any(cell.value is None for cell in cells):
         return
@@ -117,25 +121,25 @@ def check_criteria(walk: Walk) -> None:
         if chosen is None:
             walk.findings.note(span, "unknown-task", no_evaluator(criteria))
             continue
-        taken = [one.name for one in chosen.parameters if one.name in names]
-        call = Call(span, (), tuple((name, None) for name in taken))
-        walk.calls.of_template(chosen.template, call, frame)
+        passed = [one.name for one in chosen.parameters if one.name in names]
+        call = Call(span, (), tuple((name, None) for name in passed))
+        walk.calls.defer_template_call(chosen.template, call, frame)
 
 
-def check_replaced(walk: Walk, node: Reference, template: Template) -> None:
-    """Note settings of a reference that do not go with the template it names."""
-    changed = _changes(node)
+def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
+    """Note fields of a reference that do not fit its template."""
+    changed = _overridden_fields(node)
     if changed and not isinstance(template.body, TaskNode):
-        message = f"fields on a reference are for single tasks, and the body of {template.name} is none"
+        message = f"fields on a reference are for single tasks, and the body of {template.name} is not a task"
         walk.findings.note(node.span, "bad-value", f"{message}: {', '.join(changed)}")
-    misfit = misplaced(template.body, changed)
-    if misfit is not None:
-        walk.findings.note(node.span, "bad-value", f"{template.name}: {misfit}")
+    misplacement = misplaced(template.body, changed)
+    if misplacement is not None:
+        walk.findings.note(node.span, "bad-value", f"{template.name}: {misplacement}")
 
 
-def _changes(node: Reference) -> list[str]:
+def _overridden_fields(node: Reference) -> list[str]:
     plain = Reference(ref=node.ref)
-    names = [field.name for field in msgspec.structs.fields(TaskNode) if field.name not in _OWN]
+    names = [field.name for field in msgspec.structs.fields(TaskNode) if field.name not in _REFERENCE_FIELDS]
     return [name for name in names if getattr(node, name) != getattr(plain, name)]
 
 
@@ -149,40 +153,40 @@ _KINDS: Mapping[type[Node], ContextKind] = {
 
 
 def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
-    """Look at what all kinds of task have; gives the frame inside the task."""
+    """Visit the fields that all kinds of task have, and return the frame inside the task."""
     check_rules(walk, node)
-    _relevance(walk, node, frame)
-    _inputs(walk, node, frame)
+    _check_relevance(walk, node, frame)
+    _visit_inputs(walk, node, frame)
     for one in node.inputs:
         check_json(one.value, f"the input '{one.name}'", frame, walk.findings)
-    inner = _inside(walk, node, frame)
+    inner = _inner_frame(walk, node, frame)
     for one in node.inputs:
         is_task = isinstance(one.value, TaskNode)
-        walk.bind(one.name, one.span, inner, made_cell(one.value, frame) if is_task else None)
+        walk.bind(one.name, one.span, inner, result_cell(one.value, frame) if is_task else None)
     if node.input_source is not None and IMPLICIT_INPUT not in inner:
         walk.bind(IMPLICIT_INPUT, node.span, inner)
     for text in texts_of(node):
-        walk.text(text, inner)
+        walk.visit_text(text, inner)
     return inner
 
 
 def leave(walk: Walk, node: TaskNode, frame: Frame) -> None:
-    """The task is done: its slot is bound where it stands."""
+    """Bind the output slot of a task in the frame around it."""
     if node.output_slot is not None:
-        walk.bind(node.output_slot, node.span, frame, made_cell(node, frame))
+        walk.bind(node.output_slot, node.span, frame, result_cell(node, frame))
 
 
-def _inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
-    walk.distinct([one.name for one in node.inputs], node.span, "the input")
+def _visit_inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
+    walk.check_distinct([one.name for one in node.inputs], node.span, "the input")
     for one in node.inputs:
-        _passed(walk, one, frame)
-    walk.each_of([one.value for one in node.inputs], frame)
+        _use_input(walk, one, frame)
+    walk.visit_unordered([one.value for one in node.inputs], frame)
     if node.input_source is not None:
         walk.use(node.input_source, node.span, frame)
 
 
-def _relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
-    """Note what is no input: parameters are inputs of a template's body."""
+def _check_relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
+    """Note names in `context_relevance` that are not inputs; in a template, parameters count as inputs."""
     known = [one.name for one in node.inputs]
     if node.input_source is not None:
         known.append(IMPLICIT_INPUT)
@@ -191,20 +195,20 @@ def _relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
     for name, _ in node.context_relevance:
         if name not in known:
             hint = walk.findings.nearest(name, known)
-            message = f"context_relevance names '{name}', which is no input of the task{hint}"
+            message = f"context_relevance names '{name}', which is not an input of the task{hint}"
             walk.findings.note(node.span, "unbound-name", message)
 
 
-def _passed(walk: Walk, one: Input, frame: Frame) -> None:
-    """An input without a value is taken from around the task; a text gives way to an argument of its name."""
+def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
+    """Use the name that an input without a value reads, or the parameter that overrides its default."""
     if one.value is None:
         walk.use(one.name, one.span, frame)
     elif one.is_open and one.name in frame:
         frame[one.name].is_used = True
 
 
-def _inside(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
-    """The scope inside a task: what it inherits."""
+def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
+    """Return the frame inside a task, according to `inherit_context`."""
     overrides = node.context
     if context_conflict(overrides, node.span) is not None:
         overrides = ContextOverrides(inherit_context=overrides.inherit_context)
@@ -212,14 +216,14 @@ def _inside(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     if frame.is_arguments or merged_context(kind, overrides, node.span).inherit_context == "full":
         return Frame(frame, frame.routine)
     inner = Frame(walk.names.globals, frame.routine)
-    inner.cut = frame
+    inner.isolated_from = frame
     return inner
 
 
 # Kinds of task
 
 
-def _single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
+def _visit_single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
     enter(walk, node, frame)
     leave(walk, node, frame)
 
@@ -227,21 +231,21 @@ def _single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
 def _sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     slots = [step.output_slot for step in node.steps if isinstance(step, TaskNode) and step.output_slot]
-    walk.distinct(slots, node.span, "the output_slot")
+    walk.check_distinct(slots, node.span, "the output_slot")
     if node.is_parallel:
-        _together(walk, node, slots, inner)
+        _visit_parallel_steps(walk, node, slots, inner)
     else:
-        _in_order(walk, node, inner)
+        _visit_steps(walk, node, inner)
     leave(walk, node, frame)
 
 
-def _in_order(walk: Walk, node: Sequential, inner: Frame) -> None:
+def _visit_steps(walk: Walk, node: Sequential, inner: Frame) -> None:
     walk.bind("steps", node.span, inner)
     before: Node | None = None
     for step in node.steps:
         check_json(step, "the output of a step", inner, walk.findings)
         if isinstance(step, TaskCond) and before is not None:
-            _cond_after(walk, step, inner, output_shape(before, inner))
+            _visit_cond_after(walk, step, inner, output_shape(before, inner))
         else:
             walk.visit(step, inner)
         if before is None:
@@ -249,7 +253,7 @@ def _in_order(walk: Walk, node: Sequential, inner: Frame) -> None:
         before = step
 
 
-def _together(walk: Walk, node: Sequential, slots: Sequence[str], inner: Frame) -> None:
+def _visit_parallel_steps(walk: Walk, node: Sequential, slots: Sequence[str], inner: Frame) -> None:
     reason = "the steps of a parallel task do not see each other's outputs"
     for step in node.steps:
         alone = Frame(inner, inner.routine)
@@ -267,7 +271,7 @@ def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
     if node.reduction_task is not None:
         names = ["current_result", "accumulator", "original_input"]
         if node.inputs:
-            check_json(node.reduction_task, "what a reduction gives", inner, walk.findings)
+            check_json(node.reduction_task, "the result of a reduction", inner, walk.findings)
         walk.visit(node.reduction_task, Frame(inner, inner.routine, names))
     leave(walk, node, frame)
 
@@ -277,7 +281,7 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
     for name in LOOP_NAMES:
         walk.bind(name, node.span, inner)
     if node.script is not None and node.script.output_slot is not None:
-        walk.bind(node.script.output_slot, node.span, inner)  # nil at first, as the names above
+        walk.bind(node.script.output_slot, node.span, inner)  # nil at first, like LOOP_NAMES
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)
@@ -291,22 +295,22 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
 
 
 def _cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
-    _cond_after(walk, node, frame, None)
+    _visit_cond_after(walk, node, frame, None)
 
 
-def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
-    """Look at a cond after a step whose output is of that shape."""
+def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
+    """Visit a cond; `shape` is the shape of the output before it, if known."""
     if node.criteria is not None:
         walk.criteria.append((node.criteria, JUDGED_NAMES, node.span, frame))
         walk.bind(EVALUATION, node.span, frame)
     scope = Frame(frame, frame.routine, [OUTPUT])
-    read = [(case.span, walk.condition(case.test, scope)) for case in node.cases]
+    read = [(case.span, walk.visit_condition(case.test, scope)) for case in node.cases]
     conditions = [(span, condition) for span, condition in read if condition is not None]
     check_cases(conditions, walk.findings)
     for case, (_, condition) in zip(node.cases, read, strict=True):
         if condition is not None:
             check_paths(condition, case.test.span, shape, walk.findings)
-    walk.one_of([*([case.body] for case in node.cases), []], frame)
+    walk.visit_alternatives([*([case.body] for case in node.cases), []], frame)
 
 
 # References
@@ -314,35 +318,35 @@ def _cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> 
 
 def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
     check_rules(walk, node)
-    _inputs(walk, node, frame)
+    _visit_inputs(walk, node, frame)
     cell = walk.names.templates.get(node.ref)
     template = cell.value if cell is not None else None
-    if cell is not None and template is None:  # perhaps a template, which could not be read
+    if cell is not None and template is None:  # may be a template that could not be read
         pass
     elif not isinstance(template, Template):
         hint = walk.findings.nearest(node.ref, walk.names.templates)
         walk.findings.note(node.span, "unknown-task", f"task '{node.ref}' is not in the library{hint}")
     else:
-        _referred(walk, node, template, frame)
+        _check_reference(walk, node, template, frame)
     leave(walk, node, frame)
 
 
-def _referred(walk: Walk, node: Reference, template: Template, frame: Frame) -> None:
-    """What a reference says of a template: its arguments, and fields that stand in place of its own."""
+def _check_reference(walk: Walk, node: Reference, template: Template, frame: Frame) -> None:
+    """Check the arguments of a reference, and the fields that override those of the template."""
     keywords: list[tuple[str, Node | None]] = [(one.name, one.value) for one in node.inputs]
     parameters = [parameter.name for parameter in template.parameters]
     given = [name for name, _ in keywords]
     if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
         keywords.append((IMPLICIT_INPUT, None))
-    walk.calls.of_template(template, Call(node.span, (), tuple(keywords), frame), frame)
+    walk.calls.defer_template_call(template, Call(node.span, (), tuple(keywords), frame), frame)
     walk.names.use_template(node.ref, node.span, frame)
     for text in texts_of(node):
-        walk.text(text, _scope_of(walk, template, frame))
-    check_replaced(walk, node, template)
+        walk.visit_text(text, _reference_frame(walk, template, frame))
+    check_overrides(walk, node, template)
 
 
-def _scope_of(walk: Walk, template: Template, frame: Frame) -> Frame:
-    """The names that texts of a reference see: they become part of the template."""
+def _reference_frame(walk: Walk, template: Template, frame: Frame) -> Frame:
+    """Return the frame for texts of a reference, which are evaluated inside the template."""
     body = template.body
     inputs = [one.name for one in body.inputs] if isinstance(body, TaskNode) else []
     names = [*(parameter.name for parameter in template.parameters), *inputs, *open_inputs(template)]
@@ -350,8 +354,8 @@ def _scope_of(walk: Walk, template: Template, frame: Frame) -> Frame:
 
 
 TASKS: Mapping[type[Node], Visitor] = {
-    Atomic: _single,
-    Script: _single,
+    Atomic: _visit_single,
+    Script: _visit_single,
     Sequential: _sequential,
     Reduce: _reduce,
     DirectorEvaluatorLoop: _loop,

@@ -1,9 +1,9 @@
-"""Check templates: parameters, bodies, return types, endless recursion."""
+"""Checks of templates: parameters, bodies, return types, endless recursion."""
 
 from collections.abc import Container, Iterator, Mapping
 
 from weft.language.ast import Begin, Define, FunctionCall, Node, Reference, Sequential, Template
-from weft.language.check.calls import default_problem, misfit, open_inputs
+from weft.language.check.calls import default_problem, find_mismatch, open_inputs
 from weft.language.check.inference import types_of
 from weft.language.check.outputs import json_shape
 from weft.language.check.scopes import Cell, Frame, Routine
@@ -13,20 +13,20 @@ from weft.language.diagnostics import Findings
 
 
 def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
-    """A template is defined inside a form: from here on it is known."""
+    """Visit a template inside another form; it is known from here on."""
     cell = walk.names.templates.setdefault(node.name, Cell(node))
     if cell.value is not node:
-        walk.findings.note(node.span, "duplicate-name", f"the template '{node.name}' is defined before")
+        walk.findings.note(node.span, "duplicate-name", f"the template '{node.name}' is already defined")
     define_template(walk, node, cell)
 
 
 def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
-    """Look at a template; gives the frame of its parameters."""
+    """Visit a template and return the frame of its parameters."""
     walk.names.is_reserved(node.name, node.span)
     arguments = _arguments(walk, node)
-    outside, walk.outside = walk.outside, None
+    boundary, walk.input_boundary = walk.input_boundary, None
     walk.visit(node.body, arguments)
-    walk.outside = outside
+    walk.input_boundary = boundary
     walk.names.close(arguments.routine)
     if cell.value is node:
         cell.needs = arguments.routine.needs
@@ -36,8 +36,8 @@ def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
 
 
 def _arguments(walk: Walk, node: Template) -> Frame:
-    """The frame of a call: what callers pass."""
-    walk.distinct([one.name for one in node.parameters], node.span, "the parameter")
+    """Return the frame of a call, with the parameters and the required inputs of the body."""
+    walk.check_distinct([one.name for one in node.parameters], node.span, "the parameter")
     arguments = Frame(walk.names.globals, Routine())
     arguments.is_arguments = True
     for parameter in node.parameters:
@@ -54,9 +54,9 @@ def _arguments(walk: Walk, node: Template) -> Frame:
 
 def _check_returns(walk: Walk, node: Template, arguments: Frame) -> None:
     check_shape(walk, node.returns, node.span)
-    allowed, said = types_of(node.returns), types_of(json_shape(node.body))
-    reason = misfit(node.body, node.returns, arguments, is_read=True)
-    if allowed is not None and said is not None and not allowed & said:
+    allowed, declared = types_of(node.returns), types_of(json_shape(node.body))
+    reason = find_mismatch(node.body, node.returns, arguments, is_read=True)
+    if allowed is not None and declared is not None and not allowed & declared:
         reason = f"its output format says {json_shape(node.body)}"
     if reason is not None:
         message = f"the template '{node.name}' returns {node.returns}, and its body does not: {reason}"
@@ -64,7 +64,7 @@ def _check_returns(walk: Walk, node: Template, arguments: Frame) -> None:
 
 
 def check_unused(walk: Walk, node: Template, arguments: Frame) -> None:
-    """Note parameters that the body does not name."""
+    """Note parameters that the body does not use."""
     for parameter in node.parameters:
         cell = arguments.get(parameter.name)
         if cell is not None and not cell.is_used:
@@ -76,27 +76,27 @@ MAX_SHOWN = 6
 """How many templates of a cycle a message names."""
 
 MAX_CYCLES = 100
-"""How many cycles are told."""
+"""How many cycles are reported at most."""
 
 
 def check_cycles(
     own: Mapping[str, Template], known: Mapping[str, Template], shadowed: Container[str], findings: Findings
 ) -> None:
-    """Note cycles of templates of the program each of which always calls the next.
+    """Note cycles in which each template of the program always calls the next.
 
-    `shadowed` are global names: a call by such a name does not reach the template.
+    `shadowed` are global names that hide templates from calls by name.
     """
     done: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     for first in own:
         path: dict[str, Iterator[str]] = {}
         name: str | None = first
         while name is not None or path:
             if name is not None and name not in done and name not in path:
                 path[name] = _always_called(known[name], known, shadowed)
-            elif name in path and name not in told and len(told) < MAX_CYCLES:
-                told.add(name)
-                _note(name, list(path), known, findings)
+            elif name in path and name not in reported and len(reported) < MAX_CYCLES:
+                reported.add(name)
+                _note_cycle(name, list(path), known, findings)
             current = next(reversed(path), None)
             if current is None:
                 break
@@ -106,7 +106,7 @@ def check_cycles(
                 del path[current]
 
 
-def _note(name: str, path: list[str], known: Mapping[str, Template], findings: Findings) -> None:
+def _note_cycle(name: str, path: list[str], known: Mapping[str, Template], findings: Findings) -> None:
     cycle = path[path.index(name) :]
     shown = [*cycle[:MAX_SHOWN], *(["..."] if len(cycle) > MAX_SHOWN else []), name]
     message = f"these templates can never end: {' -> '.join(shown)}; each always runs the next"
@@ -116,11 +116,11 @@ def _note(name: str, path: list[str], known: Mapping[str, Template], findings: F
 def _always_called(
     template: Template, known: Mapping[str, Template], shadowed: Container[str]
 ) -> Iterator[str]:
-    """The templates that every call of a template calls in turn."""
+    """Yield the templates that every call of `template` calls."""
     local = {parameter.name for parameter in template.parameters}
-    rest: list[Node] = [template.body]
-    while rest:
-        node = rest.pop()
+    pending: list[Node] = [template.body]
+    while pending:
+        node = pending.pop()
         if isinstance(node, Reference):
             if node.ref in known:
                 yield node.ref
@@ -129,7 +129,7 @@ def _always_called(
             if name in known and name not in local and name not in shadowed:
                 yield name
         elif isinstance(node, Sequential):
-            rest.extend(reversed(node.steps))
+            pending.extend(reversed(node.steps))
         elif isinstance(node, Begin):
             local.update(item.name for item in node.items if isinstance(item, Define))
-            rest.extend(reversed(node.items))
+            pending.extend(reversed(node.items))

@@ -1,4 +1,4 @@
-"""The walk over a program: each node in the order of evaluation, with the names that are bound there."""
+"""The walk over a program: visits each node in evaluation order, with the names that are bound there."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -7,8 +7,14 @@ from typing import Any
 from weft.language.ast import Apply, Condition, FunctionCall, Lambda, Literal, Node, Template, Text, Variable
 from weft.language.builtins import TASK_LIBRARY
 from weft.language.cel import ConditionError, ReadCondition, read_condition
-from weft.language.check.calls import CallChecks, check_built_in_call, function_argument, note_arity, takes
-from weft.language.check.outputs import made_cell
+from weft.language.check.calls import (
+    CallChecks,
+    accepts_arity,
+    check_built_in_call,
+    function_argument,
+    note_arity,
+)
+from weft.language.check.outputs import result_cell
 from weft.language.check.scopes import (
     Call,
     Cell,
@@ -16,8 +22,8 @@ from weft.language.check.scopes import (
     Names,
     Routine,
     WriteSet,
-    call_of,
-    calls_with,
+    call_from_node,
+    call_with_count,
     is_built_in,
 )
 from weft.language.diagnostics import Findings, InvalidProgram
@@ -25,11 +31,11 @@ from weft.language.schemas import ReadSchema
 from weft.language.source import Span
 
 Visitor = Callable[["Walk", Any, Frame], None]
-"""Looks at one kind of node."""
+"""Checks one kind of node."""
 
 
 class Walk:
-    """One walk: what it knows, and how it goes from node to node."""
+    """State of one walk, and how to visit nodes, branches, names and functions."""
 
     def __init__(
         self,
@@ -48,14 +54,13 @@ class Walk:
         self.tools = tools
         self.models = models
         self.schemas = schemas
-        self.outside: Frame | None = None
-        """Set inside a task or call that is a form of the program: its free names are inputs, see `Need`."""
+        self.input_boundary: Frame | None = None
+        """Set inside a top-level task or call, where free names are inputs of the program; see `Need`."""
         self.criteria: list[tuple[str, Sequence[str], Span, Frame]] = []
-        """Criteria that an evaluator is to be found by, and the names that it is called with."""
+        """Criteria for choosing an evaluator, and the names that it is called with."""
         self._visitors = visitors
 
     def visit(self, node: Node, frame: Frame) -> None:
-        """Look at a node in a frame."""
         visitor = self._visitors.get(type(node))
         if visitor is None:
             message = f"{type(node).__name__} cannot be evaluated"
@@ -64,15 +69,15 @@ class Walk:
             visitor(self, node, frame)
 
     def visit_all(self, nodes: Sequence[Node | None], frame: Frame) -> None:
-        """Look at nodes that are evaluated one after the other."""
+        """Visit nodes that are evaluated in sequence."""
         for node in nodes:
             if node is not None:
                 self.visit(node, frame)
 
     # Branches
 
-    def branch(self, nodes: Sequence[Node | None], frame: Frame) -> WriteSet:
-        """Look at nodes that are evaluated perhaps; gives what they bind, which is taken back."""
+    def visit_branch(self, nodes: Sequence[Node | None], frame: Frame) -> WriteSet:
+        """Visit nodes that may not be evaluated; undo and return their bindings."""
         functions = frame.routine.functions
         mark, since = self.names.bindings.mark(), len(functions)
         self.visit_all(nodes, frame)
@@ -80,37 +85,36 @@ class Walk:
             self.names.close(frame.routine, since)
         return self.names.bindings.undo(mark, frame)
 
-    def one_of(self, branches: Sequence[Sequence[Node | None]], frame: Frame) -> None:
-        """Look at sequences of nodes of which one is evaluated."""
-        found = [self.branch(nodes, frame) for nodes in branches]
+    def visit_alternatives(self, branches: Sequence[Sequence[Node | None]], frame: Frame) -> None:
+        """Visit sequences of nodes of which exactly one is evaluated."""
+        found = [self.visit_branch(nodes, frame) for nodes in branches]
         if any(found):
             self.names.bindings.join(found)
 
-    def each_of(self, nodes: Sequence[Node | None], frame: Frame) -> None:
-        """Look at nodes that are all evaluated, in no certain order."""
-        found = [self.branch([node], frame) for node in nodes]
+    def visit_unordered(self, nodes: Sequence[Node | None], frame: Frame) -> None:
+        """Visit nodes that are all evaluated, in no certain order."""
+        found = [self.visit_branch([node], frame) for node in nodes]
         if any(found):
             self.names.bindings.unite(found)
 
     # Names
 
     def use(self, name: str, span: Span, frame: Frame, call: Call | None = None) -> None:
-        """A name is read or called in a frame; what a bare task or call reads may be passed to it."""
-        self.names.use(frame, name, span, call, outside=self.outside if call is None else None)
+        """Resolve a name that is read or called; only a name that is read can be an input."""
+        self.names.use(frame, name, span, call, input_boundary=self.input_boundary if call is None else None)
 
     def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
-        """A name is bound in a frame."""
         self.names.bind(frame, name, cell or Cell())
 
-    def distinct(self, names: Sequence[str], span: Span, what: str) -> None:
-        """Note names that are bound twice where all are bound together."""
+    def check_distinct(self, names: Sequence[str], span: Span, what: str) -> None:
+        """Note duplicates among names that are bound together."""
         if len(set(names)) != len(names):
             for name, count in Counter(names).items():
                 if count > 1:
                     self.findings.note(span, "duplicate-name", f"{what} '{name}' is there {count} times")
 
-    def condition(self, node: Condition, frame: Frame) -> ReadCondition | None:
-        """Look at a condition; gives it as it was read."""
+    def visit_condition(self, node: Condition, frame: Frame) -> ReadCondition | None:
+        """Parse and check a condition; None if it is invalid."""
         try:
             condition = read_condition(node.text, node.span)
         except InvalidProgram as error:
@@ -123,55 +127,54 @@ class Walk:
         return condition
 
     def _check_constant(self, condition: ReadCondition) -> None:
-        """Note a condition without names that fails or is no boolean: it always does and is."""
+        """Note a condition without names that fails or is not a boolean: every evaluation gives the same."""
         try:
-            condition.holds(_nothing)
+            condition.holds(_reject_name)
         except ConditionError as error:
             self.findings.add([error.problem])
 
-    def text(self, text: Text, frame: Frame) -> None:
-        """Look at the placeholders of a text."""
+    def visit_text(self, text: Text, frame: Frame) -> None:
+        """Visit the placeholders of a text."""
         for part in text.parts:
-            if isinstance(part, Variable):  # nobody wants the text of a built-in
-                self.names.use_binding(frame, part.name, part.span, outside=self.outside)
+            if isinstance(part, Variable):  # a built-in as text is never intended
+                self.names.use_binding(frame, part.name, part.span, input_boundary=self.input_boundary)
             elif not isinstance(part, str):
                 self.visit(part, frame)
 
     # Functions
 
-    def closure(self, node: Lambda, frame: Frame, routine: Routine) -> None:
-        """Look at a closure whose code runs as part of a routine."""
-        self.distinct(node.parameters, node.span, "the parameter")
+    def visit_closure(self, node: Lambda, frame: Frame, routine: Routine) -> None:
+        """Visit a closure as part of a routine."""
+        self.check_distinct(node.parameters, node.span, "the parameter")
         inner = Frame(frame, routine)
         for name in node.parameters:
             self.bind(name, node.span, inner)
         self.visit(node.body, inner)
 
-    def value(self, node: Node, frame: Frame) -> Cell:
-        """Look at the value of a binding; gives what is known of it."""
+    def visit_value(self, node: Node, frame: Frame) -> Cell:
+        """Visit the value of a binding and return a cell with what is known about it."""
         if isinstance(node, Lambda):
             cell, routine = Cell(node), Routine()
-            self.closure(node, frame, routine)
+            self.visit_closure(node, frame, routine)
             self.names.close(routine)
             cell.needs = routine.needs
             return cell
         self.visit(node, frame)
-        return Cell(node) if isinstance(node, Literal) else made_cell(node, frame)
+        return Cell(node) if isinstance(node, Literal) else result_cell(node, frame)
 
-    def called(self, node: Node, count: int, frame: Frame) -> None:
-        """Look at a function that is an argument and is called with so many arguments."""
+    def visit_called(self, node: Node, count: int, frame: Frame) -> None:
+        """Visit a function argument that is called with `count` arguments."""
         if isinstance(node, Lambda):
-            self.calls.of_closure(node, calls_with(count, node.span))
+            self.calls.check_closure_call(node, call_with_count(count, node.span))
         if not isinstance(node, Variable) or node.path:
             self.visit(node, frame)
         elif not is_built_in(node.name, frame):
-            self.names.use(frame, node.name, node.span, calls_with(count, node.span))
-        elif node.name != TASK_LIBRARY and not takes(node.name, count):
+            self.names.use(frame, node.name, node.span, call_with_count(count, node.span))
+        elif node.name != TASK_LIBRARY and not accepts_arity(node.name, count):
             note_arity(node.name, count, node.span, self.findings)
 
 
 def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
-    """A call by name."""
     name = node.func_name
     function: Node | None = None
     if is_built_in(name, frame):
@@ -179,9 +182,9 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
         found = function_argument(node, frame)
         if found is not None:
             function = found[0]
-            walk.called(function, found[1], frame)
-    else:  # a name with a namespace that nothing binds is a tool's
-        walk.use(name, node.span, frame, call_of(node, frame))
+            walk.visit_called(function, found[1], frame)
+    else:  # an unbound name with a namespace is a tool
+        walk.use(name, node.span, frame, call_from_node(node, frame))
         if ":" not in name or frame.find(name) is not None:
             _check_model(walk, node.keywords)
     for argument in node.args:
@@ -192,9 +195,8 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
 
 
 def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
-    """A call of what an expression gives."""
     if isinstance(node.function, Lambda):
-        walk.calls.of_closure(node.function, call_of(node, frame))
+        walk.calls.check_closure_call(node.function, call_from_node(node, frame))
     elif isinstance(node.function, Literal):
         message = "only functions and tasks can be called; this is a constant"
         walk.findings.note(node.span, "wrong-type", message)
@@ -202,12 +204,12 @@ def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
     walk.visit_all([*node.args, *(value for _, value in node.keywords)], frame)
 
 
-def _nothing(name: str) -> Any:
+def _reject_name(name: str) -> Any:
     raise NameError(name)
 
 
 def check_tool(walk: Walk, name: str, span: Span) -> None:
-    """Note a tool that is not there, if it is known which are; perhaps a template was meant."""
+    """Note an unknown tool, if the tools are known; templates with a namespace are suggested too."""
     if walk.tools is not None and name not in walk.tools:
         templates = (one for one in walk.names.templates if ":" in one)
         hint = walk.findings.nearest(name, sorted({*walk.tools, *templates}))
@@ -215,7 +217,7 @@ def check_tool(walk: Walk, name: str, span: Span) -> None:
 
 
 def check_model(walk: Walk, model: str, span: Span) -> None:
-    """Note a model that is not known, if it can be told."""
+    """Note a model that the model check rejects, if there is one."""
     reason = walk.models(model) if walk.models is not None else None
     if reason is not None:
         walk.findings.note(span, "unknown-model", reason)

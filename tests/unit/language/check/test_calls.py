@@ -114,7 +114,7 @@ REFUSED = [
     (
         '(template f () 1) (f :model "local:auto")',
         "bad-value",
-        ":model is for single tasks, and the body of f is none",
+        ":model is for single tasks, and the body of f is not a task",
     ),
     ('(deftask t () :instructions "x" :inputs ((given))) (t)', "wrong-arity", "t needs a value for 'given'"),
     ('(string-append "a" 1)', "wrong-type", "string-append takes a string here; the second is a number"),
@@ -147,7 +147,7 @@ REFUSED = [
         "wrong-type",
         "'f' of ap is a function, which cannot leave the program",
     ),
-    ("(template mk () (lambda (x) x)) (mk)", "wrong-type", "mk gives a function, which cannot leave"),
+    ("(template mk () (lambda (x) x)) (mk)", "wrong-type", "mk returns a function, which cannot leave"),
     ("(sequential car)", "wrong-type", "the output of a step is a function, which cannot leave"),
     ("(sequential :parallel true car 1)", "wrong-type", "the output of a step is a function, which cannot"),
     (

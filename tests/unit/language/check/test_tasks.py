@@ -162,17 +162,17 @@ REFUSED = [
     (
         '(template t () 1) (task :ref "t" :model "local:auto")',
         "bad-value",
-        "fields on a reference are for single tasks, and the body of t is none: model",
+        "fields on a reference are for single tasks, and the body of t is not a task: model",
     ),
     (
         '(deftask t (style) :instructions "{{style}}" :relevance ((styl true)))',
         "unbound-name",
-        "context_relevance names 'styl', which is no input of the task; did you mean 'style'?",
+        "context_relevance names 'styl', which is not an input of the task; did you mean 'style'?",
     ),
     (
         '(let ((a 1)) (task :instructions "{{a}}" :relevance ((a true))))',
         "unbound-name",
-        "context_relevance names 'a', which is no input of the task",
+        "context_relevance names 'a', which is not an input of the task",
     ),
     *(
         (
