@@ -1,4 +1,4 @@
-"""S-expressions: text to tree and back."""
+"""Reader and printer of programs in S-expressions."""
 
 from weft.language.sexp.printer import print_node, print_program
 from weft.language.sexp.program import read_program

@@ -1,4 +1,4 @@
-"""The values that fields of tasks are written with: strings, numbers, lists, settings."""
+"""Readers of the values of task fields: strings, numbers, lists, settings."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from weft.language.diagnostics import InvalidProgram, nearest
 from weft.language.fields import context_conflict
 from weft.language.sexp.forms import known_keywords, string, text
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
-from weft.language.sexp.parser import Parser, Refused
+from weft.language.sexp.parser import FormError, Parser
 from weft.language.task_fields import (
     AccumulationFormat,
     ContextAssembly,
@@ -22,7 +22,7 @@ from weft.language.task_fields import (
 )
 
 Reader = Callable[[Parser, Data], Any]
-"""Reads the datum of one field."""
+"""Converts the datum of one field. Raises FormError; messages name the field as `what`."""
 
 _FORMAT_ALIASES = {"full": "full_output", "minimal": "notes_only"}
 _FILE_SOURCES = {
@@ -33,17 +33,15 @@ _FILE_SOURCES = {
 
 
 def a_string(what: str) -> Reader:
-    """Reads a string."""
     return lambda _, datum: string(datum, what)
 
 
 def a_text(what: str) -> Reader:
-    """Reads a text with placeholders."""
     return lambda _, datum: text(datum, what)
 
 
 def a_name(what: str) -> Reader:
-    """Reads a name, written as a name or as a string."""
+    """Return a reader of names, which may be written as strings."""
 
     def read(_: Parser, datum: Data) -> str:
         return datum.text if isinstance(datum, Name) else string(datum, what)
@@ -52,42 +50,38 @@ def a_name(what: str) -> Reader:
 
 
 def a_boolean(what: str) -> Reader:
-    """Reads `true` or `false`."""
-
     def read(_: Parser, datum: Data) -> bool:
         if isinstance(datum, Constant) and isinstance(datum.value, bool):
             return datum.value
-        raise Refused(datum.span, "bad-value", f"{what} is true or false")
+        raise FormError(datum.span, "bad-value", f"{what} is true or false")
 
     return read
 
 
 def a_count(what: str, *, least: int = 1) -> Reader:
-    """Reads an integer."""
-
     def read(_: Parser, datum: Data) -> int:
         value = datum.value if isinstance(datum, Constant) else None
         if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
-        raise Refused(datum.span, "bad-value", f"{what} is a whole number, at least {least}")
+        raise FormError(datum.span, "bad-value", f"{what} is a whole number, at least {least}")
 
     return read
 
 
 def a_duration(what: str) -> Reader:
-    """Reads seconds."""
+    """Return a reader of a positive number of seconds."""
 
     def read(_: Parser, datum: Data) -> float:
         value = datum.value if isinstance(datum, Constant) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max:
             return float(value)
-        raise Refused(datum.span, "bad-value", f"{what} is a number of seconds above 0")
+        raise FormError(datum.span, "bad-value", f"{what} is a number of seconds above 0")
 
     return read
 
 
 def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = None) -> Reader:
-    """Reads one of a few words, as a string."""
+    """Return a reader of strings that must be one of `known` or an alias."""
 
     def read(_: Parser, datum: Data) -> str:
         written = string(datum, what)
@@ -95,24 +89,24 @@ def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = N
         if word in known:
             return word
         choices = ", ".join(f'"{one}"' for one in known)
-        raise Refused(datum.span, "bad-value", f"{what} is one of {choices}{nearest(written, known)}")
+        raise FormError(datum.span, "bad-value", f"{what} is one of {choices}{nearest(written, known)}")
 
     return read
 
 
 def a_list_of(item: Reader, what: str) -> Reader:
-    """Reads a list; what is wrong with an item does not hide what is wrong with the next."""
+    """Return a reader of lists. It notes the problems of all items; an invalid item becomes None."""
 
-    def read(former: Parser, datum: Data) -> tuple[Any, ...]:
+    def read(parser: Parser, datum: Data) -> tuple[Any, ...]:
         if not isinstance(datum, List) or datum.is_prefix:
-            raise Refused(datum.span, "bad-value", f"{what} is a list in parentheses")
-        return tuple([former.attempt(item, one) for one in datum.items])
+            raise FormError(datum.span, "bad-value", f"{what} is a list in parentheses")
+        return tuple([parser.attempt(item, one) for one in datum.items])
 
     return read
 
 
 def a_shape(what: str) -> Reader:
-    """Reads a schema: a name, a path, or a JSON Schema, whose JSON gets one spelling and keeps its order."""
+    """Return a reader of shapes: a name, a path, or a JSON Schema, which is stored without spaces."""
 
     def read(_: Parser, datum: Data) -> str:
         written = string(datum, what)
@@ -122,21 +116,21 @@ def a_shape(what: str) -> Reader:
             schema = json.loads(written)
             return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
         except (ValueError, RecursionError) as error:
-            raise Refused(datum.span, "bad-value", f"{what} is no JSON: {error}") from error
+            raise FormError(datum.span, "bad-value", f"{what} is not JSON: {error}") from error
 
     return read
 
 
-def _settings(former: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
-    """A list of keywords and values: what each reader makes of its value."""
+def _settings(parser: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
+    """Read a list of keywords and values into a dict by keyword."""
     if not isinstance(datum, List) or datum.is_prefix:
         shape = " ".join(f"{keyword_text(name)} ..." for name in readers)
-        raise Refused(datum.span, "bad-value", f"{what} is written ({shape})")
-    positional, named = former.arguments(datum.items)
+        raise FormError(datum.span, "bad-value", f"{what} is written ({shape})")
+    positional, named = parser.arguments(datum.items)
     for stray in positional:
-        former.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
-    found = known_keywords(former, named, tuple(readers), what)
-    return {name: former.attempt(readers[name], value) for name, value in found.items()}
+        parser.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
+    found = known_keywords(parser, named, tuple(readers), what)
+    return {name: parser.attempt(readers[name], value) for name, value in found.items()}
 
 
 _CONTEXT: dict[str, Reader] = {
@@ -147,9 +141,9 @@ _CONTEXT: dict[str, Reader] = {
 }
 
 
-def context(former: Parser, datum: Data) -> ContextOverrides:
-    """`(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
-    found = _settings(former, datum, _CONTEXT, ":context")
+def context(parser: Parser, datum: Data) -> ContextOverrides:
+    """Read `(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
+    found = _settings(parser, datum, _CONTEXT, ":context")
     overrides = ContextOverrides(
         found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
     )
@@ -161,9 +155,9 @@ def context(former: Parser, datum: Data) -> ContextOverrides:
 _ASSEMBLY = {name: a_string(f":{name}") for name in ("primary", "secondary", "excluded")}
 
 
-def assembly(former: Parser, datum: Data) -> ContextAssembly:
-    """`(:primary "..." :secondary "..." :excluded "...")`."""
-    found = _settings(former, datum, _ASSEMBLY, ":assembly")
+def assembly(parser: Parser, datum: Data) -> ContextAssembly:
+    """Read `(:primary "..." :secondary "..." :excluded "...")`."""
+    found = _settings(parser, datum, _ASSEMBLY, ":assembly")
     return ContextAssembly(**{f"{name}_elements": value for name, value in found.items()})
 
 
@@ -174,9 +168,9 @@ _HISTORY: dict[str, Reader] = {
 }
 
 
-def history(former: Parser, datum: Data) -> HistorySettings:
-    """`(:use true :turns 3 :record false)`."""
-    found = _settings(former, datum, _HISTORY, ":history")
+def history(parser: Parser, datum: Data) -> HistorySettings:
+    """Read `(:use true :turns 3 :record false)`."""
+    found = _settings(parser, datum, _HISTORY, ":history")
     return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
 
 
@@ -184,32 +178,32 @@ _path = a_text("a path in :files")
 _is_optional = a_boolean(":optional of a path in :files")
 
 
-def _file(former: Parser, datum: Data) -> tuple[Text, bool]:
-    """`"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
+def _file(parser: Parser, datum: Data) -> tuple[Text, bool]:
+    """Read `"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
     if not isinstance(datum, List):
-        return _path(former, datum), False
-    positional, named = former.arguments(datum.items)
-    found = known_keywords(former, named, ("optional",), "a path in :files")
+        return _path(parser, datum), False
+    positional, named = parser.arguments(datum.items)
+    found = known_keywords(parser, named, ("optional",), "a path in :files")
     if len(positional) != 1:
-        raise Refused(
+        raise FormError(
             datum.span, "bad-value", 'a path in :files is written "a.py" or ("a.py" :optional true)'
         )
-    return _path(former, positional[0]), "optional" in found and _is_optional(former, found["optional"])
+    return _path(parser, positional[0]), "optional" in found and _is_optional(parser, found["optional"])
 
 
 _files = a_list_of(_file, ":files")
 
 
-def files(former: Parser, datum: Data) -> FilePaths:
-    """`("a.py" ("{{b}}" :optional true))`, or one of `:command`, `:description`, `:context-description`."""
+def files(parser: Parser, datum: Data) -> FilePaths:
+    """Read `("a.py" ("{{b}}" :optional true))`, or a `:command`, `:description` or `:context-description`."""
     if not isinstance(datum, List) or not any(isinstance(one, Keyword) for one in datum.items):
-        found = [one for one in _files(former, datum) if one is not None]
+        found = [one for one in _files(parser, datum) if one is not None]
         optional = tuple(n for n, (_, is_optional) in enumerate(found) if is_optional)
         return FilePaths("literal", tuple(path for path, _ in found), optional=optional)
     readers = {name: a_text(f":{name} of :files") for name in _FILE_SOURCES}
-    named: dict[str, Text] = _settings(former, datum, readers, ":files")
+    named: dict[str, Text] = _settings(parser, datum, readers, ":files")
     if len(named) != 1:
-        raise Refused(
+        raise FormError(
             datum.span,
             "bad-value",
             ":files is a list of paths, or has one of :command, :description and :context-description",
@@ -223,34 +217,34 @@ def _pair(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
         name = datum.items[0]
         if isinstance(name, Name) and not datum.is_prefix:
             return name.text, datum.items[1:]
-    raise Refused(datum.span, "syntax-error", what)
+    raise FormError(datum.span, "syntax-error", what)
 
 
-def relevance(former: Parser, datum: Data) -> tuple[tuple[str, bool], ...]:
-    """`((code true) (style false))`."""
-    return _unique(former, datum, _relevance_of, ":relevance")
+def relevance(parser: Parser, datum: Data) -> tuple[tuple[str, bool], ...]:
+    """Read `((code true) (style false))`."""
+    return _unique(parser, datum, _relevance_of, ":relevance")
 
 
-def _relevance_of(former: Parser, datum: Data) -> tuple[str, bool]:
+def _relevance_of(parser: Parser, datum: Data) -> tuple[str, bool]:
     name, [value] = _pair("an entry of :relevance is written (input true) or (input false)", datum, {2})
-    return name, a_boolean(f"the relevance of `{name}`")(former, value)
+    return name, a_boolean(f"the relevance of `{name}`")(parser, value)
 
 
-def inputs(former: Parser, datum: Data) -> tuple[Input, ...]:
-    """`((name expression) (name))`."""
-    return _unique(former, datum, _input, ":inputs")
+def inputs(parser: Parser, datum: Data) -> tuple[Input, ...]:
+    """Read `((name expression) (name))`."""
+    return _unique(parser, datum, _input, ":inputs")
 
 
-def _input(former: Parser, datum: Data) -> Input:
-    name, rest = _pair("an input is written (name expression), or (name) when it is passed", datum, {1, 2})
-    return Input(name, former.expression(rest[0]) if rest else None, datum.span)
+def _input(parser: Parser, datum: Data) -> Input:
+    name, values = _pair("an input is written (name expression), or (name) if it is passed", datum, {1, 2})
+    return Input(name, parser.expression(values[0]) if values else None, datum.span)
 
 
-def _unique(former: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
-    """A list of named things, none of which is named twice."""
-    found = [one for one in a_list_of(item, what)(former, datum) if one is not None]
+def _unique(parser: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
+    """Read a list of inputs or of (name, value) pairs, and note duplicate names."""
+    found = [one for one in a_list_of(item, what)(parser, datum) if one is not None]
     names = [one.name if isinstance(one, Input) else one[0] for one in found]
     for name, count in Counter(names).items():
         if count > 1:
-            former.note(datum.span, "duplicate-name", f"{what} names `{name}` {count} times")
+            parser.note(datum.span, "duplicate-name", f"{what} names `{name}` {count} times")
     return tuple(found)

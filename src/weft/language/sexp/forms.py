@@ -1,4 +1,4 @@
-"""Special forms that are no tasks: branches, bindings, functions, loops, limits."""
+"""Special forms other than tasks: branches, bindings, functions, loops, limits."""
 
 from collections.abc import Callable, Sequence
 
@@ -30,7 +30,7 @@ from weft.language.ast import (
 from weft.language.cel import parse_text, read_condition
 from weft.language.diagnostics import nearest
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
-from weft.language.sexp.parser import Parser, Refused, SpecialForm
+from weft.language.sexp.parser import FormError, Parser, SpecialForm
 from weft.language.source import Span
 from weft.language.task_fields import BUDGETS, QUESTIONS
 
@@ -38,40 +38,40 @@ _LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller
 
 
 def string(datum: Data, what: str) -> str:
-    """The string a datum is."""
+    """Return the value of a string datum. Raise FormError for any other datum."""
     if isinstance(datum, Constant) and isinstance(datum.value, str):
         return datum.value
-    raise Refused(datum.span, "bad-value", f"{what} is a string in double quotes")
+    raise FormError(datum.span, "bad-value", f"{what} is a string in double quotes")
 
 
 def text(datum: Data, what: str) -> Text:
-    """The text with placeholders that a string is."""
+    """Parse the placeholders of a string datum."""
     return parse_text(string(datum, what), _inside(datum.span))
 
 
 def condition(datum: Data) -> Condition:
-    """The condition that a string is; it is read to see that it can be."""
+    """Return the condition in a string datum. Raise InvalidProgram if it cannot be parsed."""
     written = string(datum, "a condition")
     read_condition(written, _inside(datum.span))
     return Condition(span=datum.span, text=written)
 
 
 def _inside(span: Span) -> Span:
-    """The place of the first character of a string."""
+    """Return the location of the first character inside the quotes."""
     return Span(span.source, span.line, span.column + 1)
 
 
 def known_keywords(
-    former: Parser, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
+    parser: Parser, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
 ) -> dict[str, Data]:
-    """Arguments by keyword; those that the form does not know are noted."""
+    """Return the arguments by keyword, and note keywords that the form does not have."""
     found = {}
     for keyword, value in named:
         if keyword.name in known:
             found[keyword.name] = value
         else:
             message = f"`{form}` has no `{keyword_text(keyword.name)}`"
-            former.note(
+            parser.note(
                 keyword.span,
                 "unknown-keyword",
                 message + (nearest(keyword.name, known) or f"; it has {_list_of(known)}"),
@@ -86,45 +86,45 @@ def _list_of(keywords: Sequence[str]) -> str:
 # Branches
 
 
-def _quote(former: Parser, form: List) -> Node:
+def _quote(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
-        former.misshapen(form)
-    return Quote(span=form.span, datum=former.quoted(form.items[1]))
+        parser.reject_form(form)
+    return Quote(span=form.span, datum=parser.quoted(form.items[1]))
 
 
-def _if(former: Parser, form: List) -> Node:
+def _if(parser: Parser, form: List) -> Node:
     if len(form.items) not in {3, 4}:
-        former.misshapen(form)
-    test, then, *otherwise = former.expressions(form.items[1:])
+        parser.reject_form(form)
+    test, then, *otherwise = parser.expressions(form.items[1:])
     return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
 
 
-def _cond(former: Parser, form: List) -> Node:
+def _cond(parser: Parser, form: List) -> Node:
     clauses: list[Clause] = []
     otherwise: Node | None = None
     for datum in form.items[1:]:
         if not isinstance(datum, List) or not datum.items:
-            former.misshapen(form)
-        test, *rest = datum.items
+            parser.reject_form(form)
+        test, *remaining = datum.items
         if otherwise is not None:
-            raise Refused(datum.span, "syntax-error", "nothing comes after the `else` of a `cond`")
+            raise FormError(datum.span, "syntax-error", "`else` must be the last clause of a `cond`")
         if isinstance(test, Name) and test.text == "else" and not test.is_barred:
-            otherwise = former.body(rest, form)
+            otherwise = parser.body(remaining, form)
         else:
-            node = former.expression(test)
-            clauses.append(Clause(node, former.body(rest, form) if rest else None))
+            node = parser.expression(test)
+            clauses.append(Clause(node, parser.body(remaining, form) if remaining else None))
     return Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
 
 
 def _items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Parser, List], Node]:
-    def build(former: Parser, form: List) -> Node:
-        return kind(span=form.span, items=former.expressions(form.items[1:]))
+    def build(parser: Parser, form: List) -> Node:
+        return kind(span=form.span, items=parser.expressions(form.items[1:]))
 
     return build
 
 
-def _begin(former: Parser, form: List) -> Node:
-    items = [former.expression(one, is_in_body=True) for one in form.items[1:]]
+def _begin(parser: Parser, form: List) -> Node:
+    items = [parser.expression(one, is_in_body=True) for one in form.items[1:]]
     return Begin(span=form.span, items=tuple(items))
 
 
@@ -132,106 +132,110 @@ def _begin(former: Parser, form: List) -> Node:
 
 
 def _let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
-    def build(former: Parser, form: List) -> Node:
+    def build(parser: Parser, form: List) -> Node:
         if len(form.items) < 3 or not isinstance(form.items[1], List):
-            former.misshapen(form)
-        bindings = tuple([_binding(former, one, form) for one in form.items[1].items])
+            parser.reject_form(form)
+        bindings = tuple([_binding(parser, one, form) for one in form.items[1].items])
         if not is_sequential:
-            _refuse_twice(former, form.items[1].items, [name for name, _ in bindings])
-        body = former.body(form.items[2:], form)
+            _note_duplicates(parser, form.items[1].items, [name for name, _ in bindings])
+        body = parser.body(form.items[2:], form)
         return Let(span=form.span, bindings=bindings, body=body, is_sequential=is_sequential)
 
     return build
 
 
-def _binding(former: Parser, datum: Data, form: List) -> tuple[str, Node]:
+def _binding(parser: Parser, datum: Data, form: List) -> tuple[str, Node]:
     if not isinstance(datum, List) or len(datum.items) != 2:
-        former.misshapen(form)
-    return former.local_name(datum.items[0], form), former.expression(datum.items[1])
+        parser.reject_form(form)
+    return parser.local_name(datum.items[0], form), parser.expression(datum.items[1])
 
 
-def _refuse_twice(former: Parser, data: Sequence[Data], names: Sequence[str]) -> None:
-    """Note names that are bound twice side by side."""
+def _note_duplicates(parser: Parser, data: Sequence[Data], names: Sequence[str]) -> None:
+    """Note names that are bound twice in the same list."""
     seen: set[str] = set()
     for datum, name in zip(data, names, strict=True):
         if name in seen:
-            former.note(datum.span, "duplicate-name", f"`{name}` is bound twice")
+            parser.note(datum.span, "duplicate-name", f"`{name}` is bound twice")
         seen.add(name)
 
 
-def _define(former: Parser, form: List) -> Define:
+def _define(parser: Parser, form: List) -> Define:
     if len(form.items) < 3:
-        former.misshapen(form)
-    target, *rest = form.items[1:]
+        parser.reject_form(form)
+    target, *remaining = form.items[1:]
     if isinstance(target, List):
         if not target.items:
-            former.misshapen(form)
-        name = former.defined_name(target.items[0], form)
-        parameters = _parameters(former, target.items[1:], form)
-        body = former.body(rest, form)
+            parser.reject_form(form)
+        name = parser.defined_name(target.items[0], form)
+        parameters = _parameters(parser, target.items[1:], form)
+        body = parser.body(remaining, form)
         closure = Lambda(span=form.span, parameters=parameters, body=body, name=name)
         return Define(span=form.span, name=name, value=closure)
-    if len(rest) != 1:
-        former.misshapen(form)
-    return Define(span=form.span, name=former.defined_name(target, form), value=former.expression(rest[0]))
+    if len(remaining) != 1:
+        parser.reject_form(form)
+    return Define(
+        span=form.span, name=parser.defined_name(target, form), value=parser.expression(remaining[0])
+    )
 
 
-def _bind(former: Parser, form: List) -> Node:
-    return msgspec.structs.replace(_define(former, form), gives_value=True)
+def _bind(parser: Parser, form: List) -> Node:
+    return msgspec.structs.replace(_define(parser, form), gives_value=True)
 
 
-def _set(former: Parser, form: List) -> Node:
+def _set(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
-        former.misshapen(form)
-    name = former.local_name(form.items[1], form)
-    return Assign(span=form.span, name=name, value=former.expression(form.items[2]))
+        parser.reject_form(form)
+    name = parser.local_name(form.items[1], form)
+    return Assign(span=form.span, name=name, value=parser.expression(form.items[2]))
 
 
-def _lambda(former: Parser, form: List) -> Node:
+def _lambda(parser: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
-        former.misshapen(form)
-    parameters = _parameters(former, form.items[1].items, form)
-    return Lambda(span=form.span, parameters=parameters, body=former.body(form.items[2:], form))
+        parser.reject_form(form)
+    parameters = _parameters(parser, form.items[1].items, form)
+    return Lambda(span=form.span, parameters=parameters, body=parser.body(form.items[2:], form))
 
 
-def _parameters(former: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
-    names = tuple([former.local_name(one, form) for one in data])
-    _refuse_twice(former, data, names)
+def _parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
+    names = tuple([parser.local_name(one, form) for one in data])
+    _note_duplicates(parser, data, names)
     return names
 
 
 # Control
 
 
-def _try(former: Parser, form: List) -> Node:
+def _try(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
-        former.misshapen(form)
+        parser.reject_form(form)
     handler = form.items[2]
     if not isinstance(handler, List) or len(handler.items) < 3:
-        former.misshapen(form)
-    word, name, *rest = handler.items
+        parser.reject_form(form)
+    word, name, *remaining = handler.items
     if not (isinstance(word, Name) and word.text == "catch"):
-        former.misshapen(form)
-    body = former.expression(form.items[1])
-    return Try(span=form.span, body=body, name=former.local_name(name, form), handler=former.body(rest, form))
+        parser.reject_form(form)
+    body = parser.expression(form.items[1])
+    return Try(
+        span=form.span, body=body, name=parser.local_name(name, form), handler=parser.body(remaining, form)
+    )
 
 
-def _loop(former: Parser, form: List) -> Node:
+def _loop(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
-        former.misshapen(form)
-    count, body = former.expressions(form.items[1:])
+        parser.reject_form(form)
+    count, body = parser.expressions(form.items[1:])
     return Loop(span=form.span, count=count, body=body)
 
 
-def _iterative_loop(former: Parser, form: List) -> Node:
-    positional, named = former.arguments(form.items[1:])
+def _iterative_loop(parser: Parser, form: List) -> Node:
+    positional, named = parser.arguments(form.items[1:])
     if positional:
-        former.misshapen(form)
-    found = known_keywords(former, named, _LOOP_PARTS, "iterative-loop")
-    parts = {name: former.expression(value) for name, value in found.items()}
+        parser.reject_form(form)
+    found = known_keywords(parser, named, _LOOP_PARTS, "iterative-loop")
+    parts = {name: parser.expression(value) for name, value in found.items()}
     missing = [name for name in _LOOP_PARTS if name not in parts and name != "validator"]
     if missing:
-        raise Refused(form.span, "missing-field", f"`iterative-loop` needs {_list_of(missing)}")
+        raise FormError(form.span, "missing-field", f"`iterative-loop` needs {_list_of(missing)}")
     return IterativeLoop(
         span=form.span,
         max_iterations=parts["max-iterations"],
@@ -242,43 +246,43 @@ def _iterative_loop(former: Parser, form: List) -> Node:
     )
 
 
-def _with_timeout(former: Parser, form: List) -> Node:
+def _with_timeout(parser: Parser, form: List) -> Node:
     if len(form.items) < 3:
-        former.misshapen(form)
-    seconds = former.expression(form.items[1])
-    return WithTimeout(span=form.span, seconds=seconds, body=former.body(form.items[2:], form))
+        parser.reject_form(form)
+    seconds = parser.expression(form.items[1])
+    return WithTimeout(span=form.span, seconds=seconds, body=parser.body(form.items[2:], form))
 
 
-def _with_budget(former: Parser, form: List) -> Node:
+def _with_budget(parser: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
-        former.misshapen(form)
-    positional, named = former.arguments(form.items[1].items)
+        parser.reject_form(form)
+    positional, named = parser.arguments(form.items[1].items)
     if positional or not named:
-        former.misshapen(form)
-    found = known_keywords(former, named, BUDGETS, "with-budget")
-    limits = tuple([(name, former.expression(value)) for name, value in found.items()])
-    return WithBudget(span=form.span, limits=limits, body=former.body(form.items[2:], form))
+        parser.reject_form(form)
+    found = known_keywords(parser, named, BUDGETS, "with-budget")
+    limits = tuple([(name, parser.expression(value)) for name, value in found.items()])
+    return WithBudget(span=form.span, limits=limits, body=parser.body(form.items[2:], form))
 
 
-def _get_context(former: Parser, form: List) -> Node:
-    positional, named = former.arguments(form.items[1:])
+def _get_context(parser: Parser, form: List) -> Node:
+    positional, named = parser.arguments(form.items[1:])
     if positional:
-        former.misshapen(form)
-    found = known_keywords(former, named, QUESTIONS, "get-context")
+        parser.reject_form(form)
+    found = known_keywords(parser, named, QUESTIONS, "get-context")
     return GetContext(
-        span=form.span, keywords=tuple([(name, former.expression(value)) for name, value in found.items()])
+        span=form.span, keywords=tuple([(name, parser.expression(value)) for name, value in found.items()])
     )
 
 
-def _condition(former: Parser, form: List) -> Node:
+def _condition(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
-        former.misshapen(form)
+        parser.reject_form(form)
     return condition(form.items[1])
 
 
-def _fill(former: Parser, form: List) -> Node:
+def _fill(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
-        former.misshapen(form)
+        parser.reject_form(form)
     return text(form.items[1], "the text of `fill`")
 
 

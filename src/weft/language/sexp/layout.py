@@ -1,4 +1,4 @@
-"""Print lists and constants: short ones on one line, long ones broken."""
+"""Layout of printed S-expressions: short lists on one line, long ones broken over several."""
 
 import math
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from weft.language.source import NOWHERE
 WIDTH = 100
 INDENT = 2
 _MANY_LINES = 1_000_000
-"""The width of what cannot stand on one line."""
+"""The width of an item that contains line breaks, so that it never fits on one line."""
 
 
 class Group(Struct, frozen=True):
-    """Things that belong together. Broken, the first `on_first_line` of them stay beside the opening."""
+    """Items printed together. When broken, the first `on_first_line` items stay beside the opening."""
 
     items: tuple["Layout", ...]
     width: int
-    """On one line."""
+    """The width on one line."""
     on_first_line: int = 1
     indent: int = INDENT
     opening: str = "("
@@ -32,17 +32,17 @@ Layout = str | Group
 
 
 def form(*items: Layout, on_first_line: int = 1) -> Group:
-    """`(head ...)`, broken with its parts indented."""
+    """Lay out `(head ...)`; when broken, the items are indented."""
     return _group(items, on_first_line, INDENT, "(", ")")
 
 
 def listing(items: Sequence[Layout], *, opening: str = "(") -> Group:
-    """`(a b ...)`, broken with its items below each other."""
+    """Lay out `(a b ...)`; when broken, the items are aligned."""
     return _group(items, 1, len(opening), opening, ")")
 
 
 def pair(keyword: str, value: Layout) -> Group:
-    """`:keyword value`, which are never parted."""
+    """Lay out `:keyword value`, never with a line break between the two."""
     return _group((keyword, value), 2, INDENT, "", "")
 
 
@@ -57,20 +57,20 @@ def _width(layout: Layout) -> int:
     return len(layout) if "\n" not in layout else _MANY_LINES
 
 
-def lay_out(layout: Layout) -> str:
-    """The text."""
-    page = _Page()
-    page.write(layout, 0)
-    return "".join(page.written)
+def render(layout: Layout) -> str:
+    """Return the text of a layout."""
+    writer = _Writer()
+    writer.write(layout, 0)
+    return "".join(writer.written)
 
 
-class _Page:
+class _Writer:
     def __init__(self) -> None:
         self.written: list[str] = []
         self._column = 0
 
     def write(self, layout: Layout, closing: int) -> None:
-        """Write a layout after which so many parentheses close."""
+        """Write a layout that `closing` characters, mostly parentheses, will follow on the same line."""
         if isinstance(layout, str):
             self._put(layout)
         elif self._column + layout.width + closing <= WIDTH:
@@ -106,11 +106,11 @@ class _Page:
 
 
 _SHORT = 60
-"""A string up to this length stays on one line, its line breaks escaped."""
+"""Line breaks are escaped in strings up to this length."""
 
 
 def scalar_text(value: Scalar) -> str:
-    """A constant as it is written; raises InvalidProgram for what no program can say."""
+    """Return the source text of a constant. Raise InvalidProgram if it cannot be written in a program."""
     match value:
         case None:
             return "nil"
@@ -123,24 +123,24 @@ def scalar_text(value: Scalar) -> str:
 
 
 def string_text(text: str) -> str:
-    """A string in quotes; a long one of several lines keeps them, so that a prompt can be read."""
+    """Return a quoted string. Long strings keep their line breaks, so that prompts stay readable."""
     if SURROGATE.search(text):
-        raise refuse(NOWHERE, "bad-value", "half of a surrogate pair is no character and cannot be printed")
+        message = "half of a surrogate pair is not a character and cannot be printed"
+        raise refuse(NOWHERE, "bad-value", message)
     return escape(text, keeps_lines=len(text) > _SHORT)
 
 
 def number_text(value: float) -> str:
-    """A number as in JSON."""
     if isinstance(value, int):
         try:
             return str(value)
-        except ValueError as error:  # more digits than Python turns into text
+        except ValueError as error:  # Python limits the digits of int to str conversion
             raise refuse(NOWHERE, "bad-value", "an integer is too long to be printed") from error
     if not math.isfinite(value):
-        raise refuse(NOWHERE, "bad-value", f"{value} is no number of the language and cannot be printed")
+        raise refuse(NOWHERE, "bad-value", f"{value} is not a number of the language and cannot be printed")
     return repr(value)
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration; whole seconds without a point."""
+    """Return the text of a duration; whole seconds have no decimal point."""
     return number_text(int(seconds) if seconds == int(seconds) and seconds < 1e15 else seconds)

@@ -1,4 +1,4 @@
-"""Names, strings and other data of the S-expression reader, in both directions."""
+"""Data types of S-expressions, and reading and writing of names and strings."""
 
 import re
 from itertools import takewhile
@@ -19,7 +19,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class BadEscape(ValueError):
-    """An escape that means nothing; `offset` is its place in the written text."""
+    """An unknown escape sequence; `offset` is its position in the source of the string."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class BadEscape(ValueError):
 
 
 def unescape(written: str) -> str:
-    """The text that was written between quotes or bars; raises BadEscape."""
+    """Return the text for the source between quotes or bars. Raise BadEscape."""
     if "\\" not in written:
         return written
     text = _ESCAPE.sub(_character, written)
@@ -36,7 +36,7 @@ def unescape(written: str) -> str:
     try:  # \ud83d\ude00 is one character, as in JSON
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError as error:
-        raise BadEscape("half of a surrogate pair is no character", written.index("\\")) from error
+        raise BadEscape("half of a surrogate pair is not a character", written.index("\\")) from error
 
 
 def _character(escape: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def _character(escape: re.Match[str]) -> str:
         if short not in _SHORT:
             shown = "\\" + short if short.isprintable() else "a backslash at the end of a line"
             raise BadEscape(
-                f'{shown} is no escape: the escapes are \\n \\t \\r \\" \\\\ \\uXXXX \\u{{X...}}',
+                f'{shown} is not an escape: the escapes are \\n \\t \\r \\" \\\\ \\uXXXX \\u{{X...}}',
                 escape.start(),
             )
         return _SHORT[short]
@@ -56,10 +56,10 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def escape(text: str, *, mark: str = '"', keeps_lines: bool = False) -> str:
-    """The text between marks, so that `unescape` gives it back.
+    """Return the text between marks, escaped so that `unescape` restores it.
 
-    What cannot be seen is escaped, so that no printed program hides something; line breaks only where
-    `keeps_lines` is not set.
+    Invisible characters are escaped, so that printed programs hide nothing. Line breaks are kept if
+    `keeps_lines` is set.
     """
     if text.isprintable() and mark not in text and "\\" not in text:
         return f"{mark}{text}{mark}"
@@ -82,11 +82,11 @@ class Name(Struct, frozen=True, gc=False):
 
     span: Span
     text: str
-    """All of it, without bars: what `quote` gives."""
+    """The whole name with its path and without bars; the value of a quoted name."""
     name: str
     path: tuple[str | int, ...] = ()
     is_barred: bool = False
-    """Written in bars: a name and nothing else, never a special form."""
+    """Whether it is written in bars, so that it never names a special form."""
 
 
 class Keyword(Struct, frozen=True, gc=False):
@@ -109,44 +109,44 @@ class List(Struct, frozen=True, gc=False):
     span: Span
     items: list["Data"]
     is_prefix: bool = False
-    """Written `'x`: it ends with its datum and not with a parenthesis."""
+    """Whether it is written `'x`, so that it ends with its datum and not with a parenthesis."""
 
 
 Data = Name | Keyword | Constant | List
 
 
-UNSEEN = "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-"""Control and format characters: in a name they would let two different names look the same."""
+INVISIBLE = "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+"""Control and format characters. In names they would make different names look the same."""
 
-_DELIMITERS = rf"\s()\[\]{{}}\"';,`|\\\#{UNSEEN}"
+_DELIMITERS = rf"\s()\[\]{{}}\"';,`|\\\#{INVISIBLE}"
 _PLAIN = f"[^{_DELIMITERS}]"
 _PLAIN_WITHOUT_DOT = f"[^.{_DELIMITERS}]"
 _INDEX = rf"\[(?:-?[0-9]{{1,18}}|{STRING})?\]"
 WORD = rf"(?:{_PLAIN}|{BARRED})(?:{_PLAIN}|{BARRED}|{_INDEX})*+"
-"""A name, a keyword or a number; which of them is seen from its characters."""
+"""A name, a keyword or a number."""
 
 PLAIN_NAME = rf"(?![+-]?\.?[0-9]|[:.]){_PLAIN_WITHOUT_DOT}++(?![.\[|])"
-"""A word that is a name and has no path."""
+"""A word that is a name without a path."""
 
 _NOT_PLAIN = re.compile(r"[.\[|]")
 _PIECE = re.compile(
     rf"(?P<dot>\.)|(?P<barred>{BARRED})|\[(?P<index>-?[0-9]{{1,18}})\]|\[(?P<key>{STRING})\]|(?P<plain>\[\]|[^.\[|]+)",
     re.DOTALL,
 )
-_NAMES_ITSELF = re.compile(rf"(?![+-]?\.?[0-9]|:){_PLAIN_WITHOUT_DOT}+")
+_UNBARRED = re.compile(rf"(?![+-]?\.?[0-9]|:){_PLAIN_WITHOUT_DOT}+")
 _TYPE = re.compile(r"[a-z]+\[\]")
 _SAME_PART = {"plain", "barred"}
 CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
 _WORDS = {*CONSTANTS, "else"}
-"""They are not names where a name could stand."""
+"""Words that must be barred to be used as names."""
 
 
 class BadName(ValueError):
-    """A word that is no name."""
+    """A word that is not a valid name."""
 
 
 def read_name(word: str, span: Span) -> Name:
-    """The name a word is, with its path; raises BadName or BadEscape."""
+    """Parse a word as a name with its path. Raise BadName or BadEscape."""
     if not _NOT_PLAIN.search(word):
         return Name(span, word, word)
     pieces = _pieces(word)
@@ -157,7 +157,10 @@ def read_name(word: str, span: Span) -> Name:
 
 
 def read_keyword(word: str) -> str:
-    """The name of a keyword without its colon: dots are part of it; raises BadName or BadEscape."""
+    """Parse the name of a keyword, given without its colon; dots are part of the name.
+
+    Raise BadName or BadEscape.
+    """
     name = "".join(value for _, value in _pieces(word)) if _NOT_PLAIN.search(word) else word
     if not name:
         raise BadName("a keyword needs a name after the colon")
@@ -165,7 +168,7 @@ def read_keyword(word: str) -> str:
 
 
 def _pieces(word: str) -> list[tuple[str, str]]:
-    """The word cut at dots, indexes and bars: what each piece is, and its text."""
+    """Split a word at dots, indexes and bars into pairs of kind and text."""
     pieces = []
     for match in _PIECE.finditer(word):
         kind = str(match.lastgroup)
@@ -175,45 +178,45 @@ def _pieces(word: str) -> list[tuple[str, str]]:
 
 
 def _parts(word: str, pieces: list[tuple[str, str]]) -> list[str | int]:
-    """The name and the steps of its path. A name with a colon is a tool's, and dots are part of it."""
+    """Return the name and the steps of its path. A name with a colon is a tool; dots are part of it."""
     is_tool = any(kind == "plain" and ":" in value for kind, value in pieces)
     parts: list[str | int] = [""]
     is_closed = False
     for kind, value in pieces:
         begins_part = kind in {"index", "key"} or (kind == "dot" and not is_tool)
         if begins_part and parts[-1] == "" and not is_closed:
-            raise BadName(f"`{word}` is no name: part of it is empty")
+            raise BadName(f"`{word}` is not a name: part of it is empty")
         if not begins_part and is_closed:
-            raise BadName(f"`{word}` is no name: after an index comes a dot or another index")
+            raise BadName(f"`{word}` is not a name: only a dot or another index can follow an index")
         if begins_part:
             parts.append(int(value) if kind == "index" else value if kind == "key" else "")
         else:
             parts[-1] = f"{parts[-1]}{value}"
         is_closed = kind in {"index", "key"}
     if parts[-1] == "" and not is_closed:
-        raise BadName(f"`{word}` is no name: part of it is empty")
+        raise BadName(f"`{word}` is not a name: part of it is empty")
     return parts
 
 
 def name_text(name: str) -> str:
-    """How a name is written: itself where it reads as one, else in bars."""
-    if _NAMES_ITSELF.fullmatch(name) and name not in _WORDS:
+    """Return the source text of a name, in bars if needed."""
+    if _UNBARRED.fullmatch(name) and name not in _WORDS:
         return name
     return escape(name, mark="|")
 
 
 def keyword_text(name: str) -> str:
-    """`:name`."""
-    return f":{name}" if _NAMES_ITSELF.fullmatch(name) else f":{escape(name, mark='|')}"
+    """Return the source text of a keyword: `:name`, with bars if needed."""
+    return f":{name}" if _UNBARRED.fullmatch(name) else f":{escape(name, mark='|')}"
 
 
 def type_text(name: str) -> str:
-    """The shape of a parameter: a name, or `string[]`."""
+    """Return the source text of the shape of a parameter: a name, or `string[]`."""
     return name if _TYPE.fullmatch(name) else name_text(name)
 
 
 def path_text(name: str, path: tuple[str | int, ...]) -> str:
-    """`answer.items[0]`."""
+    """Return the source text of a name with a path: `answer.items[0]`."""
     if not path:
         return name_text(name)
     root = escape(name, mark="|") if ":" in name else name_text(name)
@@ -223,4 +226,4 @@ def path_text(name: str, path: tuple[str | int, ...]) -> str:
 def _step_text(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    return f".{step}" if _NAMES_ITSELF.fullmatch(step) and ":" not in step else f"[{escape(step)}]"
+    return f".{step}" if _UNBARRED.fullmatch(step) and ":" not in step else f"[{escape(step)}]"

@@ -1,4 +1,4 @@
-"""Data to tree: what all forms share, and calls."""
+"""Parser of data into syntax trees: expressions, calls, and what all special forms share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -13,21 +13,21 @@ from weft.language.sexp.reader import MAX_PROBLEMS
 from weft.language.source import Span
 
 Arguments = tuple[list[Data], list[tuple[Keyword, Data]]]
-"""Those by position, and those by keyword."""
+"""Positional arguments and keyword arguments."""
 
 
 class SpecialForm(Struct, frozen=True):
-    """A form with rules of its own."""
+    """A form with its own syntax."""
 
     shape: str
-    """How it is written, for authors."""
+    """The syntax, for error messages and help."""
     build: "Callable[[Parser, List], Node]"
     is_definition: bool = False
-    """It stands at the top level or directly in a body."""
+    """Whether it is only allowed at the top level or directly in a body."""
 
 
-class Refused(Exception):
-    """A form cannot be made sense of; the problem is noted and the next form is looked at."""
+class FormError(Exception):
+    """A form cannot be parsed. The parser notes the problem and continues with the next form."""
 
     def __init__(self, span: Span, code: str, message: str) -> None:
         super().__init__(message)
@@ -35,15 +35,15 @@ class Refused(Exception):
 
 
 class TooManyProblems(Exception):
-    """There is no point in looking for more."""
+    """The limit of problems is reached, and parsing stops."""
 
 
-KEYED = BUILT_IN_NAMES - {"dict"}
-"""In a call of one of these `:name` is a text, a key: they take no keywords. `dict` takes both alike."""
+_KEYWORDS_ARE_KEYS = BUILT_IN_NAMES - {"dict"}
+"""Built-ins without keyword arguments: in their calls `:name` is a string, such as the key of a dict."""
 
 
 class Parser:
-    """Makes nodes of data and gathers what is wrong on the way."""
+    """Parses data into nodes and collects problems."""
 
     def __init__(self, forms: Mapping[str, SpecialForm]) -> None:
         self.problems: list[LanguageProblem] = []
@@ -52,7 +52,7 @@ class Parser:
     # Problems
 
     def note(self, span: Span, code: str, message: str) -> None:
-        """Note a problem and go on."""
+        """Add a problem. Raise TooManyProblems at the limit."""
         self._note_all([LanguageProblem(span, code, message)])
 
     def _note_all(self, found: Sequence[LanguageProblem]) -> None:
@@ -61,22 +61,22 @@ class Parser:
             raise TooManyProblems
 
     def attempt(self, read: "Callable[[Parser, Any], Any]", datum: Data) -> Any:
-        """What `read` makes of a datum; None and a noted problem when it refuses."""
+        """Return `read(self, datum)`; if it fails, note the problems and return None."""
         try:
             return read(self, datum)
-        except (Refused, InvalidProgram) as error:
+        except (FormError, InvalidProgram) as error:
             self._note_all(error.found)
             return None
 
-    def misshapen(self, form: List) -> NoReturn:
-        """Refuse a special form that is not written as it should be."""
+    def reject_form(self, form: List) -> NoReturn:
+        """Raise FormError with the correct syntax of a special form."""
         name = _head(form)
-        raise Refused(form.span, "syntax-error", f"`{name}` is written {self._forms[name].shape}")
+        raise FormError(form.span, "syntax-error", f"`{name}` is written {self._forms[name].shape}")
 
     # Expressions
 
     def expression(self, datum: Data, *, is_in_body: bool = False) -> Node:
-        """The node of a datum; nil, and a noted problem, where there is none."""
+        """Parse a datum as an expression; if it fails, note the problems and return nil."""
         if type(datum) is List:
             return self._list(datum, is_in_body)
         if type(datum) is Name:
@@ -87,19 +87,19 @@ class Parser:
         return Literal(span=datum.span, value=None)
 
     def expressions(self, data: Sequence[Data]) -> tuple[Node, ...]:
-        """The nodes of data, none of them a definition."""
+        """Parse data as expressions; definitions are not allowed."""
         return tuple([self.expression(one) for one in data])
 
     def body(self, data: Sequence[Data], form: List) -> Node:
-        """Expressions and definitions one after the other, at least one, as one node."""
+        """Parse at least one expression or definition into one node."""
         if not data:
-            self.misshapen(form)
+            self.reject_form(form)
         return begin([self.expression(one, is_in_body=True) for one in data], data[0].span)
 
     def _note_keyword(self, datum: Data) -> None:
         shown = keyword_text(datum.name) if isinstance(datum, Keyword) else "this"
         self.note(
-            datum.span, "syntax-error", f"`{shown}` names an argument and stands where a value is expected"
+            datum.span, "syntax-error", f"`{shown}` is the name of an argument, but a value is expected here"
         )
 
     def _list(self, form: List, is_in_body: bool) -> Node:
@@ -112,11 +112,11 @@ class Parser:
             self.note(
                 form.span,
                 "syntax-error",
-                f"`{_head(form)}` stands at the top level or directly in a body, not inside an expression",
+                f"`{_head(form)}` is only allowed at the top level or directly in a body",
             )
         try:
             return special.build(self, form)
-        except (Refused, InvalidProgram) as error:
+        except (FormError, InvalidProgram) as error:
             self._note_all(error.found)
             return Literal(span=form.span, value=None)
 
@@ -127,7 +127,7 @@ class Parser:
             self.note(head.span, "syntax-error", message)
             return Literal(span=form.span, value=None)
         items = form.items[1:]
-        if type(head) is Name and head.name in KEYED and not head.path:
+        if type(head) is Name and head.name in _KEYWORDS_ARE_KEYS and not head.path:
             items = [Constant(item.span, item.name) if type(item) is Keyword else item for item in items]
         data, named = self.arguments(items)
         args = self.expressions(data)
@@ -139,7 +139,7 @@ class Parser:
     # Parts of forms
 
     def arguments(self, data: Sequence[Data]) -> Arguments:
-        """Arguments by position and by keyword; a keyword twice or without a value is noted."""
+        """Split data into positional and keyword arguments; note duplicate keywords and missing values."""
         positional: list[Data] = []
         named: dict[str, tuple[Keyword, Data]] = {}
         position = 0
@@ -158,31 +158,31 @@ class Parser:
         return positional, list(named.values())
 
     def defined_name(self, datum: Data, form: List) -> str:
-        """A name that the form defines for all that follows; it must not be a built-in's."""
+        """Parse a name that a form defines. Note names of built-ins, special forms and weft's own tools."""
         name = self.local_name(datum, form)
         if name in BUILT_IN_NAMES:
-            self._reserve(datum, name, "built-in function")
+            self._note_reserved(datum, name, "built-in function")
         elif name.startswith(SYSTEM_NAMESPACE):
-            self._reserve(datum, name, "name of weft's own tools")
+            self._note_reserved(datum, name, "name of weft's own tools")
         return name
 
     def local_name(self, datum: Data, form: List) -> str:
-        """A name that the form binds inside itself, where it may hide a built-in; no special form's."""
+        """Parse a name that a form binds locally; it may shadow a built-in. Note names of special forms."""
         if not isinstance(datum, Name):
-            self.misshapen(form)
+            self.reject_form(form)
         if datum.path:
             message = f"`{datum.text}` is a path, and a path cannot be bound; |{datum.text}| is one name"
-            raise Refused(datum.span, "syntax-error", message)
+            raise FormError(datum.span, "syntax-error", message)
         if datum.name in self._forms:
-            self._reserve(datum, datum.name, "special form")
+            self._note_reserved(datum, datum.name, "special form")
         return datum.name
 
-    def _reserve(self, datum: Data, name: str, kind: str) -> None:
+    def _note_reserved(self, datum: Data, name: str, kind: str) -> None:
         message = f"`{name}` is a {kind} and cannot be bound; choose another name"
         self.note(datum.span, "reserved-name", message)
 
     def quoted(self, datum: Data) -> Datum:
-        """The value of a datum that is not evaluated."""
+        """Return the value of a quoted datum."""
         if type(datum) is List:
             return tuple([self.quoted(one) for one in datum.items])
         if type(datum) is Constant:
@@ -191,6 +191,6 @@ class Parser:
 
 
 def _head(form: List) -> str:
-    """The name a form begins with; empty where it begins with none."""
+    """Return the name that a form begins with, or ""."""
     head = form.items[0] if form.items else None
     return head.name if type(head) is Name and not head.path and not head.is_barred else ""

@@ -1,4 +1,4 @@
-"""Tree to text that reads back to the same tree."""
+"""Printer of syntax trees as S-expressions that parse to the same tree."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ from weft.language.ast import (
     WithTimeout,
 )
 from weft.language.diagnostics import refuse
-from weft.language.sexp.layout import Layout, form, lay_out, listing, pair, scalar_text
+from weft.language.sexp.layout import Layout, form, listing, pair, render, scalar_text
 from weft.language.sexp.names import escape, keyword_text, name_text, path_text
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.sexp.task_printer import TASK_LAYOUTS
@@ -41,17 +41,17 @@ from weft.language.traversal import deep_stack
 
 
 def print_program(program: Program) -> str:
-    """The text of a program: its forms with empty lines between them."""
+    """Return the source text of a program, with an empty line between forms."""
     return "\n".join(print_node(one) + "\n" for one in program.forms)
 
 
 def print_node(node: Node) -> str:
-    """The text of a node, without a line break at its end."""
+    """Return the source text of a node, without a final line break."""
     try:
         with deep_stack():
-            return lay_out(_layout(node))
+            return render(_layout(node))
     except RecursionError as error:
-        raise refuse(node.span, "program-too-deep", "the tree nests too deep to be printed") from error
+        raise refuse(node.span, "program-too-deep", "the tree is nested too deeply to be printed") from error
 
 
 def _layout(node: Node) -> Layout:
@@ -66,7 +66,7 @@ def _all(nodes: tuple[Node, ...]) -> list[Layout]:
 
 
 def _body(node: Node) -> list[Layout]:
-    """A body: the items of a Begin of several are written one after the other."""
+    """Lay out a body; a Begin with several items needs no `begin` there."""
     return _all(node.items) if isinstance(node, Begin) and len(node.items) > 1 else [_layout(node)]
 
 
@@ -123,10 +123,8 @@ def _function_call(node: FunctionCall) -> Layout:
 def _apply(node: Apply) -> Layout:
     head = _layout(node.function)
     is_plain_name = isinstance(node.function, Variable) and not node.function.path
-    if is_plain_name or isinstance(
-        node.function, Literal
-    ):  # as heads they would be a call by name, or refused
-        head = form("begin", head)
+    if is_plain_name or isinstance(node.function, Literal):
+        head = form("begin", head)  # a plain name would be read as a call by name, a literal rejected
     return form(head, *_all(node.args), *_keywords(node.keywords))
 
 

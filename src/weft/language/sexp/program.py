@@ -1,4 +1,4 @@
-"""Text to program."""
+"""Parser of whole programs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,20 +16,20 @@ from weft.language.traversal import deep_stack
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
 _PARTS = {"catch": "try", "else": "cond"}
-"""Words that have a meaning inside a form only."""
+"""Words that only have a meaning inside a form, with that form."""
 
 
 def why_no_value(name: str) -> str | None:
-    """Why a name that a form is written with is not bound; None: it is no such name."""
+    """Explain why a name that belongs to a special form is not bound; None for all other names."""
     if name in _PARTS:
         return f"it is a part of a form: {SPECIAL_FORMS[_PARTS[name]].shape}"
     form = SPECIAL_FORMS.get(name)
-    return f"it is a form, no function: {form.shape}" if form is not None else None
+    return f"it is a form, not a function: {form.shape}" if form is not None else None
 
 
 def read_program(source: Source) -> Program:
-    """The program that a text is; raises InvalidProgram with everything that is wrong with it."""
-    former = Parser(SPECIAL_FORMS)
+    """Parse a program. Raise InvalidProgram with all problems and the forms that could be parsed."""
+    parser = Parser(SPECIAL_FORMS)
     forms: list[Node] = []
     wrong: list[Data] = []
     is_read = False
@@ -37,29 +37,29 @@ def read_program(source: Source) -> Program:
         reading = read_data(source)
         try:
             for datum in reading.data if reading.is_whole else ():
-                before = len(former.problems)
-                form = former.expression(datum, is_in_body=True)
-                if len(former.problems) == before:
+                before = len(parser.problems)
+                form = parser.expression(datum, is_in_body=True)
+                if len(parser.problems) == before:
                     forms.append(form)
                 else:
                     wrong.append(datum)
             is_read = not reading.problems
         except TooManyProblems:
             pass
-    found = [*reading.problems, *former.problems]
+    found = [*reading.problems, *parser.problems]
     if found:
-        rest = Rest(Program(tuple(forms)), frozenset(_mentioned(wrong))) if is_read else None
-        raise InvalidProgram(in_order(found), rest=rest)
+        readable = Rest(Program(tuple(forms)), frozenset(_names_in(wrong))) if is_read else None
+        raise InvalidProgram(in_order(found), rest=readable)
     return Program(tuple(forms))
 
 
-def _mentioned(data: Sequence[Data]) -> Iterator[str]:
-    """Every name in the data; a text that is the whole of a field may be one too."""
-    rest = list(data)
-    while rest:
-        one = rest.pop()
+def _names_in(data: Sequence[Data]) -> Iterator[str]:
+    """Yield the names in the data, and short strings: a name such as :output-slot may be a string."""
+    pending = list(data)
+    while pending:
+        one = pending.pop()
         if isinstance(one, List):
-            rest.extend(one.items)
+            pending.extend(one.items)
         elif isinstance(one, Name):
             yield one.name
         elif isinstance(one, Constant) and isinstance(one.value, str) and len(one.value) < 100:

@@ -1,4 +1,4 @@
-"""Text to data: one scan, no recursion, every problem at its place."""
+"""Reader of S-expressions: one scan of the text without recursion, with a location for every problem."""
 
 import re
 from bisect import bisect_right
@@ -29,14 +29,14 @@ from weft.language.source import Source, Span
 from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS
 
 MAX_PROBLEMS = 100
-"""How many problems are looked for: a page of parentheses is no use to anybody."""
+"""Reading and parsing stop at this many problems."""
 
 _TOKEN = re.compile(
     rf"(?:\s++|;[^\n\r]*+)*+(?:(?P<name>{PLAIN_NAME})|(?P<open>\()|(?P<close>\))|(?P<word>{WORD})"
-    rf"|(?P<string>{STRING})|(?P<quote>')|(?P<comment>\#\|)|(?P<odd>.))",
+    rf"|(?P<string>{STRING})|(?P<quote>')|(?P<comment>\#\|)|(?P<unexpected>.))",
     re.DOTALL,
 )
-"""A token and the space before it; `name` is the common case of `word` that needs no second look."""
+"""A token and the space before it. `name` is the common case of `word` that needs no further analysis."""
 
 _NUMBER_LIKE = re.compile(r"[+-]?\.?[0-9]")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -45,34 +45,34 @@ _COMMENT_EDGE = re.compile(r"#\||\|#")
 _BYTE_ORDER_MARK = "\ufeff"
 
 _HINTS = {
-    "[": "a list of values is written (list 1 2), an index stands right after its name: xs[0]",
-    "]": "a list of values is written (list 1 2), an index stands right after its name: xs[0]",
+    "[": "a list of values is written (list 1 2), an index directly after its name: xs[0]",
+    "]": "a list of values is written (list 1 2), an index directly after its name: xs[0]",
     "{": "a dict is written (dict :key value)",
     "}": "a dict is written (dict :key value)",
     "`": "there is no quasi-quote: build the list with (list ...)",
     ",": "there are no commas: values are separated by spaces",
     "#": "true and false are written true and false, a block comment #| ... |#",
-    "\\": "a backslash stands only in strings and in names between bars",
+    "\\": "a backslash is only allowed in strings and in names between bars",
 }
 
 
 class Reading(Struct):
-    """What was read of a text."""
+    """The data and problems of a text."""
 
     data: list[Data]
     problems: list[LanguageProblem]
     is_whole: bool = True
-    """False where data are missing or it is not clear which belong together: no use to look further."""
+    """False if data are missing or the nesting is not certain, so that parsing the data is useless."""
     is_open: bool = False
-    """Whether something is begun and not ended: more text may make it whole."""
+    """Whether a list, string or comment is not closed: more text may complete it."""
 
 
 class _Stop(Exception):
-    """There is no point in reading on."""
+    """Reading cannot continue."""
 
 
 def read_data(source: Source) -> Reading:
-    """The data of a text, and what is wrong with it."""
+    """Read the data of a text; problems are returned, not raised."""
     return _Reader(source).read()
 
 
@@ -85,12 +85,12 @@ class _Reader:
         self._reading = Reading([], [])
         self._lists: list[List] = []
         self._items = self._reading.data
-        """Those of the innermost open list."""
+        """The items of the innermost open list."""
         self._is_quoting = False
-        """The last token was a quote mark."""
+        """Whether the last token was a quote mark."""
         self._is_too_deep = False
         self._skipped = 0
-        """Open lists beyond the deepest that is allowed: they are counted, for the balance, and dropped."""
+        """Open lists beyond the depth limit. They are dropped, but counted to match their parentheses."""
 
     def read(self) -> Reading:
         try:
@@ -103,12 +103,16 @@ class _Reader:
 
     def _check_characters(self) -> None:
         if len(self._text) > MAX_PROGRAM_CHARACTERS:
-            message = f"the program has {len(self._text):,} characters; {MAX_PROGRAM_CHARACTERS:,} are read"
+            message = (
+                f"the program has {len(self._text):,} characters; {MAX_PROGRAM_CHARACTERS:,} are allowed"
+            )
             self._problem(0, message, "program-too-long")
             raise _Stop
         if half := SURROGATE.search(self._text):
             self._problem(
-                half.start(), "half of a surrogate pair is no character: the text is not Unicode", "bad-value"
+                half.start(),
+                "half of a surrogate pair is not a character: the text is not Unicode",
+                "bad-value",
             )
             raise _Stop
 
@@ -134,7 +138,7 @@ class _Reader:
             elif kind == "comment":
                 position = self._comment_end(start)
             else:
-                self._odd(written, start)
+                self._note_unexpected(written, start)
 
     def _span(self, offset: int) -> Span:
         line = bisect_right(self._line_starts, offset)
@@ -156,7 +160,7 @@ class _Reader:
             self._end_prefixes()
 
     def _end_prefixes(self) -> None:
-        """A datum was added: quote marks before it have what they quote."""
+        """Close the quote marks before a datum that was added."""
         while self._lists and self._lists[-1].is_prefix:
             self._lists.pop()
         self._is_quoting = False
@@ -183,7 +187,6 @@ class _Reader:
         self._is_quoting = entered.is_prefix
 
     def _note_depth(self, start: int) -> None:
-        """Note that the limit is passed, once."""
         if not self._is_too_deep:
             self._is_too_deep = True
             self._reading.is_whole = False
@@ -198,10 +201,10 @@ class _Reader:
                 self._add(Constant(self._span(start), None))
             return
         if self._is_quoting:
-            self._problem(start, "there is nothing after the quote mark before this parenthesis")
+            self._problem(start, "nothing follows the quote mark before this parenthesis")
             self._add(Constant(self._span(start), None))
         if not self._lists:
-            self._problem(start, "this parenthesis closes nothing")
+            self._problem(start, "this parenthesis has no opening parenthesis")
             self._reading.is_whole = False
             return
         self._lists.pop()
@@ -214,7 +217,7 @@ class _Reader:
             self._problem_at(opened[0].span, self._never_closed(opened))
             raise _Stop
         if self._lists:
-            self._problem_at(self._lists[-1].span, "there is nothing after this quote mark")
+            self._problem_at(self._lists[-1].span, "nothing follows this quote mark")
             self._reading.is_whole = False
 
     def _problem_at(self, span: Span, message: str) -> None:
@@ -258,15 +261,13 @@ class _Reader:
         try:
             if _INTEGER.fullmatch(word):
                 return int(word)
-        except ValueError:  # more digits than Python turns into a number
-            self._problem(
-                start, f"an integer of {len(word):,} digits is longer than can be read", "bad-value"
-            )
+        except ValueError:  # Python limits the digits of str to int conversion
+            self._problem(start, f"an integer of {len(word):,} digits is too long", "bad-value")
             return 0
         if not _FLOAT.fullmatch(word):
             shown = word[:MAX_SHOWN_CHARACTERS]
             self._problem(
-                start, f"`{shown}` is no number as in JSON (1, -2, 0.5, 1e-3), and no name begins like one"
+                start, f"`{shown}` is not a JSON number (1, -2, 0.5, 1e-3), and a name cannot begin like one"
             )
             return 0
         value = float(word)
@@ -285,10 +286,10 @@ class _Reader:
             self._problem(start + error.offset, str(error))
             return written
 
-    # What is no datum
+    # Comments and invalid characters
 
     def _comment_end(self, start: int) -> int:
-        """Where a block comment ends; block comments nest."""
+        """Return the offset after a block comment; block comments nest."""
         depth = 0
         for edge in _COMMENT_EDGE.finditer(self._text, start):
             depth += 1 if edge[0] == "#|" else -1
@@ -298,7 +299,7 @@ class _Reader:
         self._problem(start, "this block comment is never closed: |# is missing")
         raise _Stop
 
-    def _odd(self, character: str, start: int) -> None:
+    def _note_unexpected(self, character: str, start: int) -> None:
         self._reading.is_open = character in {'"', "|"}
         if character == '"':
             self._problem(start, "this string is never closed")
@@ -309,8 +310,8 @@ class _Reader:
         shown = (
             f"`{character}`"
             if character.isprintable()
-            else f"U+{ord(character):04X}, a character that cannot be seen,"
+            else f"U+{ord(character):04X}, an invisible character,"
         )
         self._problem(
-            start, f"{shown} means nothing here" + (f": {hint}" if (hint := _HINTS.get(character)) else "")
+            start, f"{shown} is not valid here" + (f": {hint}" if (hint := _HINTS.get(character)) else "")
         )

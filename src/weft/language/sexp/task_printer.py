@@ -1,4 +1,4 @@
-"""Tasks and templates as text."""
+"""Printer of tasks and templates."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,10 +35,10 @@ from weft.language.sexp.names import keyword_text, name_text, type_text
 from weft.language.task_fields import ContextAssembly, ContextOverrides, HistorySettings, Parameter
 
 ToLayout = Callable[[Node], Layout]
-"""The layout of any node."""
+"""Returns the layout of any node."""
 
 Field = tuple[str, Layout | None]
-"""A keyword and its value; None: it is not written."""
+"""A keyword and its value; None: the keyword is omitted."""
 
 
 def _pairs(*fields: Field) -> list[Layout]:
@@ -70,7 +70,7 @@ def _node(value: Node | None, to_layout: ToLayout) -> Layout | None:
 
 
 def _task_pairs(node: TaskNode, to_layout: ToLayout) -> list[Layout]:
-    """The fields that every kind of task has; those that were left out are left out."""
+    """Lay out the fields that every kind of task has, without those that have their default."""
     output = node.output_format
     return _pairs(
         ("description", _text(node.description)),
@@ -235,7 +235,7 @@ def _parameter(parameter: Parameter) -> Layout:
 
 
 def _constant(value: Any) -> Layout:
-    """A JSON value as defaults are written."""
+    """Lay out a JSON value as the default of a parameter."""
     if isinstance(value, Mapping):
         return form("dict", *[pair(_key(key), _constant(one)) for key, one in value.items()])
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Special forms of tasks and templates, and parameters."""
+"""Special forms of tasks and templates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,47 +38,47 @@ from weft.language.sexp.field_values import (
 )
 from weft.language.sexp.forms import condition, known_keywords, string
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name
-from weft.language.sexp.parser import Parser, Refused, SpecialForm
+from weft.language.sexp.parser import FormError, Parser, SpecialForm
 from weft.language.task_fields import OutputFormat, Parameter
 
 _SHAPE = "a parameter is written name, (name default), (name type) or (name type default)"
 
 
-def parameters(former: Parser, datum: Data, form: List) -> tuple[Parameter, ...]:
-    """The parameters of a template; a name may be used once."""
+def parameters(parser: Parser, datum: Data, form: List) -> tuple[Parameter, ...]:
+    """Parse the parameters of a template, and note duplicate names."""
     if not isinstance(datum, List) or datum.is_prefix:
-        former.misshapen(form)
-    found = [former.attempt(lambda former, one: _parameter(former, one, form), one) for one in datum.items]
+        parser.reject_form(form)
+    found = [parser.attempt(lambda parser, one: _parameter(parser, one, form), one) for one in datum.items]
     seen: set[str] = set()
     for written, parameter in zip(datum.items, found, strict=True):
         if parameter is not None and parameter.name in seen:
-            former.note(written.span, "duplicate-name", f"the parameter `{parameter.name}` is there twice")
+            parser.note(written.span, "duplicate-name", f"the parameter `{parameter.name}` is defined twice")
         seen.add(parameter.name if parameter is not None else "")
     return tuple(one for one in found if one is not None)
 
 
-def _parameter(former: Parser, datum: Data, form: List) -> Parameter:
+def _parameter(parser: Parser, datum: Data, form: List) -> Parameter:
     if isinstance(datum, Name):
-        return Parameter(former.local_name(datum, form))
+        return Parameter(parser.local_name(datum, form))
     if not isinstance(datum, List) or datum.is_prefix or len(datum.items) not in {2, 3}:
-        raise Refused(datum.span, "syntax-error", _SHAPE)
-    name = former.local_name(datum.items[0], form)
+        raise FormError(datum.span, "syntax-error", _SHAPE)
+    name = parser.local_name(datum.items[0], form)
     if len(datum.items) == 3:
-        return Parameter(name, _type(former, datum.items[1]), constant(datum.items[2]))
+        return Parameter(name, _type(parser, datum.items[1]), constant(datum.items[2]))
     if isinstance(datum.items[1], Name):
-        return Parameter(name, _type(former, datum.items[1]), UNSET)
+        return Parameter(name, _type(parser, datum.items[1]), UNSET)
     return Parameter(name, None, constant(datum.items[1]))
 
 
-def _type(former: Parser, datum: Data) -> str:
+def _type(parser: Parser, datum: Data) -> str:
     if isinstance(datum, Name):
         return datum.text
-    shape: str = a_shape("the type of a parameter")(former, datum)
+    shape: str = a_shape("the type of a parameter")(parser, datum)
     return shape
 
 
 def constant(datum: Data) -> Any:
-    """The JSON value that a default is: a constant, `(list ...)` or `(dict :key value ...)`."""
+    """Return the JSON value of a default: a constant, `(list ...)` or `(dict :key value ...)`."""
     if isinstance(datum, Constant):
         return datum.value
     if isinstance(datum, List):
@@ -90,13 +90,15 @@ def constant(datum: Data) -> Any:
             case Name(text="dict", is_barred=False):
                 return _constant_dict(datum)
     message = "a default is a number, a string, true, false, nil, (list ...) or (dict :key ...) of those"
-    raise Refused(datum.span, "bad-value", message)
+    raise FormError(datum.span, "bad-value", message)
 
 
 def _constant_dict(datum: List) -> dict[str, Any]:
     keys, values = datum.items[1::2], datum.items[2::2]
     if len(keys) != len(values):
-        raise Refused(datum.span, "bad-value", "a dict is written (dict :key value ...): a value is missing")
+        raise FormError(
+            datum.span, "bad-value", "a dict is written (dict :key value ...): a value is missing"
+        )
     return {_key(key): constant(value) for key, value in zip(keys, values, strict=True)}
 
 
@@ -105,7 +107,7 @@ def _key(datum: Data) -> str:
         return datum.name
     if isinstance(datum, Constant) and isinstance(datum.value, str):
         return datum.value
-    raise Refused(datum.span, "bad-value", "a key of a dict is written :key or as a string")
+    raise FormError(datum.span, "bad-value", "a key of a dict is written :key or as a string")
 
 
 FIELDS: Mapping[str, tuple[str, Reader]] = {
@@ -133,32 +135,35 @@ FIELDS: Mapping[str, tuple[str, Reader]] = {
     "manual-xml": ("manual_xml", a_boolean(":manual-xml")),
     "disable-reparsing": ("disable_reparsing", a_boolean(":disable-reparsing")),
 }
-"""What every kind of task can say: keyword, field of the node (but output and schema: one field), reader."""
+"""Fields of every kind of task: keyword, node field, reader. `output` and `schema` share `output_format`."""
 
 
-def _expression(former: Parser, datum: Data) -> Node:
-    return former.expression(datum)
+def _expression(parser: Parser, datum: Data) -> Node:
+    return parser.expression(datum)
 
 
-def _shell(former: Parser, datum: Data) -> Text:
-    command: Text = a_text(":shell")(former, datum)
+def _shell(parser: Parser, datum: Data) -> Text:
+    command: Text = a_text(":shell")(parser, datum)
     if any(isinstance(part, Node) for part in command.parts):
-        message = "a placeholder in :shell would join a command line; inputs are environment variables: $name"
-        raise Refused(datum.span, "bad-value", message)
+        message = (
+            "a placeholder in :shell would be part of a command line; "
+            "use the environment variable of the input: $name"
+        )
+        raise FormError(datum.span, "bad-value", message)
     return command
 
 
-def _argv(former: Parser, datum: Data) -> tuple[Text, ...]:
-    words: tuple[Text, ...] = a_list_of(a_text("a word of :argv"), ":argv")(former, datum)
+def _argv(parser: Parser, datum: Data) -> tuple[Text, ...]:
+    words: tuple[Text, ...] = a_list_of(a_text("a word of :argv"), ":argv")(parser, datum)
     if not words:
-        raise Refused(datum.span, "bad-value", ":argv begins with the program to run")
+        raise FormError(datum.span, "bad-value", ":argv begins with the executable to run")
     return words
 
 
-def _script_of_loop(former: Parser, datum: Data) -> Script | None:
-    node = former.expression(datum)
+def _script_of_loop(parser: Parser, datum: Data) -> Script | None:
+    node = parser.expression(datum)
     if not isinstance(node, Script):
-        raise Refused(datum.span, "bad-value", ":script is written (script ...)")
+        raise FormError(datum.span, "bad-value", ":script is written (script ...)")
     return node
 
 
@@ -181,127 +186,127 @@ _LOOP = {
 
 
 def _task_fields(
-    former: Parser, form: List, data: Sequence[Data], more: Mapping[str, tuple[str, Reader]], name: str
+    parser: Parser, form: List, data: Sequence[Data], more: Mapping[str, tuple[str, Reader]], name: str
 ) -> tuple[dict[str, Any], list[Data]]:
-    """The fields of a node by what was written with keywords, and the data without a keyword."""
-    positional, named = former.arguments(data)
+    """Return the node fields from the keyword arguments, and the positional data."""
+    positional, named = parser.arguments(data)
     known = {**FIELDS, **more}
-    found = known_keywords(former, named, tuple(known), name)
-    fields = {known[word][0]: former.attempt(known[word][1], datum) for word, datum in found.items()}
+    found = known_keywords(parser, named, tuple(known), name)
+    fields = {known[word][0]: parser.attempt(known[word][1], datum) for word, datum in found.items()}
     kind, schema = fields.pop("output", None), fields.pop("schema", None)
     if kind is not None or schema is not None:
         fields["output_format"] = OutputFormat(kind or "json", schema)
     return fields, positional
 
 
-def _only_keywords(former: Parser, positional: Sequence[Data], name: str, where: str = "") -> None:
+def _only_keywords(parser: Parser, positional: Sequence[Data], name: str, where: str = "") -> None:
     for stray in positional:
-        former.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only{where}")
+        parser.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only{where}")
 
 
-def _need(form: List, fields: Mapping[str, Any], name: str, *needed: tuple[str, str]) -> None:
+def _require(form: List, fields: Mapping[str, Any], name: str, *needed: tuple[str, str]) -> None:
     missing = [keyword for field, keyword in needed if field not in fields]
     if missing:
-        raise Refused(form.span, "missing-field", f"`{name}` needs {' and '.join(missing)}")
+        raise FormError(form.span, "missing-field", f"`{name}` needs {' and '.join(missing)}")
 
 
-def _need_prompt(form: List, fields: Mapping[str, Any], name: str) -> None:
+def _require_prompt(form: List, fields: Mapping[str, Any], name: str) -> None:
     if "instructions" not in fields and "description" not in fields:
-        raise Refused(
+        raise FormError(
             form.span,
             "missing-field",
-            f"`{name}` needs :instructions or :description: what is asked of the model",
+            f"`{name}` needs :instructions or :description: the prompt for the model",
         )
 
 
-def _task(former: Parser, form: List) -> Node:
-    fields, positional = _task_fields(former, form, form.items[1:], _REF, "task")
-    _only_keywords(former, positional, "task")
+def _task(parser: Parser, form: List) -> Node:
+    fields, positional = _task_fields(parser, form, form.items[1:], _REF, "task")
+    _only_keywords(parser, positional, "task")
     if "ref" in fields:
         return Reference(span=form.span, **fields)
-    _need_prompt(form, fields, "task")
+    _require_prompt(form, fields, "task")
     return Atomic(span=form.span, **fields)
 
 
-def _script(former: Parser, form: List) -> Node:
-    fields, positional = _task_fields(former, form, form.items[1:], _SCRIPT, "script")
-    _only_keywords(former, positional, "script")
+def _script(parser: Parser, form: List) -> Node:
+    fields, positional = _task_fields(parser, form, form.items[1:], _SCRIPT, "script")
+    _only_keywords(parser, positional, "script")
     if "argv" in fields and "shell" in fields:
-        raise Refused(form.span, "bad-value", "`script` has :argv or :shell, not both")
+        raise FormError(form.span, "bad-value", "`script` has :argv or :shell, not both")
     return Script(span=form.span, **fields)
 
 
-def _sequential(former: Parser, form: List) -> Node:
-    fields, positional = _task_fields(former, form, form.items[1:], _SEQUENTIAL, "sequential")
+def _sequential(parser: Parser, form: List) -> Node:
+    fields, positional = _task_fields(parser, form, form.items[1:], _SEQUENTIAL, "sequential")
     if not positional:
-        raise Refused(form.span, "missing-field", "`sequential` needs at least one step")
-    return Sequential(span=form.span, steps=former.expressions(positional), **fields)
+        raise FormError(form.span, "missing-field", "`sequential` needs at least one step")
+    return Sequential(span=form.span, steps=parser.expressions(positional), **fields)
 
 
-def _reduce(former: Parser, form: List) -> Node:
-    fields, positional = _task_fields(former, form, form.items[1:], _REDUCE, "reduce-task")
-    _only_keywords(former, positional, "reduce-task")
-    _need(form, fields, "reduce-task", ("inner_task", ":inner"), ("reduction_task", ":reduction"))
+def _reduce(parser: Parser, form: List) -> Node:
+    fields, positional = _task_fields(parser, form, form.items[1:], _REDUCE, "reduce-task")
+    _only_keywords(parser, positional, "reduce-task")
+    _require(form, fields, "reduce-task", ("inner_task", ":inner"), ("reduction_task", ":reduction"))
     return Reduce(span=form.span, **fields)
 
 
-def _director_loop(former: Parser, form: List) -> Node:
+def _director_loop(parser: Parser, form: List) -> Node:
     name = "director-evaluator-loop"
-    fields, positional = _task_fields(former, form, form.items[1:], _LOOP, name)
-    _only_keywords(former, positional, name)
-    _need(form, fields, name, ("director", ":director"))
+    fields, positional = _task_fields(parser, form, form.items[1:], _LOOP, name)
+    _only_keywords(parser, positional, name)
+    _require(form, fields, name, ("director", ":director"))
     if "evaluator" not in fields and "criteria" not in fields:
-        raise Refused(form.span, "missing-field", f"`{name}` needs :evaluator, or :criteria to find one by")
+        raise FormError(form.span, "missing-field", f"`{name}` needs :evaluator, or :criteria to find one by")
     return DirectorEvaluatorLoop(span=form.span, **fields)
 
 
-def _task_cond(former: Parser, form: List) -> Node:
-    positional, named = former.arguments(form.items[1:])
+def _task_cond(parser: Parser, form: List) -> Node:
+    positional, named = parser.arguments(form.items[1:])
     if not positional:
-        former.misshapen(form)
-    found = known_keywords(former, named, ("criteria",), "task-cond")
-    criteria = former.attempt(lambda _, one: string(one, ":criteria"), found["criteria"]) if found else None
-    cases = [former.attempt(lambda former, one: _case(former, one, form), one) for one in positional]
+        parser.reject_form(form)
+    found = known_keywords(parser, named, ("criteria",), "task-cond")
+    criteria = parser.attempt(lambda _, one: string(one, ":criteria"), found["criteria"]) if found else None
+    cases = [parser.attempt(lambda parser, one: _case(parser, one, form), one) for one in positional]
     given = tuple(one for one in cases if one is not None)
     return TaskCond(span=form.span, cases=given, criteria=criteria)
 
 
-def _case(former: Parser, datum: Data, form: List) -> TaskCase:
+def _case(parser: Parser, datum: Data, form: List) -> TaskCase:
     if not isinstance(datum, List) or len(datum.items) < 2 or not isinstance(datum.items[0], Constant):
-        former.misshapen(form)
-    test = former.attempt(lambda _, one: condition(one), datum.items[0])
-    return TaskCase(test, former.body(datum.items[1:], form), datum.span)
+        parser.reject_form(form)
+    test = parser.attempt(lambda _, one: condition(one), datum.items[0])
+    return TaskCase(test, parser.body(datum.items[1:], form), datum.span)
 
 
 # Templates
 
 
 def _deftask(name: str) -> Callable[[Parser, List], Node]:
-    def build(former: Parser, form: List) -> Node:
+    def build(parser: Parser, form: List) -> Node:
         if len(form.items) < 3:
-            former.misshapen(form)
-        template = former.defined_name(form.items[1], form)
-        taken = parameters(former, form.items[2], form)
-        fields, positional = _task_fields(former, form, form.items[3:], _RETURNS, name)
-        _only_keywords(former, positional, name, " after the parameters")
-        _need_prompt(form, fields, name)
+            parser.reject_form(form)
+        template = parser.defined_name(form.items[1], form)
+        declared = parameters(parser, form.items[2], form)
+        fields, positional = _task_fields(parser, form, form.items[3:], _RETURNS, name)
+        _only_keywords(parser, positional, name, " after the parameters")
+        _require_prompt(form, fields, name)
         returns = fields.pop("returns", None)
         body = Atomic(span=form.span, **fields)
-        return Template(span=form.span, name=template, parameters=taken, body=body, returns=returns)
+        return Template(span=form.span, name=template, parameters=declared, body=body, returns=returns)
 
     return build
 
 
-def _template(former: Parser, form: List) -> Node:
+def _template(parser: Parser, form: List) -> Node:
     if len(form.items) < 4:
-        former.misshapen(form)
-    name = former.defined_name(form.items[1], form)
-    taken = parameters(former, form.items[2], form)
-    positional, named = former.arguments(form.items[3:])
-    found = known_keywords(former, named, ("returns",), "template")
-    returns = former.attempt(a_shape(":returns"), found["returns"]) if found else None
-    body = former.body(positional, form)
-    return Template(span=form.span, name=name, parameters=taken, body=body, returns=returns)
+        parser.reject_form(form)
+    name = parser.defined_name(form.items[1], form)
+    declared = parameters(parser, form.items[2], form)
+    positional, named = parser.arguments(form.items[3:])
+    found = known_keywords(parser, named, ("returns",), "template")
+    returns = parser.attempt(a_shape(":returns"), found["returns"]) if found else None
+    body = parser.body(positional, form)
+    return Template(span=form.span, name=name, parameters=declared, body=body, returns=returns)
 
 
 _DEFTASK_SHAPE = '({} name (parameter...) :instructions "..." ...)'

@@ -217,7 +217,7 @@ def test_what_is_less_alike_or_made_an_input_is_one(program: str, names: tuple[s
 def test_a_form_is_no_value() -> None:
     (message,) = messages("(map lambda (list 1))")
     assert message.startswith(
-        "example:1:6: unbound-name: 'lambda' is not bound; it is a form, no function: (lam"
+        "example:1:6: unbound-name: 'lambda' is not bound; it is a form, not a function: (lam"
     )
     assert "'catch' is not bound; it is a part of a form: (try" in messages("(catch 1)")[0]
 
