@@ -1,4 +1,4 @@
-"""Conditions, and placeholders in texts: one reader of small expressions."""
+"""Conditions in a subset of CEL (Common Expression Language), and placeholders in texts."""
 
 from weft.language.cel.condition import ReadCondition, read_condition
 from weft.language.cel.errors import ConditionError

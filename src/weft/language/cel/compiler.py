@@ -1,4 +1,4 @@
-"""From the tree of a condition to closures."""
+"""Compiler of parsed conditions into closures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,45 +20,45 @@ from weft.language.cel.parser import (
     Path,
     Step,
 )
-from weft.language.cel.tokens import shown
+from weft.language.cel.tokens import shorten
 from weft.language.cel.values import (
     METHODS,
-    Run,
+    EvalState,
     are_equal,
     arithmetic,
-    article,
-    compiled,
+    compile_pattern,
+    get_part,
     has_field,
-    in_order,
     is_found,
     is_in,
-    is_true,
+    is_ordered,
     kind_of,
-    negative,
-    part_of,
+    negate,
+    require_bool,
+    with_article,
 )
 
-Closure = Callable[[Run], Any]
+Closure = Callable[[EvalState], Any]
 
 
 def compile_node(node: ConditionNode) -> Closure:
-    """What computes the value of the node. Raises Fault for a constant pattern that is bad."""
+    """Compile a node into a closure that computes its value. Raise Fault for an invalid constant pattern."""
     return _COMPILERS[type(node)](node)
 
 
 def _constant(node: Constant) -> Closure:
     value = node.value
-    return lambda run: value
+    return lambda state: value
 
 
 def _name(node: Name) -> Closure:
     name, at = node.name, node.at
 
-    def look_up(run: Run) -> Any:
+    def look_up(state: EvalState) -> Any:
         try:
-            return run.lookup(name)
+            return state.lookup(name)
         except (KeyError, NameError):
-            raise Fault(at, "unbound-name", f"name '{shown(name)}' is not bound") from None
+            raise Fault(at, "unbound-name", f"name '{shorten(name)}' is not bound") from None
 
     return look_up
 
@@ -67,10 +67,10 @@ def _path(node: Path) -> Closure:
     base = compile_node(node.base)
     steps = [(step.at, compile_node(step.key)) for step in node.steps]
 
-    def follow(run: Run) -> Any:
-        value = base(run)
+    def follow(state: EvalState) -> Any:
+        value = base(state)
         for at, key in steps:
-            value = part_of(value, key(run), at)
+            value = get_part(value, key(state), at)
         return value
 
     return follow
@@ -79,14 +79,14 @@ def _path(node: Path) -> Closure:
 def _has(node: Has) -> Closure:
     base, field, at = compile_node(node.base), node.field, node.at
 
-    def has(run: Run) -> bool:
-        value = base(run)
+    def has(state: EvalState) -> bool:
+        value = base(state)
         kind = kind_of(value)
         if kind == "map":
             return field in value
         if kind == "task result":
             return has_field(value, field)
-        raise Fault(at, "wrong-type", f"{article(kind)} has no field '{shown(field)}'")
+        raise Fault(at, "wrong-type", f"{with_article(kind)} has no field '{shorten(field)}'")
 
     return has
 
@@ -94,64 +94,64 @@ def _has(node: Has) -> Closure:
 def _call(node: Call) -> Closure:
     match node:
         case Call(function="matches", args=(target, Constant(value=str() as pattern, at=pattern_at))):
-            return _match(node.at, compile_node(target), compiled(pattern, pattern_at))
+            return _match(node.at, compile_node(target), compile_pattern(pattern, pattern_at))
     call, at = METHODS[node.function].call, node.at
     args = [compile_node(arg) for arg in node.args]
-    return lambda run: call(run, at, *[arg(run) for arg in args])
+    return lambda state: call(state, at, *[arg(state) for arg in args])
 
 
 def _match(at: int, target: Closure, pattern: Any) -> Closure:
-    return lambda run: is_found(run, at, pattern, target(run))
+    return lambda state: is_found(state, at, pattern, target(state))
 
 
 def _not(node: Not) -> Closure:
     operand, at = compile_node(node.operand), node.at
-    return lambda run: not is_true(operand(run), at, "the operand of '!'")
+    return lambda state: not require_bool(operand(state), at, "the operand of '!'")
 
 
 def _negative(node: Negative) -> Closure:
     operand, at = compile_node(node.operand), node.at
-    return lambda run: negative(operand(run), at)
+    return lambda state: negate(operand(state), at)
 
 
 def _chain(node: Chain) -> Closure:
     first = compile_node(node.first)
-    rest = [(at, _operation(sign), compile_node(operand)) for at, sign, operand in node.rest]
+    operations = [(at, _operation(sign), compile_node(operand)) for at, sign, operand in node.operations]
 
-    def compute(run: Run) -> Any:
-        value = first(run)
-        for at, operation, operand in rest:
-            value = operation(value, operand(run), run, at)
+    def compute(state: EvalState) -> Any:
+        value = first(state)
+        for at, operation, operand in operations:
+            value = operation(value, operand(state), state, at)
         return value
 
     return compute
 
 
-def _operation(sign: str) -> Callable[[Any, Any, Run, int], Any]:
-    """What an operator does with two values."""
+def _operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
+    """Return the function that applies an operator to two values."""
     match sign:
         case "==":
             return are_equal
         case "!=":
-            return lambda left, right, run, at: not are_equal(left, right, run, at)
+            return lambda left, right, state, at: not are_equal(left, right, state, at)
         case "in":
             return is_in
         case "<" | "<=" | ">" | ">=":
-            return lambda left, right, run, at: in_order(sign, left, right, run, at)
-    return lambda left, right, run, at: arithmetic(sign, left, right, run, at)
+            return lambda left, right, state, at: is_ordered(sign, left, right, state, at)
+    return lambda left, right, state, at: arithmetic(sign, left, right, state, at)
 
 
 def _logic(node: Logic) -> Closure:
-    """CEL's `&&` and `||`: an operand that decides makes up for errors in the others, on either side."""
+    """Compile `&&` or `||`. As in CEL, a decisive operand on either side hides errors of the others."""
     items = [(item.at, compile_node(item)) for item in node.items]
     decisive = node.operator == "||"
     where = f"an operand of '{node.operator}'"
 
-    def decide(run: Run) -> bool:
+    def decide(state: EvalState) -> bool:
         fault: Fault | None = None
         for at, item in items:
             try:
-                if is_true(item(run), at, where) is decisive:
+                if require_bool(item(state), at, where) is decisive:
                     return decisive
             except TooMuchWork:
                 raise
@@ -168,32 +168,34 @@ def _choice(node: Choice) -> Closure:
     cases = [(test.at, compile_node(test), compile_node(then)) for test, then in node.cases]
     otherwise = compile_node(node.otherwise)
 
-    def choose(run: Run) -> Any:
+    def choose(state: EvalState) -> Any:
         for at, test, then in cases:
-            if is_true(test(run), at, "what stands before '?'"):
-                return then(run)
-        return otherwise(run)
+            if require_bool(test(state), at, "the condition before '?'"):
+                return then(state)
+        return otherwise(state)
 
     return choose
 
 
 def _list_of(node: ListOf) -> Closure:
     items = [compile_node(item) for item in node.items]
-    return lambda run: [item(run) for item in items]
+    return lambda state: [item(state) for item in items]
 
 
 def _map_of(node: MapOf) -> Closure:
     entries = [(key.at, compile_node(key), compile_node(value)) for key, value in node.entries]
 
-    def build(run: Run) -> dict[str, Any]:
+    def build(state: EvalState) -> dict[str, Any]:
         built: dict[str, Any] = {}
         for at, key_of, value_of in entries:
-            key = key_of(run)
+            key = key_of(state)
             if kind_of(key) != "string":
-                raise Fault(at, "wrong-type", f"the key of a map is a string, not {article(kind_of(key))}")
+                raise Fault(
+                    at, "wrong-type", f"the key of a map is a string, not {with_article(kind_of(key))}"
+                )
             if key in built:
-                raise Fault(at, "duplicate-name", f"the key '{shown(key)}' is given twice")
-            built[key] = value_of(run)
+                raise Fault(at, "duplicate-name", f"the key '{shorten(key)}' is given twice")
+            built[key] = value_of(state)
         return built
 
     return build
@@ -216,9 +218,9 @@ _COMPILERS: dict[type[ConditionNode], Callable[[Any], Closure]] = {
 
 
 def paths_of(node: ConditionNode) -> tuple[tuple[str | int, ...], ...]:
-    """The paths that are read, from a name on as far as their keys are constants; each once, in order.
+    """Return the distinct paths that a condition reads, in order, each up to its first computed key.
 
-    `has(output.errors)` reads `output` only: it asks whether there are errors.
+    `has(output.errors)` only reads `output`: it tests whether the field exists.
     """
     found: dict[tuple[str | int, ...], None] = {}
     stack = [node]
@@ -244,7 +246,7 @@ def _constant_keys(steps: tuple[Step, ...]) -> list[str | int]:
 
 
 def _children(node: ConditionNode) -> list[ConditionNode]:
-    """The nodes directly inside, as they were written."""
+    """Return the direct children of a node in source order."""
     match node:
         case Path(base=base, steps=steps):
             return [base, *(step.key for step in steps)]
@@ -254,8 +256,8 @@ def _children(node: ConditionNode) -> list[ConditionNode]:
             return [operand]
         case Call(args=items) | Logic(items=items) | ListOf(items=items):
             return list(items)
-        case Chain(first=first, rest=rest):
-            return [first, *(operand for _, _, operand in rest)]
+        case Chain(first=first, operations=operations):
+            return [first, *(operand for _, _, operand in operations)]
         case Choice(cases=cases, otherwise=otherwise):
             return [*(one for case in cases for one in case), otherwise]
         case MapOf(entries=entries):

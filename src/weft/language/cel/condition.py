@@ -1,4 +1,4 @@
-"""Conditions: read once, then evaluated with the names of the moment."""
+"""Conditions: compiled once, then evaluated with a lookup of names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,67 +6,66 @@ from typing import Any
 from weft.language.cel.compiler import Closure, compile_node, paths_of
 from weft.language.cel.errors import Fault
 from weft.language.cel.parser import Parser
-from weft.language.cel.tokens import CONDITION, MAX_CONDITION_CHARACTERS, Places, Tokens
-from weft.language.cel.values import Run, is_true
+from weft.language.cel.tokens import CONDITION, MAX_CONDITION_CHARACTERS, Locations, Tokens
+from weft.language.cel.values import EvalState, require_bool
 from weft.language.diagnostics import InvalidProgram, refuse
 from weft.language.source import Span
 from weft.language.traversal import deep_stack
 
 Lookup = Callable[[str], Any]
-"""The value of a name; raises KeyError or NameError when it is not bound."""
+"""Returns the value of a name. Raises KeyError or NameError if it is not bound."""
 
 
 class ReadCondition:
-    """A condition that was read. It can be evaluated any number of times, by any number of threads."""
+    """A compiled condition. It can be evaluated repeatedly and from several threads."""
 
-    __slots__ = ("_places", "_value", "names", "paths")
+    __slots__ = ("_locations", "_value", "names", "paths")
 
-    def __init__(self, places: Places, value: Closure, paths: tuple[tuple[str | int, ...], ...]) -> None:
-        self._places = places
+    def __init__(
+        self, locations: Locations, value: Closure, paths: tuple[tuple[str | int, ...], ...]
+    ) -> None:
+        self._locations = locations
         self._value = value
         self.paths = paths
-        """What is read: `output.items[0] == x` reads ("output", "items", 0) and ("x",)."""
+        """The paths that it reads: `output.items[0] == x` reads ("output", "items", 0) and ("x",)."""
         self.names = tuple(dict.fromkeys(str(path[0]) for path in paths))
-        """The names that must be bound, each once, in order."""
+        """The distinct names that must be bound, in order."""
 
     @property
     def text(self) -> str:
-        """What was written."""
-        return self._places.text
+        """Return the source text."""
+        return self._locations.text
 
     @property
     def span(self) -> Span:
-        """The place of its first character."""
-        return self._places.span
+        """Return the location of the first character."""
+        return self._locations.span
 
     def evaluate(self, lookup: Lookup) -> Any:
-        """The value, of whatever kind; raises ConditionError."""
+        """Evaluate the condition and return its value, of any kind. Raise ConditionError."""
         try:
-            return self._value(Run(lookup))
+            return self._value(EvalState(lookup))
         except Fault as fault:
-            raise fault.error(self._places) from None
+            raise fault.error(self._locations) from None
 
     def holds(self, lookup: Lookup) -> bool:
-        """Whether the condition is true; raises ConditionError, also when the value is no boolean."""
+        """Return whether the condition is true. Raise ConditionError, also if its value is not a boolean."""
         value = self.evaluate(lookup)
         try:
-            return is_true(value, 0, "a condition")
+            return require_bool(value, 0, "a condition")
         except Fault as fault:
-            raise fault.error(self._places) from None
+            raise fault.error(self._locations) from None
 
 
 def read_condition(text: str, span: Span) -> ReadCondition:
-    """The condition, ready to be evaluated; `span` is the place of its first character.
-
-    Raises InvalidProgram.
-    """
+    """Parse and compile a condition; `span` is the location of its first character. Raise InvalidProgram."""
     if len(text) > MAX_CONDITION_CHARACTERS:
         message = f"a condition has at most {MAX_CONDITION_CHARACTERS} characters, this one has {len(text)}"
         raise refuse(span, "program-too-long", message)
-    places = Places(text, span)
+    locations = Locations(text, span)
     with deep_stack():
-        node = Parser(Tokens(places, CONDITION)).condition()
+        node = Parser(Tokens(locations, CONDITION)).condition()
         try:
-            return ReadCondition(places, compile_node(node), paths_of(node))
+            return ReadCondition(locations, compile_node(node), paths_of(node))
         except Fault as fault:
-            raise InvalidProgram([fault.error(places).problem]) from None
+            raise InvalidProgram([fault.error(locations).problem]) from None

@@ -1,17 +1,17 @@
-"""How a condition fails."""
+"""Errors of conditions."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from weft.errors import AuthorError
-from weft.language.cel.tokens import Places
+from weft.language.cel.tokens import Locations
 from weft.language.diagnostics import LanguageProblem, nearest
 from weft.language.source import Span
 from weft.limits import MAX_SHOWN_CHARACTERS
 
 
 class ConditionError(AuthorError):
-    """A condition cannot be decided: a missing field, a wrong type, a number out of range."""
+    """A condition cannot be evaluated: a missing field, a wrong type or a number out of range."""
 
     code = "condition-error"
 
@@ -21,16 +21,16 @@ class ConditionError(AuthorError):
 
     @property
     def span(self) -> Span:
-        """Where in the condition it happened."""
+        """Return the location inside the condition."""
         return self.problem.span
 
     def problems(self) -> list[dict[str, Any]]:
-        """The one problem, in its JSON form."""
+        """Return the problem as a list, in the format of `weft check --json`."""
         return [self.problem.as_json()]
 
 
 class Fault(Exception):
-    """A ConditionError in the making: `&&` and `||` may absorb it, so its message is put together last."""
+    """A failure during evaluation that `&&` and `||` may hide; if not, it becomes a ConditionError."""
 
     def __init__(
         self, at: int, code: str, message: str, *, name: str = "", known: Iterable[str] = ()
@@ -41,18 +41,18 @@ class Fault(Exception):
         self.message = message
         self.name = name
         self.known = known
-        """Names that there are, where `name` is not one of them."""
+        """The existing names, if `name` is missing; used for a suggestion."""
 
-    def error(self, places: Places) -> ConditionError:
-        """The error to be raised, with its place and the nearest known name."""
+    def error(self, locations: Locations) -> ConditionError:
+        """Return the error to raise, with its location and a suggestion."""
         hint = nearest(self.name, filter(_is_short, self.known)) if _is_short(self.name) else ""
-        return ConditionError(LanguageProblem(places.at(self.at), self.code, self.message + hint))
+        return ConditionError(LanguageProblem(locations.at(self.at), self.code, self.message + hint))
 
 
 class TooMuchWork(Fault):
-    """The work of an evaluation is used up: nothing makes up for it."""
+    """An evaluation exceeds its work limit; `&&` and `||` do not hide this fault."""
 
 
 def _is_short(word: Any) -> bool:
-    """Whether a word may be a misspelt name; comparing long texts takes long."""
+    """Return whether a word is short enough for suggestions; comparing long texts is slow."""
     return isinstance(word, str) and 0 < len(word) <= MAX_SHOWN_CHARACTERS

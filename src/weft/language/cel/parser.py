@@ -1,6 +1,6 @@
-"""Parse a condition: the grammar of the CEL subset, and its tree.
+"""Parser of conditions: the grammar of the CEL subset and its syntax tree.
 
-Runs of operators, fields and cases are flat, so that depth comes from brackets and calls alone.
+Sequences of operators, fields and cases are flat nodes, so that only brackets and calls add depth.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from weft.language.diagnostics import InvalidProgram, nearest
 
 
 class ConditionNode(Struct, frozen=True):
-    """A part of a condition that has a value."""
+    """Base class of the nodes of a condition."""
 
     at: int
+    """Offset in the source text."""
 
 
 class Constant(ConditionNode, frozen=True):
@@ -26,13 +27,13 @@ class Constant(ConditionNode, frozen=True):
 
 
 class Name(ConditionNode, frozen=True):
-    """What the lookup says of a name."""
+    """A name, resolved by the lookup."""
 
     name: str
 
 
 class Step(Struct, frozen=True):
-    """`.field` (whose key is a constant) or `[key]`."""
+    """`.field` (with a constant key) or `[key]`."""
 
     at: int
     key: ConditionNode
@@ -54,7 +55,7 @@ class Has(ConditionNode, frozen=True):
 
 
 class Call(ConditionNode, frozen=True):
-    """A function; the target of a method is its first argument."""
+    """A function call; the target of a method is the first argument."""
 
     function: str
     args: tuple[ConditionNode, ...]
@@ -73,10 +74,10 @@ class Negative(ConditionNode, frozen=True):
 
 
 class Chain(ConditionNode, frozen=True):
-    """Operators of one rank, from left to right: `first op b op c`."""
+    """Operators of equal precedence, applied from left to right: `first op b op c`."""
 
     first: ConditionNode
-    rest: tuple[tuple[int, str, ConditionNode], ...]
+    operations: tuple[tuple[int, str, ConditionNode], ...]
     """Offset, operator, operand."""
 
 
@@ -109,7 +110,7 @@ class MapOf(ConditionNode, frozen=True):
 _LOGIC = ("||", "&&")
 _RANKS = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 _WORDS = {"true": True, "false": False, "null": None}
-_MEANT = {
+_CORRECTIONS = {
     "=": "==",
     "===": "==",
     "!==": "!=",
@@ -119,17 +120,17 @@ _MEANT = {
     "or": "||",
     "not": "!",
 }
-_OFFERED = f"offered are the functions {', '.join(FUNCTIONS)} and the methods {', '.join(sorted(METHODS))}"
+_AVAILABLE = f"supported functions: {', '.join(FUNCTIONS)}; methods: {', '.join(sorted(METHODS))}"
 
 
 class Parser:
-    """Reads one condition. Each method takes what it is named after from the tokens."""
+    """Recursive descent parser of one condition; each method parses the construct that it is named after."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
     def condition(self) -> ConditionNode:
-        """The whole text."""
+        """Parse the whole text. Raise InvalidProgram."""
         node = self._expression()
         if self.tokens.next.kind != "end":
             raise self._unexpected(self.tokens.next, "an operator or the end")
@@ -160,14 +161,14 @@ class Parser:
             return self._unary()
         at = self.tokens.next.start
         first = self._chain(rank + 1)
-        rest: list[tuple[int, str, ConditionNode]] = []
+        operations: list[tuple[int, str, ConditionNode]] = []
         while self.tokens.next.kind in ("operator", "name") and self.tokens.next.text in _RANKS[rank]:
             operator = self.tokens.take()
-            rest.append((operator.start, operator.text, self._chain(rank + 1)))
-        return Chain(at, first, tuple(rest)) if rest else first
+            operations.append((operator.start, operator.text, self._chain(rank + 1)))
+        return Chain(at, first, tuple(operations)) if operations else first
 
     def _unary(self) -> ConditionNode:
-        """`!` or `-`, any number of the same; two of them cancel out, as in CEL."""
+        """Parse any number of the same sign, `!` or `-`; two of them cancel out, as in CEL."""
         sign = self.tokens.accept("!", "-")
         if sign is None:
             return self._member()
@@ -185,7 +186,7 @@ class Parser:
         return self._members_of(self._primary())
 
     def _members_of(self, node: ConditionNode) -> ConditionNode:
-        """What follows an operand: fields, indexes, method calls."""
+        """Parse the fields, indexes and method calls that follow an operand."""
         levels = 0
         steps: list[Step] = []
         while opening := self.tokens.accept(".", "["):
@@ -209,7 +210,7 @@ class Parser:
         if field.kind != "name":
             raise self.tokens.refuse(
                 field,
-                f"expected the name of a field after '.', found {field}; odd names are written [\"...\"]",
+                f"expected the name of a field after '.', found {field}; other names are written [\"...\"]",
             )
         return field
 
@@ -217,14 +218,14 @@ class Parser:
         args = (target, *self._arguments(name))
         if name.text not in METHODS:
             hint = nearest(name.text, METHODS)
-            raise self.tokens.refuse(name, f"not part of the subset: method {name}; {_OFFERED}{hint}")
+            raise self.tokens.refuse(name, f"not part of the subset: method {name}; {_AVAILABLE}{hint}")
         return self._call(name, args, targets=1)
 
     def _function(self, name: Token) -> ConditionNode:
         args = self._arguments(name)
         if name.text not in FUNCTIONS:
             hint = nearest(name.text, [*FUNCTIONS, *METHODS])
-            raise self.tokens.refuse(name, f"not part of the subset: function {name}; {_OFFERED}{hint}")
+            raise self.tokens.refuse(name, f"not part of the subset: function {name}; {_AVAILABLE}{hint}")
         return self._has(name, args) if name.text == "has" else self._call(name, args)
 
     def _has(self, name: Token, args: tuple[ConditionNode, ...]) -> Has:
@@ -317,9 +318,7 @@ class Parser:
 
     def _entries(self, opening: Token) -> tuple[tuple[ConditionNode, ConditionNode], ...]:
         if self.tokens.next.text == "{":
-            raise self.tokens.refuse(
-                opening, "names stand in a condition without braces: output, not {{output}}"
-            )
+            raise self.tokens.refuse(opening, "a condition has names without braces: output, not {{output}}")
         self.tokens.enter(opening)
         entries: list[tuple[ConditionNode, ConditionNode]] = []
         while not self.tokens.accept("}"):
@@ -331,17 +330,17 @@ class Parser:
         return tuple(entries)
 
     def _separator(self, closing: str) -> None:
-        """A comma, which may be left out before the end only."""
+        """Parse a comma, which is optional before the closing bracket."""
         is_closed = self.tokens.next.kind == "operator" and self.tokens.next.text == closing
         if not self.tokens.accept(",") and not is_closed:
             raise self._unexpected(self.tokens.next, f"',' or '{closing}'")
 
     def _unexpected(self, token: Token, expected: str) -> InvalidProgram:
-        meant = _MEANT.get(token.text)
-        hint = f"; did you mean '{meant}'?" if meant else ""
+        correction = _CORRECTIONS.get(token.text)
+        hint = f"; did you mean '{correction}'?" if correction else ""
         return self.tokens.refuse(token, f"expected {expected}, found {token}{hint}")
 
 
 def _path(base: ConditionNode, steps: Sequence[Step]) -> ConditionNode:
-    """The base with the steps after it; itself when there are none."""
+    """Return the base followed by the steps; the base itself if there are no steps."""
     return Path(base.at, base, tuple(steps)) if steps else base

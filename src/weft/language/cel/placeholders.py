@@ -1,9 +1,9 @@
-"""Placeholders in a text: `{{name}}`, `{{name.field[0]}}`, `{{f(a, "b", n=3)}}`."""
+"""Parser and printer of placeholders in a text: `{{name}}`, `{{name.field[0]}}`, `{{f(a, "b", n=3)}}`."""
 
 import re
 
 from weft.language.ast import FunctionCall, Literal, Node, Scalar, Text, Variable
-from weft.language.cel.tokens import MAX_PROBLEMS, NAME, PLACEHOLDER, Places, Token, Tokens
+from weft.language.cel.tokens import MAX_PROBLEMS, NAME, PLACEHOLDER, Locations, Token, Tokens
 from weft.language.diagnostics import InvalidProgram, LanguageProblem
 from weft.language.source import Span
 from weft.language.traversal import deep_stack
@@ -15,11 +15,11 @@ _AS_TEXT = 'write {{"{{"}} where the text itself has two braces'
 
 
 def parse_text(raw: str, span: Span) -> Text:
-    """The text with its placeholders read; `span` is the place of the first character of `raw`.
+    """Parse a text with placeholders; `span` is the location of the first character of `raw`.
 
-    Raises InvalidProgram with the problems of all placeholders.
+    Raise InvalidProgram with the problems of all placeholders.
     """
-    places = Places(raw, span)
+    locations = Locations(raw, span)
     parts: list[str | Node] = []
     found: list[LanguageProblem] = []
     end = 0
@@ -28,7 +28,7 @@ def parse_text(raw: str, span: Span) -> Text:
             if start > end:
                 parts.append(raw[end:start])
             try:
-                part, end = _placeholder(places, start)
+                part, end = _placeholder(locations, start)
                 parts.append(part)
             except InvalidProgram as error:
                 found.extend(error.found)
@@ -41,8 +41,11 @@ def parse_text(raw: str, span: Span) -> Text:
 
 
 def parse_path(text: str, span: Span) -> Variable:
-    """A name and perhaps a path to a part of it: `name`, `name.field`, `name[0].x`, `name["odd key"]`."""
-    tokens = Tokens(Places(text, span), PLACEHOLDER)
+    """Parse a name with an optional path: `name`, `name.field`, `name[0].x`, `name["other key"]`.
+
+    Raise InvalidProgram.
+    """
+    tokens = Tokens(Locations(text, span), PLACEHOLDER)
     first = tokens.take()
     if first.kind != "name" or first.text in WORDS:
         raise tokens.refuse(first, f"expected a name, found {first}")
@@ -57,11 +60,11 @@ def _after_close(raw: str, start: int) -> int:
     return close + len(CLOSE) if close >= 0 else len(raw)
 
 
-def _placeholder(places: Places, start: int) -> tuple[Node, int]:
-    """What stands in the braces that open at the offset, and the offset after them."""
+def _placeholder(locations: Locations, start: int) -> tuple[Node, int]:
+    """Parse the placeholder at an offset; return its node and the offset after it."""
     opening = Token("operator", OPEN, start, start + len(OPEN))
-    tokens = Tokens(places, PLACEHOLDER, start)
-    if places.text.find(CLOSE, start) < 0:
+    tokens = Tokens(locations, PLACEHOLDER, start)
+    if locations.text.find(CLOSE, start) < 0:
         raise tokens.refuse(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
     tokens.take()
     node = _operand(tokens)
@@ -72,14 +75,14 @@ def _close(tokens: Tokens, opening: Token) -> Token:
     following = tokens.next
     if following.kind == "operator" and following.text == CLOSE:
         return following
-    _refuse_operator(tokens)
-    place = tokens.places.at(opening.start)
+    _reject_operator(tokens)
+    location = tokens.locations.at(opening.start)
     raise tokens.refuse(
-        following, f"expected '}}}}' to close the placeholder of {place}, found {following}; {_AS_TEXT}"
+        following, f"expected '}}}}' to close the placeholder of {location}, found {following}; {_AS_TEXT}"
     )
 
 
-def _refuse_operator(tokens: Tokens) -> None:
+def _reject_operator(tokens: Tokens) -> None:
     token = tokens.next
     if token.kind == "operator" and token.text in _OPERATORS:
         raise tokens.refuse(
@@ -90,13 +93,13 @@ def _refuse_operator(tokens: Tokens) -> None:
 
 
 def _operand(tokens: Tokens) -> Node:
-    """A literal, a variable with its path, or a call."""
+    """Parse a literal, a variable with its path, or a call."""
     token = tokens.next
     if token.kind == "operator" and token.text == "-":
         return _negative(tokens)
-    _refuse_operator(tokens)
+    _reject_operator(tokens)
     tokens.take()
-    span = tokens.places.at(token.start)
+    span = tokens.locations.at(token.start)
     if token.kind in ("number", "string"):
         return Literal(span=span, value=token.value)
     if token.kind != "name":
@@ -113,9 +116,9 @@ def _negative(tokens: Tokens) -> Literal:
     number = tokens.take()
     if number.kind != "number" or number.start != minus.end:
         raise tokens.refuse(
-            minus, "a placeholder has no operators: '-' stands before the digits of a number only"
+            minus, "a placeholder has no operators: '-' is only allowed directly before a number"
         )
-    return Literal(span=tokens.places.at(minus.start), value=-number.value)
+    return Literal(span=tokens.locations.at(minus.start), value=-number.value)
 
 
 def _variable(tokens: Tokens, name: Token) -> Variable:
@@ -131,11 +134,11 @@ def _variable(tokens: Tokens, name: Token) -> Variable:
             raise tokens.refuse(step, f"expected a whole number from 0 or a string after '[', found {step}")
         path.append(step.value)
         tokens.expect("]", "after the index")
-    return Variable(span=tokens.places.at(name.start), name=name.text, path=tuple(path))
+    return Variable(span=tokens.locations.at(name.start), name=name.text, path=tuple(path))
 
 
 def _call(tokens: Tokens, name: Token) -> FunctionCall:
-    """A call, read from after its parenthesis on."""
+    """Parse a call, starting after its opening parenthesis."""
     tokens.enter(name)
     args: list[Node] = []
     keywords: dict[str, Node] = {}
@@ -144,7 +147,7 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
         _argument(tokens, args, keywords)
         closing = tokens.accept(")")
         if not closing and not tokens.accept(","):
-            _refuse_operator(tokens)
+            _reject_operator(tokens)
             raise tokens.refuse(
                 tokens.next, f"expected ',' or ')' after an argument of {name}, found {tokens.next}"
             )
@@ -153,17 +156,17 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
         raise tokens.refuse(
             tokens.next, f"a path cannot follow a call: bind the result of {name} to a name first"
         )
-    span = tokens.places.at(name.start)
+    span = tokens.locations.at(name.start)
     return FunctionCall(span=span, func_name=name.text, args=tuple(args), keywords=tuple(keywords.items()))
 
 
 def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> None:
-    """One argument, added to those before it: `value` or `name=value`."""
+    """Parse one argument, `value` or `name=value`, and add it to `args` or `keywords`."""
     start = tokens.next
     value = _argument_value(tokens)
     if not tokens.accept("="):
         if keywords:
-            raise tokens.refuse(start, "an argument without a name stands after one with a name")
+            raise tokens.refuse(start, "a positional argument follows a named argument")
         args.append(value)
         return
     if start.kind != "name" or value != Variable(name=start.text):
@@ -174,7 +177,7 @@ def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> No
 
 
 def _argument_value(tokens: Tokens) -> Node:
-    """An operand; a variable may have braces of its own: `f({{name}})`."""
+    """Parse an operand, which may have its own braces: `f({{name}})`."""
     opening = tokens.accept(OPEN)
     if opening is None:
         return _operand(tokens)
@@ -189,9 +192,9 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def expression_text(node: Node) -> str:
-    """What stands between the braces of a placeholder that is read as this node.
+    """Return the source of a node as it is written between the braces of a placeholder.
 
-    Raises ValueError for what a placeholder cannot say: other nodes, odd names, numbers that JSON has not.
+    Raise ValueError if a placeholder cannot contain it: other nodes, other names, non-finite numbers.
     """
     with deep_stack():
         return _text(node)

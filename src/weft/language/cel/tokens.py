@@ -11,36 +11,36 @@ from weft.language.source import Span
 from weft.limits import MAX_SHOWN_CHARACTERS
 
 MAX_CONDITION_CHARACTERS = 10_000
-"""Longest condition: a page of text. Without loops in the language this also bounds its operations."""
+"""The longest condition. The language has no loops, so this also bounds its operations."""
 
 MAX_DEPTH = 100
-"""Deepest nesting of parentheses, brackets and calls: far beyond what a person can read."""
+"""The deepest nesting of parentheses, brackets and calls."""
 
 MAX_VALUE_SIZE = 1_000_000
-"""Most characters or items that `+` makes: adding a value to itself must not fill the memory."""
+"""The most characters or items of a result of `+`, so that repeated `+` cannot fill the memory."""
 
 MAX_WORK = 20_000_000
-"""Units of work of one evaluation, about a second: many comparisons of long values must not hang."""
+"""Units of work of one evaluation, about a second, so that comparisons of long values cannot hang."""
 
 WORK_PER_ITEM = 20
-"""Units for looking at one item of a list or map; a character of a text takes one unit at most."""
+"""Units per item of a list or map; a character of a text takes at most one unit."""
 
 MAX_PATTERN_CHARACTERS = 1_000
-"""Longest regular expression; compiling takes more than linear memory where it counts repetitions."""
+"""The longest regular expression; compiling counted repetitions takes more than linear memory."""
 
 WORK_PER_PATTERN = 100_000
 """Units for compiling a regular expression that is not a literal of the condition."""
 
 MAX_PROBLEMS = 100
-"""How many problems of one text are told."""
+"""How many problems of one text are reported."""
 
 
-class Places:
-    """The lines of a text whose first character stands at `span`.
+class Locations:
+    """Converts offsets in a text to locations; `span` is the location of its first character.
 
-    The text may be part of a larger source: line and column count on from the span. A column of 0 (unknown)
-    stays 0 on the first line; on later lines the column is that in the text. Where the source writes the text
-    in other characters (escapes, entities, dedented lines), places are near and not exact.
+    The text may be part of a larger source. An unknown column (0) of the span stays 0 on the first line; on
+    later lines, columns are counted in the text. If the source of the text differs from the text (escapes,
+    entities, dedented lines), locations are approximate.
     """
 
     __slots__ = ("_line_starts", "span", "text")
@@ -51,7 +51,7 @@ class Places:
         self._line_starts: list[int] | None = None
 
     def at(self, offset: int) -> Span:
-        """The place of the character at the offset."""
+        """Return the location of the character at an offset."""
         starts = self._line_starts
         if starts is None:
             starts = self._line_starts = _line_starts(self.text)
@@ -71,8 +71,8 @@ def _line_starts(text: str) -> list[int]:
     return starts
 
 
-def shown(text: str) -> str:
-    """As much of the text as an error repeats."""
+def shorten(text: str) -> str:
+    """Truncate a text for an error message."""
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
@@ -80,7 +80,7 @@ Kind = Literal["name", "number", "string", "operator", "end"]
 
 
 class Token(Struct, frozen=True):
-    """A word of the text. `value` is what a number or string stands for."""
+    """A token of the text; numbers and strings have a `value`."""
 
     kind: Kind
     text: str
@@ -91,7 +91,7 @@ class Token(Struct, frozen=True):
     def __str__(self) -> str:
         if self.kind == "end":
             return "the end"
-        text = shown(self.text)
+        text = shorten(self.text)
         return text if self.kind == "string" else f"'{text}'"
 
 
@@ -105,7 +105,10 @@ _ANY_NAME = rf"{_WORD}(?:(?:->?|:)\w+)*\??"
 
 
 def _language(spaces: str, name: str, operators: str) -> re.Pattern[str]:
-    """Spaces, then one token; `operator` takes any other character, so that the parser says what is wrong."""
+    """Return a pattern for spaces and one token; `operator` matches any other character.
+
+    So the parser reports invalid characters, with what it expected.
+    """
     return re.compile(
         rf"{spaces}(?:(?P<string>{'|'.join(_QUOTED)})|(?P<number>{_NUMBER})|(?P<name>{name})"
         rf"|(?P<operator>{operators}|.)|(?P<end>\Z))",
@@ -117,56 +120,55 @@ CONDITION = _language(r"(?:\s+|//[^\n]*)*", _WORD, r"&&|\|\||[=!]==?|[<>]=?")
 """CEL: names are words, `-` and `:` are operators."""
 
 PLACEHOLDER = _language(r"\s*", _ANY_NAME, r"\{\{|\}\}|&&|\|\||[=!]==?|[<>]=?")
-"""No operators, so names may be those of functions and tools: `string-append`, `system:read_files`."""
+"""Placeholders have no operators, so names may contain `-` and `:`: `string-append`, `system:read_files`."""
 
 NAME = re.compile(_ANY_NAME)
 """A name that can be written in a placeholder."""
 
 
 class Tokens:
-    """Reads tokens one after the other, with one of look-ahead."""
+    """Token stream with one token of lookahead (`next`)."""
 
-    def __init__(self, places: Places, language: re.Pattern[str], start: int = 0) -> None:
-        self.places = places
+    def __init__(self, locations: Locations, language: re.Pattern[str], start: int = 0) -> None:
+        self.locations = locations
         self._language = language
         self._depth = 0
         self.next = self._read(start)
 
     def take(self) -> Token:
-        """The next token; the one after it becomes the next."""
+        """Return the next token and advance."""
         taken = self.next
         self.next = self._read(taken.end)
         return taken
 
     def accept(self, *operators: str) -> Token | None:
-        """The next token if it is one of these operators."""
+        """Take and return the next token if it is one of these operators, else return None."""
         is_one = self.next.kind == "operator" and self.next.text in operators
         return self.take() if is_one else None
 
     def expect(self, operator: str, purpose: str) -> Token:
-        """The operator, which must come next."""
+        """Take the next token, which must be this operator. Raise InvalidProgram."""
         taken = self.accept(operator)
         if taken is None:
             raise self.refuse(self.next, f"expected '{operator}' {purpose}, found {self.next}")
         return taken
 
     def enter(self, token: Token) -> None:
-        """Go one level deeper; `leave` comes back."""
+        """Enter a nesting level. Raise InvalidProgram beyond MAX_DEPTH."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.refuse(token, f"nested deeper than {MAX_DEPTH} levels", code="program-too-deep")
 
     def leave(self) -> None:
-        """Come back from one level."""
         self._depth -= 1
 
     def refuse(self, token: Token, message: str, code: str = "syntax-error") -> InvalidProgram:
-        """The error for a problem at the token, to be raised."""
-        return refuse(self.places.at(token.start), code, message)
+        """Return an InvalidProgram with a problem at the token, for the caller to raise."""
+        return refuse(self.locations.at(token.start), code, message)
 
     def _read(self, position: int) -> Token:
-        match = self._language.match(self.places.text, position)
-        assert match is not None  # noqa: S101  the last alternatives take anything
+        match = self._language.match(self.locations.text, position)
+        assert match is not None  # noqa: S101  the last alternatives match anything
         kind: Any = match.lastgroup
         token = Token(kind, match[kind], match.start(kind), match.end())
         if kind == "number":
@@ -178,10 +180,10 @@ class Tokens:
         return token
 
     def _number(self, token: Token) -> Token:
-        following = self.places.text[token.end : token.end + 1]
+        following = self.locations.text[token.end : token.end + 1]
         if following.isalnum() or following == "_":
             raise self.refuse(
-                token, f"'{shown(token.text)}{following}' is no number: expected 1, 0x1F, 1.5 or 1e3"
+                token, f"'{shorten(token.text)}{following}' is not a number: expected 1, 0x1F, 1.5 or 1e3"
             )
         try:
             return Token(token.kind, token.text, token.start, token.end, _number_value(token.text))
@@ -219,7 +221,7 @@ _ESCAPE = re.compile(
 
 
 def _number_value(text: str) -> int | float:
-    """The value; raises ValueError or OverflowError when it is too large to be kept."""
+    """Return the value of a number. Raise ValueError or OverflowError if it is too large."""
     if text.startswith("0x"):
         return int(text, 0)
     if text.isdecimal():

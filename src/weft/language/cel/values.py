@@ -1,7 +1,7 @@
 """Values and functions of conditions: kinds, equality, order and arithmetic of CEL.
 
-Kinds are those of JSON with whole numbers apart from others (`int` and `double`), and things that are none of
-these: task results, which have fields, and functions and symbols, which can only be passed by.
+Kinds are those of JSON, with `int` and `double` for numbers. Other kinds are task results, which have
+fields, and functions and symbols, which have no operations.
 """
 
 import operator
@@ -18,7 +18,7 @@ from weft.language.cel.tokens import (
     MAX_WORK,
     WORK_PER_ITEM,
     WORK_PER_PATTERN,
-    shown,
+    shorten,
 )
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
@@ -38,18 +38,18 @@ NUMBERS = frozenset(["int", "double"])
 
 @runtime_checkable
 class HasFields(Protocol):
-    """A value that is no map and has fields: a task result.
+    """A value with fields that is not a map: a task result.
 
-    It may say what fields there are with a method `field_names()`, for messages.
+    An optional method `field_names()` returns the names of its fields, for error messages.
     """
 
     def field(self, name: str) -> Any:
-        """The value of a field; raises KeyError when there is none."""
+        """Return the value of a field. Raise KeyError if it does not exist."""
         ...
 
 
-class Run:
-    """One evaluation: where names are looked up, and how much work is left."""
+class EvalState:
+    """State of one evaluation: the lookup of names, and the work that is left."""
 
     __slots__ = ("lookup", "work_left")
 
@@ -58,77 +58,81 @@ class Run:
         self.work_left = MAX_WORK
 
     def spend(self, work: int, at: int) -> None:
-        """Take work from what is left."""
+        """Subtract work. Raise TooMuchWork if none is left."""
         self.work_left -= work
         if self.work_left < 0:
             raise TooMuchWork(at, "bad-value", "this condition takes too much work: its values are too large")
 
 
 def kind_of(value: Any) -> str:
-    """The word for the kind of a value."""
+    """Return the kind of a value, such as "map" or "task result"."""
     return _KINDS.get(type(value)) or (
         "task result" if isinstance(value, HasFields) else "function or symbol"
     )
 
 
-def usable_kind(value: Any, at: int) -> str:
-    """The kind of an operand; a whole number beyond 64 bits cannot be one."""
+def operand_kind(value: Any, at: int) -> str:
+    """Return the kind of an operand. Raise Fault for an int beyond 64 bits."""
     kind = kind_of(value)
     if kind == "int" and not MIN_INT <= value <= MAX_INT:
         raise Fault(at, "bad-value", "a whole number does not fit in 64 bits")
     return kind
 
 
-def is_true(value: Any, at: int, where: str) -> bool:
-    """The value, which must be a boolean."""
+def require_bool(value: Any, at: int, where: str) -> bool:
+    """Return a boolean value. Raise Fault for any other value; `where` names it in the message."""
     if value is True or value is False:
         return bool(value)
-    raise Fault(at, "wrong-type", f"{where} must be true or false, not {article(kind_of(value))}")
+    raise Fault(at, "wrong-type", f"{where} must be true or false, not {with_article(kind_of(value))}")
 
 
-def article(kind: str) -> str:
-    """`an int`, `a string`; `null` stands alone."""
+def with_article(kind: str) -> str:
+    """Return the kind with its article: `an int`, `a string`; `null` has none."""
     if kind == "null":
         return kind
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def are_equal(left: Any, right: Any, run: Run, at: int) -> bool:
-    """CEL's `==`: numbers by value, lists and maps by their items; different kinds are not equal."""
+def are_equal(left: Any, right: Any, state: EvalState, at: int) -> bool:
+    """Compare as CEL's `==`: numbers by value, lists and maps by items; different kinds are not equal."""
     pairs = [(left, right)]
     while pairs:
         one, other = pairs.pop()
-        run.spend(WORK_PER_ITEM, at)
-        kind, other_kind = usable_kind(one, at), usable_kind(other, at)
+        state.spend(WORK_PER_ITEM, at)
+        kind, other_kind = operand_kind(one, at), operand_kind(other, at)
         if kind != other_kind:
-            _refuse_opaque(kind, other_kind, at)
+            _reject_opaque(kind, other_kind, at)
             if not (kind in NUMBERS and other_kind in NUMBERS and one == other):
                 return False
         elif kind == "list":
             if len(one) != len(other):
                 return False
-            run.spend(WORK_PER_ITEM * len(one), at)
+            state.spend(WORK_PER_ITEM * len(one), at)
             pairs.extend(zip(one, other, strict=True))
         elif kind == "map":
-            run.spend(WORK_PER_ITEM * len(one), at)
+            state.spend(WORK_PER_ITEM * len(one), at)
             if one.keys() != other.keys():
                 return False
             pairs.extend((value, other[key]) for key, value in one.items())
         else:
-            _refuse_opaque(kind, other_kind, at)
+            _reject_opaque(kind, other_kind, at)
             if kind == "string":
-                run.spend(len(one) // WORK_PER_ITEM, at)
+                state.spend(len(one) // WORK_PER_ITEM, at)
             if one != other:
                 return False
     return True
 
 
-def _refuse_opaque(kind: str, other_kind: str, at: int) -> None:
-    """A task result is not compared as a whole, but with null."""
+def _reject_opaque(kind: str, other_kind: str, at: int) -> None:
+    """Raise Fault for a comparison of a task result, function or symbol with anything but null."""
     for which, beside in ((kind, other_kind), (other_kind, kind)):
         if which in ("task result", "function or symbol") and beside != "null":
             hint = ": compare one of its fields" if which == "task result" else ""
-            raise Fault(at, "wrong-type", f"{article(which)} cannot be compared with {article(beside)}{hint}")
+            raise Fault(
+                at,
+                "wrong-type",
+                f"{with_article(which)} cannot be compared with {with_article(beside)}{hint}",
+            )
 
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -139,21 +143,21 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def in_order(sign: str, left: Any, right: Any, run: Run, at: int) -> bool:
-    """Numbers by their value, strings by their characters, false before true; nothing else has an order."""
-    kind, other = usable_kind(left, at), usable_kind(right, at)
+def is_ordered(sign: str, left: Any, right: Any, state: EvalState, at: int) -> bool:
+    """Compare numbers by value, strings by code point, and false before true; other kinds have no order."""
+    kind, other = operand_kind(left, at), operand_kind(right, at)
     if not (kind in NUMBERS and other in NUMBERS) and not (kind == other and kind in ("string", "bool")):
         raise _no_operation(sign, kind, other, at)
     if kind == "string":
-        run.spend(min(len(left), len(right)) // WORK_PER_ITEM, at)
+        state.spend(min(len(left), len(right)) // WORK_PER_ITEM, at)
     return _ORDERS[sign](left, right)
 
 
-def is_in(item: Any, container: Any, run: Run, at: int) -> bool:
-    """Whether a list has an equal item, or a map or task result such a key."""
-    kind, container_kind = usable_kind(item, at), kind_of(container)
+def is_in(item: Any, container: Any, state: EvalState, at: int) -> bool:
+    """Return whether a list contains an equal item, or a map or task result the key."""
+    kind, container_kind = operand_kind(item, at), kind_of(container)
     if container_kind == "list":
-        return any(are_equal(item, one, run, at) for one in container)
+        return any(are_equal(item, one, state, at) for one in container)
     if container_kind == "map" and kind in ("string", "bool", "int", "double"):
         return kind == "string" and item in container
     if container_kind == "task result" and kind == "string":
@@ -162,7 +166,6 @@ def is_in(item: Any, container: Any, run: Run, at: int) -> bool:
 
 
 def has_field(value: HasFields, name: str) -> bool:
-    """Whether a task result has a field of that name."""
     try:
         value.field(name)
     except KeyError:
@@ -173,48 +176,49 @@ def has_field(value: HasFields, name: str) -> bool:
 def _no_operation(sign: str, kind: str, other: str, at: int) -> Fault:
     hint = ""
     if kind in NUMBERS and other in NUMBERS and kind != other:
-        hint = "; whole numbers and others are not mixed: write 1.0 beside a double, 1 beside an int"
-    return Fault(at, "wrong-type", f"'{sign}' does not take {article(kind)} and {article(other)}{hint}")
+        hint = "; int and double cannot be mixed: write 1.0 beside a double, 1 beside an int"
+    return Fault(
+        at, "wrong-type", f"'{sign}' does not take {with_article(kind)} and {with_article(other)}{hint}"
+    )
 
 
-def arithmetic(sign: str, left: Any, right: Any, run: Run, at: int) -> Any:
-    """`+ - * / %` of two ints or two doubles; `+` of two strings or two lists."""
-    kind, other = usable_kind(left, at), usable_kind(right, at)
+def arithmetic(sign: str, left: Any, right: Any, state: EvalState, at: int) -> Any:
+    """Compute `+ - * / %` of two ints or two doubles, or `+` of two strings or two lists."""
+    kind, other = operand_kind(left, at), operand_kind(right, at)
     if kind == other:
         if kind == "int":
-            return fitting(_INT_OPERATIONS[sign](left, right, at), at)
+            return require_int64(_INT_OPERATIONS[sign](left, right, at), at)
         if kind == "double" and sign in _DOUBLE_OPERATIONS:
             return _DOUBLE_OPERATIONS[sign](left, right)
         if sign == "+" and kind in ("string", "list"):
-            return _joined(left, right, run, at)
+            return _concatenate(left, right, state, at)
     raise _no_operation(sign, kind, other, at)
 
 
-def fitting(value: int, at: int) -> int:
-    """The result of an operation, which must fit in 64 bits."""
+def require_int64(value: int, at: int) -> int:
+    """Return the value. Raise Fault if it does not fit in 64 bits."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise Fault(at, "bad-value", "the result does not fit in 64 bits")
 
 
-def negative(value: Any, at: int) -> Any:
-    """`-value`."""
-    kind = usable_kind(value, at)
+def negate(value: Any, at: int) -> Any:
+    kind = operand_kind(value, at)
     if kind not in NUMBERS:
-        raise Fault(at, "wrong-type", f"'-' does not take {article(kind)}")
-    return fitting(-value, at) if kind == "int" else -value
+        raise Fault(at, "wrong-type", f"'-' does not take {with_article(kind)}")
+    return require_int64(-value, at) if kind == "int" else -value
 
 
-def _joined(left: Any, right: Any, run: Run, at: int) -> Any:
+def _concatenate(left: Any, right: Any, state: EvalState, at: int) -> Any:
     size = len(left) + len(right)
     if size > MAX_VALUE_SIZE:
         raise Fault(at, "bad-value", f"'+' makes more than {MAX_VALUE_SIZE} characters or items")
-    run.spend(size, at)
+    state.spend(size, at)
     return left + right if isinstance(left, str) else [*left, *right]
 
 
 def _int_quotient(left: int, right: int, at: int) -> int:
-    """Division that cuts towards zero."""
+    """Divide, rounding towards zero."""
     if right == 0:
         raise Fault(at, "bad-value", "division by zero")
     quotient = abs(left) // abs(right)
@@ -222,12 +226,12 @@ def _int_quotient(left: int, right: int, at: int) -> int:
 
 
 def _int_remainder(left: int, right: int, at: int) -> int:
-    """What the division leaves, with the sign of the dividend. It fails where the division does."""
-    return left - right * fitting(_int_quotient(left, right, at), at)
+    """Return the remainder, with the sign of the dividend. Raise Fault where the division does."""
+    return left - right * require_int64(_int_quotient(left, right, at), at)
 
 
 def _double_quotient(left: float, right: float) -> float:
-    """IEEE division: by zero it is infinite or not a number."""
+    """Divide as IEEE 754: division by zero gives infinity or NaN."""
     if right:
         return left / right
     if left == 0 or left != left:
@@ -250,16 +254,16 @@ _DOUBLE_OPERATIONS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def part_of(value: Any, key: Any, at: int) -> Any:
-    """`value.key` or `value[key]`; a missing one is an error."""
+def get_part(value: Any, key: Any, at: int) -> Any:
+    """Return `value.key` or `value[key]`. Raise Fault if it is missing."""
     kind, key_kind = kind_of(value), kind_of(key)
     if kind == "list":
         return _item(value, key, key_kind, at)
     if kind not in ("map", "task result"):
-        what = f"field '{shown(key)}'" if key_kind == "string" else "parts"
-        raise Fault(at, "wrong-type", f"{article(kind)} has no {what}")
+        what = f"field '{shorten(key)}'" if key_kind == "string" else "parts"
+        raise Fault(at, "wrong-type", f"{with_article(kind)} has no {what}")
     if key_kind != "string":
-        raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {article(key_kind)}")
+        raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {with_article(key_kind)}")
     try:
         return value[key] if kind == "map" else value.field(key)
     except KeyError:
@@ -268,16 +272,16 @@ def part_of(value: Any, key: Any, at: int) -> Any:
 
 def _item(items: Any, key: Any, key_kind: str, at: int) -> Any:
     if key_kind not in NUMBERS or key != key or key in (float("inf"), float("-inf")) or key != int(key):
-        raise Fault(at, "wrong-type", f"the index of a list is a whole number, not {article(key_kind)}")
+        raise Fault(at, "wrong-type", f"the index of a list is a whole number, not {with_article(key_kind)}")
     if not 0 <= key < len(items):
         raise Fault(at, "missing-field", f"there is no item {int(key)} in a list of {len(items)}")
     return items[int(key)]
 
 
 def missing_field(value: Any, name: str, at: int) -> Fault:
-    """The fault for a field that is not there, with those that are."""
+    """Return the Fault for a missing field, with the existing fields for a suggestion."""
     known: Iterable[str] = value if isinstance(value, dict) else getattr(value, "field_names", tuple)()
-    return Fault(at, "missing-field", f"there is no field '{shown(name)}'", name=name, known=known)
+    return Fault(at, "missing-field", f"there is no field '{shorten(name)}'", name=name, known=known)
 
 
 _OPTIONS = re2.Options()
@@ -286,64 +290,66 @@ _OPTIONS.never_capture = True
 
 
 class Function(Struct, frozen=True):
-    """A function; the target of a method counts as an argument."""
+    """A function; the target of a method counts as its first argument."""
 
     arity: int
     call: Callable[..., Any]
-    """Takes the run, the offset for errors, and the arguments."""
+    """Takes the state, the offset for errors, and the arguments."""
 
 
-def size(run: Run, at: int, value: Any) -> int:
-    """How many characters a string, items a list, fields a map has."""
+def size(state: EvalState, at: int, value: Any) -> int:
+    """Return the number of characters of a string, items of a list or fields of a map."""
     kind = kind_of(value)
     if kind not in ("string", "list", "map"):
-        raise Fault(at, "wrong-type", f"'size' does not take {article(kind)}")
+        raise Fault(at, "wrong-type", f"'size' does not take {with_article(kind)}")
     return len(value)
 
 
-def compiled(pattern: str, at: int) -> Any:
-    """The regular expression in RE2, whose time is linear in the text."""
+def compile_pattern(pattern: str, at: int) -> Any:
+    """Compile a regular expression with RE2, which matches in linear time. Raise Fault."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise Fault(at, "bad-value", f"a regular expression has at most {MAX_PATTERN_CHARACTERS} characters")
     try:
         return re2.compile(pattern, _OPTIONS)
     except (re2.error, UnicodeError) as error:
-        reason = error.args[0] if isinstance(error, re2.error) and error.args else "it is no text"
+        reason = error.args[0] if isinstance(error, re2.error) and error.args else "it is not Unicode text"
         if isinstance(reason, bytes):
             reason = reason.decode("utf-8", "replace")
         raise Fault(at, "bad-value", f"bad regular expression: {reason}") from None
 
 
-def is_match(run: Run, at: int, text: Any, pattern: Any) -> bool:
-    """Whether the pattern is found in the text."""
-    _want_strings("matches", at, text, pattern)
-    run.spend(WORK_PER_PATTERN, at)
-    return is_found(run, at, compiled(pattern, at), text)
+def is_match(state: EvalState, at: int, text: Any, pattern: Any) -> bool:
+    """Return whether the text contains a match of the pattern."""
+    _require_strings("matches", at, text, pattern)
+    state.spend(WORK_PER_PATTERN, at)
+    return is_found(state, at, compile_pattern(pattern, at), text)
 
 
-def is_found(run: Run, at: int, pattern: Any, text: Any) -> bool:
-    """Whether a compiled pattern is found in the text."""
-    _want_strings("matches", at, text)
-    run.spend(len(text), at)
+def is_found(state: EvalState, at: int, pattern: Any, text: Any) -> bool:
+    """Return whether the text contains a match of a compiled pattern."""
+    _require_strings("matches", at, text)
+    state.spend(len(text), at)
     try:
         return pattern.search(text) is not None
     except UnicodeError:
-        raise Fault(at, "bad-value", "'matches' does not take a string with half a character in it") from None
+        raise Fault(
+            at, "bad-value", "'matches' does not take a string with half of a surrogate pair"
+        ) from None
 
 
 def _on_strings(name: str, method: Callable[[str, str], bool]) -> Function:
-    def call(run: Run, at: int, text: Any, other: Any) -> bool:
-        _want_strings(name, at, text, other)
-        run.spend((len(text) + len(other)) // WORK_PER_ITEM, at)
+    def call(state: EvalState, at: int, text: Any, other: Any) -> bool:
+        _require_strings(name, at, text, other)
+        state.spend((len(text) + len(other)) // WORK_PER_ITEM, at)
         return method(text, other)
 
     return Function(2, call)
 
 
-def _want_strings(name: str, at: int, *values: Any) -> None:
+def _require_strings(name: str, at: int, *values: Any) -> None:
     for value in values:
         if kind_of(value) != "string":
-            raise Fault(at, "wrong-type", f"'{name}' takes strings, not {article(kind_of(value))}")
+            raise Fault(at, "wrong-type", f"'{name}' takes strings, not {with_article(kind_of(value))}")
 
 
 METHODS = {
@@ -353,7 +359,7 @@ METHODS = {
     "startsWith": _on_strings("startsWith", str.startswith),
     "endsWith": _on_strings("endsWith", str.endswith),
 }
-"""`target.name(...)`."""
+"""Methods, called as `target.name(...)`."""
 
 FUNCTIONS = ("has", "matches", "size")
-"""`name(...)`: the methods that CEL has as functions too, and `has`, which is a form of its own."""
+"""Functions, called as `name(...)`: methods that are also functions in CEL, and the special form `has`."""

@@ -106,7 +106,7 @@ REFUSED = [
     ("{{f(a}}", "1:6", "syntax-error", "expected ',' or ')' after an argument of 'f'"),
     ("{{f(a b)}}", "1:7", "syntax-error", "expected ',' or ')'"),
     ("{{f(a,)}}", "1:7", "syntax-error", "expected a name"),
-    ("{{f(n=1, a)}}", "1:10", "syntax-error", "stands after one with a name"),
+    ("{{f(n=1, a)}}", "1:10", "syntax-error", "positional argument follows a named argument"),
     ("{{f(n=1, n=2)}}", "1:10", "duplicate-name", "'n' is given twice"),
     ("{{f(1=2)}}", "1:5", "syntax-error", "expected a name before '='"),
     ("{{f(a.b=2)}}", "1:5", "syntax-error", "expected a name before '='"),
@@ -125,7 +125,7 @@ REFUSED = [
     ("{{'\\q'}}", "1:3", "syntax-error", "unknown escape '\\q'"),
     ("{{'\\ud800'}}", "1:3", "syntax-error", "unknown escape"),
     ("{{'\\U00110000'}}", "1:3", "syntax-error", "unknown escape"),
-    ("{{12ab}}", "1:3", "syntax-error", "is no number"),
+    ("{{12ab}}", "1:3", "syntax-error", "is not a number"),
     ("{{1e999}}", "1:3", "bad-value", "too large"),
     ("{{" + "9" * 5_000 + "}}", "1:3", "bad-value", "too large"),
 ]
