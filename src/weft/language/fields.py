@@ -125,7 +125,7 @@ def _text(value: Any) -> str:
 def _history(value: Any) -> HistorySettings:
     history: HistorySettings = _settings(value, HistorySettings, _HISTORY_WORDS, "history")
     if history.history_turns_to_include is not None and history.history_turns_to_include < 1:
-        message = ":history: turns must be a whole number of at least 1; use (:use false) for no history"
+        message = ":history: turns is a whole number, at least 1; use (:use false) for no history"
         raise BadSetting("bad-value", message)
     return history
 
