@@ -39,7 +39,7 @@ known."""
 
 
 class CallChecks:
-    """Checks calls. Problems that a `set!` could make invalid are only reported at the end."""
+    """Checks calls. Problems that a later `set!` could resolve are only reported at the end."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings

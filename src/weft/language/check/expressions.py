@@ -241,7 +241,7 @@ def _let(walk: Walk, node: Let, frame: Frame) -> None:
 
 
 def _define(walk: Walk, node: Define, frame: Frame) -> None:
-    if walk.names.is_reserved(node.name, node.span):
+    if walk.names.note_reserved(node.name, node.span):
         return
     walk.bind(node.name, node.span, frame, walk.visit_value(node.value, frame))
 

@@ -187,7 +187,7 @@ def check_json(node: Node | None, what: str, frame: Frame, findings: Findings) -
 
 
 def leaves_program(template: Template, name: str) -> bool:
-    """Return whether an argument certainly leaves the program: in a prompt, or as an input of a step."""
+    """Return whether an argument certainly leaves the program: it is part of a text, or passed to a step."""
     body = template.body
     if isinstance(body, Atomic | Script):
         shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, Variable))

@@ -407,8 +407,8 @@ class Names:
         if cell.needs:
             frame.routine.functions.append(cell)
 
-    def is_reserved(self, name: str, span: Span) -> bool:
-        """Return whether a name cannot be defined, and note the problem if so."""
+    def note_reserved(self, name: str, span: Span) -> bool:
+        """Note a problem if a name cannot be defined, and return whether that is so."""
         if not is_reserved(name):
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"

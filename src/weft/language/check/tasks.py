@@ -200,7 +200,7 @@ def _check_relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
 
 
 def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
-    """Use the name that an input without a value reads, or the parameter that overrides its default."""
+    """Mark as used the name that an input without a value reads, or a parameter that overrides a default."""
     if one.value is None:
         walk.use(one.name, one.span, frame)
     elif one.is_open and one.name in frame:

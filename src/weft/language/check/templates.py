@@ -22,7 +22,7 @@ def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
 
 def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
     """Visit a template and return the frame of its parameters."""
-    walk.names.is_reserved(node.name, node.span)
+    walk.names.note_reserved(node.name, node.span)
     arguments = _arguments(walk, node)
     boundary, walk.input_boundary = walk.input_boundary, None
     walk.visit(node.body, arguments)

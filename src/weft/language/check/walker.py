@@ -127,7 +127,7 @@ class Walk:
         return condition
 
     def _check_constant(self, condition: ReadCondition) -> None:
-        """Note a condition without names that fails or is not a boolean: every evaluation gives the same."""
+        """Note a condition without names that fails or is not a boolean: its value is always the same."""
         try:
             condition.holds(_reject_name)
         except ConditionError as error:
