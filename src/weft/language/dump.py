@@ -56,10 +56,7 @@ def _struct(value: Struct) -> JsonTree:
 
 @cache
 def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of a struct with their defaults.
-
-    `msgspec.structs.fields` cannot be used: it resolves annotations that exist only for type checkers.
-    """
+    # `msgspec.structs.fields` would resolve annotations, and some exist only for type checkers.
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__
     return tuple(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 

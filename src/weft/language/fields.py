@@ -39,10 +39,7 @@ _OTHERS: Final[dict[type[Node], str]] = {
 
 
 def misplaced_fields(node: TaskNode) -> str | None:
-    """Describe request fields that this kind of task cannot have; None: all fields fit.
-
-    References are not checked: their fields are fields of the template that they name.
-    """
+    """Describe request fields that this kind of task cannot have; None: all fit, or it is a reference."""
     plain = Reference(ref="")
     return misplaced(node, [name for name in REQUEST_FIELDS if getattr(node, name) != getattr(plain, name)])
 

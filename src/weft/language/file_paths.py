@@ -79,7 +79,6 @@ def _qualify(name: str, owner: str, own: frozenset[str]) -> _Name:
 
 
 def _parameters(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
-    """Return the parameter names of every template and named function."""
     found: dict[str, tuple[str, ...]] = {}
     for one in structs_in(nodes):
         if isinstance(one, Template):
@@ -103,10 +102,7 @@ def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
 def _bindings_of(
     node: Struct, parameters: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str | None, str, Node]]:
-    """Yield (owner, name, value) for each name that a node binds.
-
-    The owner is the called template or function if the name is its parameter, else None.
-    """
+    """Yield (owner, name, value) for each name that a node binds; only parameters have an owner."""
     match node:
         case FunctionCall(func_name=name, args=[function, *args]) if name in _APPLYING:
             yield from _called(function, args, (), parameters)
@@ -241,10 +237,7 @@ class _Walk:
                 stack.extend((field, inside) for field in reversed(fields))
 
     def _body(self, node: FunctionCall | Reference, names: _Known) -> Iterator[tuple[Node, _Known]]:
-        """Yield the body of a called template with the constant strings of its parameters.
-
-        Nothing is yielded if the call replaces the files of the template.
-        """
+        """Yield the body of a called template and its names in scope, unless the call replaces its files."""
         args: tuple[Node, ...] = ()
         if isinstance(node, Reference):
             name = node.ref

@@ -80,10 +80,7 @@ class Shape:
 
 
 def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
-    """Return the shape for a name, a JSON Schema or the path of a schema file. Raise BadSchema.
-
-    `read_file` returns the text of a schema file; without it, paths are rejected.
-    """
+    """Return the shape for a name, a JSON Schema or, with `read_file`, a schema file. Raise BadSchema."""
     name = text.strip()
     if name in NAMED_SCHEMAS or _is_inline(name):
         return _shape(name)
@@ -97,10 +94,7 @@ def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
 
 
 def part_schema(shape: str | None) -> Any:
-    """Return the schema of a shape for embedding in another schema.
-
-    Return `{}`, which accepts every value, for shapes that have references or cannot be read.
-    """
+    """Return the schema of a shape for use in another schema; `{}` if it has references or is unreadable."""
     if shape is None or '"$' in shape:
         return {}
     try:

@@ -27,6 +27,7 @@ from weft.language.cel.values import (
     are_equal,
     arithmetic,
     compile_pattern,
+    describe,
     get_part,
     has_field,
     is_found,
@@ -35,7 +36,6 @@ from weft.language.cel.values import (
     kind_of,
     negate,
     require_bool,
-    with_article,
 )
 
 Closure = Callable[[EvalState], Any]
@@ -86,7 +86,7 @@ def _has(node: Has) -> Closure:
             return field in value
         if kind == "task result":
             return has_field(value, field)
-        raise Fault(at, "wrong-type", f"{with_article(kind)} has no field '{shorten(field)}'")
+        raise Fault(at, "wrong-type", f"{describe(kind)} has no field '{shorten(field)}'")
 
     return has
 
@@ -190,9 +190,7 @@ def _map_of(node: MapOf) -> Closure:
         for at, key_of, value_of in entries:
             key = key_of(state)
             if kind_of(key) != "string":
-                raise Fault(
-                    at, "wrong-type", f"the key of a map is a string, not {with_article(kind_of(key))}"
-                )
+                raise Fault(at, "wrong-type", f"the key of a map is a string, not {describe(kind_of(key))}")
             if key in built:
                 raise Fault(at, "duplicate-name", f"the key '{shorten(key)}' is given twice")
             built[key] = value_of(state)

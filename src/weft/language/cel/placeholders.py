@@ -41,10 +41,7 @@ def parse_text(raw: str, span: Span) -> Text:
 
 
 def parse_path(text: str, span: Span) -> Variable:
-    """Parse a name with an optional path: `name`, `name.field`, `name[0].x`, `name["other key"]`.
-
-    Raise InvalidProgram.
-    """
+    """Parse a name with an optional path: `name`, `name.field[0]`, `name["key"]`. Raise InvalidProgram."""
     tokens = Tokens(Locations(text, span), PLACEHOLDER)
     first = tokens.take()
     if first.kind != "name" or first.text in WORDS:

@@ -105,10 +105,7 @@ _ANY_NAME = rf"{_WORD}(?:(?:->?|:)\w+)*\??"
 
 
 def _language(spaces: str, name: str, operators: str) -> re.Pattern[str]:
-    """Return a pattern for spaces and one token; `operator` matches any other character.
-
-    So the parser reports invalid characters, with what it expected.
-    """
+    """Return a pattern for spaces and one token; `operator` matches all other characters, for the parser."""
     return re.compile(
         rf"{spaces}(?:(?P<string>{'|'.join(_QUOTED)})|(?P<number>{_NUMBER})|(?P<name>{name})"
         rf"|(?P<operator>{operators}|.)|(?P<end>\Z))",

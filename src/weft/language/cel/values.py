@@ -83,10 +83,10 @@ def require_bool(value: Any, at: int, where: str) -> bool:
     """Return a boolean value. Raise Fault for any other value; `where` names it in the message."""
     if value is True or value is False:
         return bool(value)
-    raise Fault(at, "wrong-type", f"{where} must be true or false, not {with_article(kind_of(value))}")
+    raise Fault(at, "wrong-type", f"{where} must be true or false, not {describe(kind_of(value))}")
 
 
-def with_article(kind: str) -> str:
+def describe(kind: str) -> str:
     """Return the kind with its article: `an int`, `a string`; `null` has none."""
     if kind == "null":
         return kind
@@ -129,9 +129,7 @@ def _reject_opaque(kind: str, other_kind: str, at: int) -> None:
         if which in ("task result", "function or symbol") and beside != "null":
             hint = ": compare one of its fields" if which == "task result" else ""
             raise Fault(
-                at,
-                "wrong-type",
-                f"{with_article(which)} cannot be compared with {with_article(beside)}{hint}",
+                at, "wrong-type", f"{describe(which)} cannot be compared with {describe(beside)}{hint}"
             )
 
 
@@ -177,9 +175,7 @@ def _no_operation(sign: str, kind: str, other: str, at: int) -> Fault:
     hint = ""
     if kind in NUMBERS and other in NUMBERS and kind != other:
         hint = "; int and double cannot be mixed: write 1.0 beside a double, 1 beside an int"
-    return Fault(
-        at, "wrong-type", f"'{sign}' does not take {with_article(kind)} and {with_article(other)}{hint}"
-    )
+    return Fault(at, "wrong-type", f"'{sign}' does not take {describe(kind)} and {describe(other)}{hint}")
 
 
 def arithmetic(sign: str, left: Any, right: Any, state: EvalState, at: int) -> Any:
@@ -205,7 +201,7 @@ def require_int64(value: int, at: int) -> int:
 def negate(value: Any, at: int) -> Any:
     kind = operand_kind(value, at)
     if kind not in NUMBERS:
-        raise Fault(at, "wrong-type", f"'-' does not take {with_article(kind)}")
+        raise Fault(at, "wrong-type", f"'-' does not take {describe(kind)}")
     return require_int64(-value, at) if kind == "int" else -value
 
 
@@ -261,9 +257,9 @@ def get_part(value: Any, key: Any, at: int) -> Any:
         return _item(value, key, key_kind, at)
     if kind not in ("map", "task result"):
         what = f"field '{shorten(key)}'" if key_kind == "string" else "parts"
-        raise Fault(at, "wrong-type", f"{with_article(kind)} has no {what}")
+        raise Fault(at, "wrong-type", f"{describe(kind)} has no {what}")
     if key_kind != "string":
-        raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {with_article(key_kind)}")
+        raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {describe(key_kind)}")
     try:
         return value[key] if kind == "map" else value.field(key)
     except KeyError:
@@ -272,7 +268,7 @@ def get_part(value: Any, key: Any, at: int) -> Any:
 
 def _item(items: Any, key: Any, key_kind: str, at: int) -> Any:
     if key_kind not in NUMBERS or key != key or key in (float("inf"), float("-inf")) or key != int(key):
-        raise Fault(at, "wrong-type", f"the index of a list is a whole number, not {with_article(key_kind)}")
+        raise Fault(at, "wrong-type", f"the index of a list is a whole number, not {describe(key_kind)}")
     if not 0 <= key < len(items):
         raise Fault(at, "missing-field", f"there is no item {int(key)} in a list of {len(items)}")
     return items[int(key)]
@@ -301,7 +297,7 @@ def size(state: EvalState, at: int, value: Any) -> int:
     """Return the number of characters of a string, items of a list or fields of a map."""
     kind = kind_of(value)
     if kind not in ("string", "list", "map"):
-        raise Fault(at, "wrong-type", f"'size' does not take {with_article(kind)}")
+        raise Fault(at, "wrong-type", f"'size' does not take {describe(kind)}")
     return len(value)
 
 
@@ -349,7 +345,7 @@ def _on_strings(name: str, method: Callable[[str, str], bool]) -> Function:
 def _require_strings(name: str, at: int, *values: Any) -> None:
     for value in values:
         if kind_of(value) != "string":
-            raise Fault(at, "wrong-type", f"'{name}' takes strings, not {with_article(kind_of(value))}")
+            raise Fault(at, "wrong-type", f"'{name}' takes strings, not {describe(kind_of(value))}")
 
 
 METHODS = {

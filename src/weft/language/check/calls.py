@@ -34,8 +34,7 @@ _STAND_INS: dict[str | None, Any] = {
     "a string": "",
     "a function": len,
 }
-"""An example of each kind that fits wherever any value of the kind can, for values of which only the kind is
-known."""
+"""An example value per kind, for checks of values of which only the kind is known."""
 
 
 class CallChecks:
@@ -96,7 +95,6 @@ def count_text(least: int, most: int | None) -> str:
 
 
 def closure_problems(name: str, closure: Lambda, call: Call, findings: Findings) -> list[LanguageProblem]:
-    """Return the problems of a call of a closure."""
     parameters = closure.parameters
     given = set(parameters[: len(call.args)])
     found: list[LanguageProblem] = []
@@ -139,7 +137,6 @@ def open_inputs(template: Template) -> dict[str, bool]:
 def template_problems(
     template: Template, call: Call, frame: Frame, global_names: Frame, findings: Findings
 ) -> Iterable[LanguageProblem]:
-    """Yield the problems of a call of a template."""
     parameters = {one.name: one for one in template.parameters}
     name, span = template.name, call.span
     if len(call.args) > len(parameters):
@@ -201,7 +198,6 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
 def _type_problems(
     template: Template, parameter: Parameter, value: Node | None, frame: Frame, call: Call
 ) -> Iterable[LanguageProblem]:
-    """Yield the certain problems of an argument."""
     span = value.span if value is not None else call.span
     if is_function(value, frame) and leaves_program(template, parameter.name):
         message = f"'{parameter.name}' of {template.name} is a function, which cannot leave the program"
@@ -267,7 +263,6 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) -> None:
-    """Note the problems of a call of a built-in."""
     name, count = node.func_name, len(node.args)
     if name == TASK_LIBRARY:
         message = f"'{name}' is the task library; only functions and tasks can be called"

@@ -44,16 +44,7 @@ from weft.language.task_fields import BUDGETS, NO_QUESTION, QUESTIONS, question_
 OUTPUT = "output"
 """The name of the previous output in the conditions of cases."""
 
-_OPEN_KEYWORDS = (
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "if",
-    "patternProperties",
-    "dependentSchemas",
-)
+_OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas")
 """Schema keywords that can allow fields which `properties` does not list."""
 
 
@@ -148,7 +139,7 @@ def check_paths(condition: ReadCondition, span: Span, shape: str | None, finding
 def _explain_missing_path(path: Sequence[str | int], schema: JsonSchema, findings: Findings) -> str | None:
     """Explain why a value of the schema cannot have the path; None: it may have it."""
     for key in path:
-        if not isinstance(schema, dict) or any(word in schema for word in _OPEN_KEYWORDS):
+        if not isinstance(schema, dict) or any(word in schema for word in _OPEN):
             return None
         wanted = "object" if isinstance(key, str) else "array"
         types = schema.get("type")

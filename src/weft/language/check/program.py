@@ -130,14 +130,14 @@ def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
 def _visit(walk: Walk, form: Node) -> None:
     """Visit a top-level form. If it is a task or call, its free names are inputs of the program."""
     if isinstance(form, TaskNode | TaskCond):
-        walk.input_boundary = walk.names.globals
+        walk.boundary = walk.names.globals
     elif is_bare_call(form) and _is_defined(walk, form.func_name):
-        walk.input_boundary = walk.names.templates  # also report misspellings of global names
+        walk.boundary = walk.names.templates  # also report misspellings of global names
     try:
         walk.visit(form, walk.names.globals)
     except RecursionError:
         _note_too_deep(walk, form)
-    walk.input_boundary = None
+    walk.boundary = None
 
 
 def is_bare_call(form: Node) -> TypeGuard[FunctionCall]:

@@ -60,7 +60,7 @@ class Call:
 class Need:
     """A use of a name, by code in `frame` or by a routine that was defined there."""
 
-    __slots__ = ("call", "frame", "input_boundary", "name", "origin", "span")
+    __slots__ = ("boundary", "call", "frame", "name", "origin", "span")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Need:
         span: Span,
         call: Call | None,
         *,
-        input_boundary: "Frame | None",
+        boundary: "Frame | None",
         origin: "Frame | None" = None,
     ) -> None:
         self.frame = frame
@@ -78,15 +78,13 @@ class Need:
         self.name = name
         self.span = span
         self.call = call
-        self.input_boundary = input_boundary
+        self.boundary = boundary
         """If the name is unbound it is an input of the program, unless it looks like a misspelling of a name
         bound inside this frame. None: it cannot be an input."""
 
     def moved_to(self, frame: "Frame") -> "Need":
         """Return the same use, looked up from an outer frame."""
-        return Need(
-            frame, self.name, self.span, self.call, input_boundary=self.input_boundary, origin=self.origin
-        )
+        return Need(frame, self.name, self.span, self.call, boundary=self.boundary, origin=self.origin)
 
 
 class Cell:
@@ -305,39 +303,25 @@ class Names:
     # Uses
 
     def use(
-        self,
-        frame: Frame,
-        name: str,
-        span: Span,
-        call: Call | None = None,
-        *,
-        input_boundary: Frame | None = None,
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, boundary: Frame | None = None
     ) -> None:
         """Resolve a use of a name by code in a frame."""
         if is_built_in(name, frame):
             return
-        self.use_binding(frame, name, span, call, input_boundary=input_boundary)
+        self.use_binding(frame, name, span, call, boundary=boundary)
 
     def use_binding(
-        self,
-        frame: Frame,
-        name: str,
-        span: Span,
-        call: Call | None = None,
-        *,
-        input_boundary: Frame | None = None,
+        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, boundary: Frame | None = None
     ) -> None:
         """Resolve a use of a name that cannot refer to a built-in."""
         routine = frame.routine
-        cell = self._resolve(
-            Need(frame, name, span, call, input_boundary=input_boundary), routine, is_later=False
-        )
+        cell = self._resolve(Need(frame, name, span, call, boundary=boundary), routine, is_later=False)
         if cell is not None:
             self._require(cell, routine)
 
     def use_template(self, name: str, span: Span, frame: Frame) -> None:
         """Resolve a use of a template, ignoring other bindings of its name."""
-        need = Need(self.templates, name, span, None, input_boundary=None)
+        need = Need(self.templates, name, span, None, boundary=None)
         cell = self._resolve(need, frame.routine, is_later=False)
         if cell is not None:
             self._require(cell, frame.routine)
@@ -430,16 +414,16 @@ class Names:
             if need.call is not None and ":" in need.name and self._explain_unbound(need) is None:
                 self._check_tool(need.name, need.span)
                 continue
-            if need.input_boundary is None or self._explain_unbound(need) is not None:
+            if need.boundary is None or self._explain_unbound(need) is not None:
                 self._findings.note(need.span, "unbound-name", self._message(need))
                 continue
-            similar = self._findings.near_miss(need.name, need.origin.names_inside(need.input_boundary))
+            similar = self._findings.near_miss(need.name, need.origin.names_inside(need.boundary))
             if similar is None:
                 self.inputs.setdefault(need.name, need.span)
                 continue
             self.misspelt.setdefault(need.name, need.span)
             otherwise = "make it an input of the task"
-            if need.input_boundary is self.templates:
+            if need.boundary is self.templates:
                 otherwise = "choose another name for the input"
             message = f"'{need.name}' is not bound; did you mean '{similar}'? If not, {otherwise}"
             self._findings.note(need.span, "unbound-name", message)

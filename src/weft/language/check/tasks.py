@@ -37,7 +37,6 @@ _REFERENCE_FIELDS = frozenset({"span", "inputs", "output_slot", "input_source", 
 
 
 def check_rules(walk: Walk, node: TaskNode) -> None:
-    """Note the problems of the fields of a task."""
     missing = _missing_field(node)
     if missing is not None:
         walk.findings.note(node.span, "missing-field", missing)
@@ -58,7 +57,6 @@ def check_rules(walk: Walk, node: TaskNode) -> None:
 
 
 def _missing_field(node: TaskNode) -> str | None:
-    """Return the error message for a missing field, or None."""
     if isinstance(node, Atomic) and node.prompt is None:
         return "a task needs instructions or a description: the prompt for the model"
     if isinstance(node, Sequential) and not node.steps:
@@ -108,10 +106,7 @@ def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
 
 
 def check_criteria(walk: Walk) -> None:
-    """Note criteria that match no evaluator, and check the calls of evaluators that they match.
-
-    Nothing is checked if some templates could not be read.
-    """
+    """Note criteria that match no evaluator, and check calls of matching ones, if all templates are known."""
     cells = walk.names.templates.values()
     if not walk.criteria or any(cell.value is None for cell in cells):
         return

@@ -24,9 +24,9 @@ def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
     """Visit a template and return the frame of its parameters."""
     walk.names.note_reserved(node.name, node.span)
     arguments = _arguments(walk, node)
-    boundary, walk.input_boundary = walk.input_boundary, None
+    boundary, walk.boundary = walk.boundary, None
     walk.visit(node.body, arguments)
-    walk.input_boundary = boundary
+    walk.boundary = boundary
     walk.names.close(arguments.routine)
     if cell.value is node:
         cell.needs = arguments.routine.needs

@@ -54,7 +54,7 @@ class Walk:
         self.tools = tools
         self.models = models
         self.schemas = schemas
-        self.input_boundary: Frame | None = None
+        self.boundary: Frame | None = None
         """Set inside a top-level task or call, where free names are inputs of the program; see `Need`."""
         self.criteria: list[tuple[str, Sequence[str], Span, Frame]] = []
         """Criteria for choosing an evaluator, and the names that it is called with."""
@@ -101,7 +101,7 @@ class Walk:
 
     def use(self, name: str, span: Span, frame: Frame, call: Call | None = None) -> None:
         """Resolve a name that is read or called; only a name that is read can be an input."""
-        self.names.use(frame, name, span, call, input_boundary=self.input_boundary if call is None else None)
+        self.names.use(frame, name, span, call, boundary=self.boundary if call is None else None)
 
     def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
         self.names.bind(frame, name, cell or Cell())
@@ -137,7 +137,7 @@ class Walk:
         """Visit the placeholders of a text."""
         for part in text.parts:
             if isinstance(part, Variable):  # a built-in as text is never intended
-                self.names.use_binding(frame, part.name, part.span, input_boundary=self.input_boundary)
+                self.names.use_binding(frame, part.name, part.span, boundary=self.boundary)
             elif not isinstance(part, str):
                 self.visit(part, frame)
 

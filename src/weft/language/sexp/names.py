@@ -157,10 +157,7 @@ def read_name(word: str, span: Span) -> Name:
 
 
 def read_keyword(word: str) -> str:
-    """Parse the name of a keyword, given without its colon; dots are part of the name.
-
-    Raise BadName or BadEscape.
-    """
+    """Parse the name of a keyword after its colon; it may contain dots. Raise BadName or BadEscape."""
     name = "".join(value for _, value in _pieces(word)) if _NOT_PLAIN.search(word) else word
     if not name:
         raise BadName("a keyword needs a name after the colon")
