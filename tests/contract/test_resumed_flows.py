@@ -27,7 +27,7 @@ async def test_a_flow_that_is_no_run_is_not_resumed_as_one(runs: RunsBench, is_d
         await app.run(flow)
         await app.stop(grace_seconds=0)
 
-    with pytest.raises(NoRun, match=f"go on with it by: weft flow run {flow.root.id}"):
+    with pytest.raises(NoRun, match=f"resume it with: weft flow run {flow.root.id}"):
         await resume_run(app, flow.root.id)
 
     root = await app.get(flow.root.id)

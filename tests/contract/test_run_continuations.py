@@ -128,7 +128,7 @@ async def test_a_model_that_asks_for_another_subtask_is_not_given_what_came_of_t
         error = await error_of(runs, await runs.go_on(root_id))
 
     assert error.startswith("replay-differs: step 1#2 at <text>:")
-    assert "'system:spawn_subtask' with other inputs was before" in error
+    assert "recorded 'system:spawn_subtask' with other inputs, now" in error
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ async def test_another_question_is_not_answered_with_the_answer_to_the_first(
     error = await error_of(runs, await runs.go_on(resting.root_id))
 
     assert error.startswith("replay-differs: step 1")
-    assert "'How many?' is asked for, and 'Which one?' was before" in error
+    assert "recorded 'Which one?', now 'How many?'" in error

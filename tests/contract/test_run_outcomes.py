@@ -124,7 +124,7 @@ async def test_a_replay_that_differs_is_told_with_the_place_of_the_call(runs: Ru
 
     error = await resumed_with(runs, text, {"word": "b"}, {"word": "c"})
 
-    assert error.startswith("replay-differs: step 2 at <text>:3:3: 'ask' is asked for")
+    assert error.startswith("replay-differs: step 2 at <text>:3:3: replay mismatch: recorded 'ask'")
 
 
 async def test_steps_that_are_left_out_are_told_with_the_place_where_the_program_was(runs: RunsBench) -> None:
@@ -132,7 +132,7 @@ async def test_steps_that_are_left_out_are_told_with_the_place_where_the_program
 
     error = await resumed_with(runs, text, {"flag": True}, {"flag": False})
 
-    assert error.startswith("steps-left: step 2 (ask) was performed before")
+    assert error.startswith("steps-left: step 2 (ask): recorded before")
     assert "1 at <text>:3:3" in error
 
 
@@ -171,7 +171,7 @@ async def test_a_step_can_be_cancelled_also_after_the_store_could_not_be_read(
             "xml",
             {
                 "type": "XML_PARSE_ERROR",
-                "message": "mismatched tag; <description> of line 2 is open here",
+                "message": "mismatched tag; <description> of line 2 is still open here",
                 "location": "main:2:17",
             },
         ),

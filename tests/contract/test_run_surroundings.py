@@ -135,7 +135,7 @@ async def test_a_run_that_has_begun_in_a_folder_that_is_not_here_says_so(
 
     task = await runs.store.get(root_id, owner=EVERYONE)
     assert task.status is Status.FAILED
-    assert f"the run works in {gone}, which is not here" in (task.error or "")
+    assert f"the run works in {gone}, which does not exist here" in (task.error or "")
     gone.mkdir()
     assert (await runs.go_on(root_id)).status is Status.COMPLETED
 

@@ -275,7 +275,7 @@ async def test_a_program_that_asks_for_something_else_on_replay_is_refused(runs:
     task = await runs.store.get(root_id, owner=EVERYONE)
     assert task.error is not None
     assert "step 2 at <text>:" in task.error
-    assert "'ask' is asked for, and 'ask' with other inputs was before" in task.error
+    assert "recorded 'ask' with other inputs, now 'ask'" in task.error
 
 
 def test_marks_of_other_records_are_empty() -> None:
@@ -358,7 +358,7 @@ async def test_a_replay_that_leaves_steps_out_is_refused_and_keeps_what_was_done
         outcome = await runs.go_on(run.root_id)
         error = str((await runs.flow(run.root_id)).root.error)
         assert outcome.status is Status.FAILED
-        assert error.startswith("steps-left: step 2 (ask) and 2 more was performed before")
+        assert error.startswith("steps-left: step 2 (ask) and 2 more: recorded before")
 
     assert runs.asked == {}
     assert [(task.id, task.status) for task in await runs.flow(run.root_id)][1:] == before

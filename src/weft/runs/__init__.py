@@ -1,1 +1,1 @@
-"""Runs: programs whose every step is a stored task record, found again when they are evaluated anew."""
+"""Runs of programs: each step is a stored task record, and a resumed run replays the recorded steps."""

@@ -1,4 +1,4 @@
-"""Halting: the work of a step that somebody has cancelled is stopped, whichever process they asked."""
+"""Cancellation of running steps: polls the store, so that a step can be cancelled from any process."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from weft.tasks.record import Status, Task
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""How often the store is asked whether a step that is under way was cancelled."""
+"""Interval between checks of the store for cancelled steps."""
 
 
 class _Working:
-    """A step, the asyncio task that performs it, and how often that was cancelled before it began."""
+    """A step, the asyncio task that performs it, and that task's `cancelling()` count at the start."""
 
     __slots__ = ("cancelling", "halted_by", "opened", "task")
 
@@ -30,7 +30,7 @@ class _Working:
 
 
 class CancellationWatcher:
-    """Of one evaluation; its steps say when they begin and end to be performed."""
+    """Watches the running steps of one evaluation, and cancels those that somebody has cancelled."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class CancellationWatcher:
             self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
 
     def halted(self, opened: OpenStep) -> TaskFailed | None:
-        """What a step fails with that is being cancelled because somebody asked for that; None: it is not."""
+        """Return the failure of a step that somebody cancelled; None if its task is cancelled otherwise."""
         working = self._working.get(opened.task.id)
         if working is None or working.halted_by is None:
             return None
@@ -55,13 +55,13 @@ class CancellationWatcher:
         return halted_failure(by) if is_only_reason else None
 
     def ended(self, opened: OpenStep) -> None:
-        """The step is not performed any more."""
+        """Stop watching a step."""
         working = self._working.pop(opened.task.id, None)
         if working is not None and working.halted_by is not None:
-            working.task.uncancel()  # it took no notice, and has a result that nobody will have
+            working.task.uncancel()  # it ignored the cancellation; its result is discarded
 
     def stop(self) -> None:
-        """The evaluation is over."""
+        """Stop polling the store."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -71,9 +71,9 @@ class CancellationWatcher:
             try:
                 await self._look()
             except WeftError as error:
-                log.warning("steps not looked at: %s", error, extra={"action": "halting_failed"})
-            except Exception:  # a bug of ours must not end it: nobody could cancel a step any more
-                log.exception("steps not looked at", extra={"action": "halting_failed"})
+                log.warning("cannot check for cancelled steps: %s", error, extra={"action": "halting_failed"})
+            except Exception:  # a bug must not end the loop: steps could no longer be cancelled
+                log.exception("cannot check for cancelled steps", extra={"action": "halting_failed"})
 
     async def _look(self) -> None:
         ids = [task_id for task_id, working in self._working.items() if working.opened.is_stored]
@@ -90,7 +90,7 @@ class CancellationWatcher:
 
 
 def _is_below(opened: OpenStep, cancelled: dict[TaskId, Task]) -> bool:
-    """Whether it ends with a step around it."""
+    """Return whether an ancestor is cancelled too, which ends this step with it."""
     around = opened.parent
     while around is not None:
         if around.task.id in cancelled:

@@ -1,4 +1,4 @@
-"""Journalled effects: every step is a record, and is not performed again once it has an outcome."""
+"""Durable effects: each step is recorded, and is not performed again once it has an outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,28 +43,28 @@ from weft.tasks.steps import step_fields
 
 
 def outcome_json(outcome: ScriptOutcome, run: ScriptRun) -> JsonObject:
-    """The result of a script that ended well; raises TaskFailed for another."""
-    if is_any():  # the program must be told what is stored: a replay knows nothing else
+    """Return the result of a successful script as JSON; raise TaskFailed for a failed one."""
+    if is_any():  # the program must see the stored outcome, as replay gives it
         outcome = msgspec.convert(redact_json(msgspec.to_builtins(outcome)), ScriptOutcome)
     failure = script_failure(outcome, run.timeout_seconds)
     if failure is not None:
-        # The output is in the details, where `failure_of` finds it.
+        # `failure_of` restores the content from the details.
         raise TaskFailed(msgspec.structs.replace(failure, content=None))
     facts: JsonObject = msgspec.to_builtins(outcome)
     return facts
 
 
 def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]:
-    """How the script ended, well or badly; raises TaskFailed when it could not be run at all."""
+    """Return the outcome of a script, successful or not; raise TaskFailed if it could not be started."""
     try:
         asked = ask()
-    except TaskFailed as error:  # it is known
+    except TaskFailed as error:  # a recorded failure
         return Resolved(_outcome_of(error))
     return then(asked, lambda found: msgspec.convert(found, ScriptOutcome), rescue=_outcome_of)
 
 
 def _outcome_of(error: TaskFailed) -> ScriptOutcome:
-    """The outcome that a failure was made of; raises the failure if it was made of none."""
+    """Return the outcome that a failure was made from; raise the failure if it has no outcome."""
     failure = error.error
     details = (failure.details or {}) if isinstance(failure, TaskFailure) else {}
     if not details.keys() >= _FACTS:
@@ -81,31 +81,31 @@ _FACTS = frozenset(script_facts(ScriptOutcome("", "", 0)))
 
 
 Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
-"""Performs a step: its result, and facts for the journal."""
+"""Performs a step; returns its result, and keyword arguments for `Journal.complete`."""
 
 
 @runtime_checkable
 class KeepsTurns(Protocol):
-    """Effects whose sessions with models can be journalled turn by turn."""
+    """Effects with model sessions that can be journalled turn by turn."""
 
     async def call_model_kept(
-        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal
+        self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal
     ) -> TaskResult:
-        """As `call_model`; each turn and each tool is asked of the journal first."""
+        """Call the model as `call_model` does, but look up each turn and tool call in the journal first."""
         ...
 
 
 @runtime_checkable
 class KnowsSurroundings(Protocol):
-    """Effects that can say when the outcome of a script or a tool will do for another run."""
+    """Effects that know what else the outcome of a script or tool depends on."""
 
     async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
-        """What decides on the outcome besides the request, as JSON; None: that cannot be said."""
+        """Return what the outcome depends on besides the request, as JSON; None if that is unknown."""
         ...
 
 
 class DurableEffects:
-    """Performs what a program asks for by way of other effects, once."""
+    """Performs the effects of a program through other effects, once per step."""
 
     def __init__(
         self,
@@ -129,34 +129,34 @@ class DurableEffects:
         self._halting = CancellationWatcher(store)
 
     def stop(self) -> None:
-        """Nothing of this evaluation is performed any more."""
+        """Stop watching for cancelled steps; the evaluation has ended."""
         self._halting.stop()
 
     def call_model(
-        self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[TaskResult]:
-        """The model's answer: the one that is known, one to the same question, or a new one."""
+        """Return the model's result: the recorded one, a reused one, or a new one."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
-            if call.subtype in AIDER_SUBTYPES:  # a program, which asks the model itself
+            if call.subtype in AIDER_SUBTYPES:  # a process that calls the model itself
                 async with self._slots:
-                    edited = await self._inner.call_model(await self._recorded(step, opened), call, purse)
+                    edited = await self._inner.call_model(await self._recorded(step, opened), call, account)
                 return result_json(edited), {}
             if self._keeping is None:
                 async with self._slots:
-                    return result_json(await self._inner.call_model(step, call, purse)), {}
+                    return result_json(await self._inner.call_model(step, call, account)), {}
             turns = JournaledSession(self._journal, step, call, self._slots, self._earlier.find)
-            result = await self._keeping.call_model_kept(step, call, purse, turns)
+            result = await self._keeping.call_model_kept(step, call, account, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
-            # What was cut is no answer for a run that has more to spend.
+            # A response cut short by a budget is not reused by runs that may have a larger one.
             is_cut = bool(result.notes.get("truncated"))
             return result_json(result), {"reuse_hash": None if is_cut else turns.reuse_hash}
 
         return then(self._step(step, perform), _answer)
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
-        """How the program ended; reused in other runs only when the script says so."""
+        """Return the outcome of the script; other runs reuse it only if the script allows that."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             reuse_hash = await self._reuse_hash(run) if run.reuse else None
@@ -169,35 +169,34 @@ class DurableEffects:
 
         return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
-    def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
-        """What the tool returned; reused in other runs when it is one that says it always gives the same."""
+    def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
+        """Return the tool's value; other runs reuse it only if the tool is declared deterministic."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             reuse_hash = await self._reuse_hash(call)
             source = await self._earlier.find(reuse_hash)
             if source is not None:
                 return source.result or {}, {"source": source}
-            # A person may take days, and must hold nobody up.
+            # A person may take days, and must not occupy a slot.
             async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
-                value = await self._inner.call_tool(step, call, purse)
+                value = await self._inner.call_tool(step, call, account)
             return {"value": tool_answer(call.tool, value)}, {"reuse_hash": reuse_hash}
 
         return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
     def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
-        """What memory found."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             async with self._slots:
-                found = await self._inner.get_context(step, query, purse)
+                found = await self._inner.get_context(step, query, account)
             return context_answer(found), {}
 
         return then(self._step(step, perform), lambda outcome: outcome.result)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of the body, which is evaluated also when it is known: what it sets is set again."""
+        """Evaluate the body and return its result, even if the result is recorded: the body binds names."""
         journal = self._journal
         input_hash = request_digest(step.request)
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
@@ -222,33 +221,31 @@ class DurableEffects:
         return result
 
     def log(self, message: str) -> None:
-        """Pass the message on."""
         self._inner.log(message)
 
     def tools(self) -> frozenset[str] | None:
-        """Those of the effects that perform."""
         return self._inner.tools()
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text that the file had when the run began."""
+        """Return the text that the file had when the run started."""
         return self._schema_text(path, source)
 
     async def _recorded(self, step: Step, opened: OpenStep) -> Step:
-        """The step as a program is told of it: stored, so that the next attempt tells the same."""
+        """Store the record of the step, and return the step with its id; later attempts pass the same id."""
         await self._journal.show()
         return msgspec.structs.replace(step, record=StepRecord(opened.task.id, self._journal.attempt))
 
     async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
-        """What other runs find the outcome by; None: it is not for them."""
+        """Return the digest under which other runs find the outcome; None if they must not reuse it."""
         facts = None if self._reusing is None else await self._reusing.decides_on(request)
         return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
-        """The outcome of a step that is no composite: as it is stored."""
+        """Return the recorded outcome of a step that is not a composite, or perform the step."""
         past = self._journal.past
         input_hash = request_digest(step.request)
         found = past.find(step, input_hash, name_of(step)) if past else None
-        if found is not None and past.fate(found.task) is ReplayAction.GIVEN:
+        if found is not None and past.action_for(found.task) is ReplayAction.GIVEN:
             return Resolved(self._given(found))
         return self._performed(step, input_hash, found, perform)
 
@@ -264,7 +261,7 @@ class DurableEffects:
         try:
             result, facts = await perform(opened)
         except TaskFailed as error:
-            if _is_cancelled():  # by who cancels it: another evaluation would not get to this
+            if _is_cancelled():  # the failure is a result of the cancellation, and must not be replayed
                 self._end_cancelled(opened)
                 raise asyncio.CancelledError from error
             await journal.fail(opened, error)
@@ -279,7 +276,7 @@ class DurableEffects:
         return _Outcome(result, None if source is None else first_source(source))
 
     async def _taken_over(self, opened: OpenStep, before: Task) -> "_Outcome":
-        """The outcome that the step had in the run that this one was forked from."""
+        """Copy the outcome of the step from the run that this one was forked from."""
         if before.status is Status.FAILED:
             error = failure_of(step_fields(before).get("failure"), before.error)
             await self._journal.fail(opened, error)
@@ -288,7 +285,7 @@ class DurableEffects:
         return _Outcome(result, first_source(before))
 
     def _end_cancelled(self, opened: OpenStep) -> None:
-        """Note the end of a step that is being cancelled; raises TaskFailed when it is only this step."""
+        """Record the end of a step that is being cancelled; raise TaskFailed if only this step is."""
         halted = self._halting.halted(opened)
         if halted is None:
             self._journal.cancel_attempt(opened)
@@ -310,7 +307,7 @@ class DurableEffects:
 
 
 def _is_ending_again() -> bool:
-    """Whether a limit ends what is around, as it did before: the records of it say so already."""
+    """Return whether a replayed limit ends an enclosing scope; its steps are recorded already."""
     scope = scope_around()
     return scope is not None and any(one.foretold is not None for one in scope.chain())
 
@@ -323,14 +320,14 @@ def _is_cancelled() -> bool:
 class _Outcome(msgspec.Struct, frozen=True):
     result: JsonObject
     source_id: str | None = None
-    """The step of another run whose result it is."""
+    """The step of another run that the result is reused from."""
 
 
 def _answer(outcome: _Outcome) -> TaskResult:
     result = msgspec.convert(outcome.result, TaskResult)
     if outcome.source_id is None:
         return result
-    # Nothing was paid for it this time: a budget must not count it.
+    # A reused result costs nothing: budgets must not count it.
     notes = {name: value for name, value in result.notes.items() if name != "usage"}
     return msgspec.structs.replace(result, notes={**notes, "reused": outcome.source_id})
 

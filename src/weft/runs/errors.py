@@ -1,4 +1,4 @@
-"""How a run goes wrong that is no failure of a task in it."""
+"""Errors of a run that are not failures of a task in it."""
 
 from weft.errors import RequestError, WeftError
 from weft.evaluator.effects import Step
@@ -8,61 +8,61 @@ from weft.tasks.parsing.problems import shown
 
 
 class RunLost(EndsEvaluation, WeftError):
-    """Another process evaluates the task now; nothing of this evaluation is stored any more."""
+    """Another worker has taken over the task; this attempt stores nothing more."""
 
     code = "run-lost"
 
     def __init__(self, *, task_id: str) -> None:
-        super().__init__(f"task {task_id} was taken over by another process")
+        super().__init__(f"task {task_id} was taken over by another worker")
         self.task_id = task_id
 
 
 class NoRun(RequestError):
-    """A task is to go on as a run, and the flow that it is in is no run of a program."""
+    """The task belongs to a flow, not to a run of a program."""
 
     code = "no-run"
 
     def __init__(self, *, root_id: str, name: str) -> None:
         super().__init__(
-            f"the flow '{shown(name)}' ({root_id}) is no run of a program; go on with it by: "
+            f"'{shown(name)}' ({root_id}) is a flow, not a run of a program; resume it with: "
             f"weft flow run {root_id}"
         )
         self.root_id = root_id
 
 
 class ReplayDiffers(EndsEvaluation, RequestError):
-    """A program that is evaluated anew does not ask for what it asked for before."""
+    """A resumed program made another request than the recorded one: it is not deterministic."""
 
     code = "replay-differs"
     exit_code = 1
 
     def __init__(self, *, key: str, span: Span, before: str, now: str) -> None:
-        place = "" if span is NOWHERE else f" at {span}"
+        location = "" if span is NOWHERE else f" at {span}"
         super().__init__(
-            f"step {key}{place}: {now} is asked for, and {before} was before; the program depends on "
-            f"something else than its inputs and the results of its steps"
+            f"step {key}{location}: replay mismatch: recorded {before}, now {now}. "
+            f"The program is not deterministic."
         )
         self.key = key
         self.span = span
 
 
 class StepsLeft(EndsEvaluation, RequestError):
-    """A program that is evaluated anew ends without asking for what it asked for before."""
+    """A resumed program ended without reaching a recorded step: it is not deterministic."""
 
     code = "steps-left"
     exit_code = 1
 
     def __init__(self, *, key: str, name: str, count: int, last: Step | None = None) -> None:
-        """`last` is the step that was asked for last this time."""
+        """Create the error; `last` is the last step that the program reached this time."""
         more = f" and {count - 1} more" if count > 1 else ""
-        where = "" if last is None else f" (the last one that is, is {last.key} at {last.place})"
+        where = "" if last is None else f" (last step: {last.key} at {last.place})"
         super().__init__(
-            f"step {key} ({name}){more} was performed before and is not asked for any more{where}; the "
-            f"program depends on something else than its inputs and the results of its steps"
+            f"step {key} ({name}){more}: recorded before, but not reached by the resumed program{where}. "
+            f"The program is not deterministic."
         )
         self.key = key
 
 
 def differs(text: str | None) -> bool:
-    """Whether a run has failed because it did not ask for what it had asked for before, from its error."""
+    """Return whether the error text of a run is that of a replay mismatch."""
     return text is not None and text.startswith((f"{ReplayDiffers.code}: ", f"{StepsLeft.code}: "))

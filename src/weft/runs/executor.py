@@ -1,4 +1,4 @@
-"""The executor of programs: evaluates one, with every step of it stored below the task."""
+"""The executor of programs: evaluates a program and stores its steps below the task."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -36,32 +36,28 @@ from weft.tasks.program_params import TEMPLATE
 from weft.tasks.record import ExecutorType, JsonObject
 
 MAX_CALLS = 1_000_000
-"""Requests of a run: its steps are stored, so it may be long."""
+"""Maximum number of requests of a run. High, because a durable run may be long."""
 
 NewEffects = Callable[[StoredProgram], Effects]
-"""What performs the steps of one evaluation: models, scripts, tools, memory. It is closed afterwards."""
+"""Creates the effects of one evaluation: models, scripts, tools, memory. They are closed afterwards."""
 
 
 @runtime_checkable
 class LooksForFiles(Protocol):
-    """Effects that can say beforehand whether files are there."""
+    """Effects that can check in advance that files exist."""
 
-    async def require_files(self, files: Iterable[CertainFile]) -> None:
-        """Raise TaskFailed for a file that cannot be read."""
-        ...
+    async def require_files(self, files: Iterable[CertainFile]) -> None: ...
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """Effects that hold connections and servers."""
+    """Effects that hold connections or server processes."""
 
-    async def close(self) -> None:
-        """Let go of them."""
-        ...
+    async def close(self) -> None: ...
 
 
 class TemplateExecutor:
-    """Evaluates the program that a task holds. An evaluation that was cut short goes on where it was."""
+    """Evaluates the program of a task; a further attempt replays the recorded steps."""
 
     id = TEMPLATE
     type = ExecutorType.LOCAL
@@ -72,7 +68,7 @@ class TemplateExecutor:
     input_schema: JsonObject | None = None
     uses_dependencies = False
     let_go_seconds = 15.0
-    """Longer than an effect has to clean up."""
+    """Longer than the time that an effect has to clean up."""
 
     def __init__(
         self,
@@ -90,12 +86,12 @@ class TemplateExecutor:
         self._new_id = new_id
         self._models = models or ModelsSettings()
         self._slots = asyncio.Semaphore(concurrency)
-        """Requests of all programs at the same time."""
+        """Limits concurrent effects over all programs."""
         self._writers: dict[TaskId, StepWriter] = {}
         """Writers of running attempts, and of stopped ones that hold unwritten steps, by task."""
 
     async def execute(self, work: Work) -> Any:
-        """The program's value as a task result."""
+        """Return the program's value as a task result."""
         try:
             stored = await self._program(work)
         except InvalidProgram as error:
@@ -140,7 +136,7 @@ class TemplateExecutor:
         except BaseException as error:
             journal.stop()
             if isinstance(error, asyncio.CancelledError):
-                questions.raise_rest()
+                questions.raise_suspension()
             raise
         finally:
             effects.stop()
@@ -167,14 +163,17 @@ class TemplateExecutor:
             del self._writers[task_id]
 
     async def _keep_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
-        """Store the failure of a run that no step has ended: the record itself has room for its text only."""
+        """Store a failure that no step caused; the record's own error field holds only its message."""
         task = work.task
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program), FAILURE: failure_json(error)}
         await self._store.keep_params(run, params, now=self._clock.now())
 
     async def _program(self, work: Work) -> StoredProgram:
-        """The program of the task; of one that names a template, the one that its first attempt kept."""
+        """Return the program of the task.
+
+        A task that names a template gets its program pinned by the first attempt.
+        """
         task = work.task
         name = template_of(task)
         if name is None:
@@ -189,7 +188,7 @@ class TemplateExecutor:
             model=(task.schemas or {}).get("model"),
         )
         program = with_model(program, self._models)
-        # Before the first step: whoever goes on with it must evaluate the same, whatever is registered then.
+        # Before the first step: a resumed run must evaluate the same program, even if the template changed.
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program)}
         if not await self._store.keep_params(run, params, now=self._clock.now()):
@@ -198,11 +197,11 @@ class TemplateExecutor:
 
 
 class RegisteredExecutor:
-    """The executor of tasks whose method is a registered template, or a version of one."""
+    """The executor of tasks with a registered template, or a version of one, as their method."""
 
     type = ExecutorType.LOCAL
     input_schema: JsonObject | None = None
-    """Each owner may have another template of that name; `execute` checks the inputs."""
+    """None, because templates of one name differ between owners; `execute` checks the inputs."""
     uses_dependencies = False
     let_go_seconds = TemplateExecutor.let_go_seconds
 
@@ -227,13 +226,12 @@ async def _evaluate(
 
 
 def _refused(error: InvalidProgram) -> ExecutionFailed:
-    """Return the failure of a task whose program is wrong: another attempt would read the same."""
+    """Return the permanent failure of a task with an invalid program; every attempt would read the same."""
     failed = TaskFailed(program_failure(error))
     return ExecutionFailed(error.message, is_permanent=True, details={"task_error": failure_details(failed)})
 
 
 def failure_details(error: TaskFailed) -> JsonObject:
-    """The failed result of a run, as JSON."""
     return result_json(error.result())
 
 

@@ -1,4 +1,4 @@
-"""Programs and libraries from files: what a file is, its suffix says."""
+"""Programs and libraries from files; the suffix tells the syntax."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,36 +17,36 @@ from weft.limits import MAX_PROGRAM_CHARACTERS
 SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
 
 MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
-"""As many as the longest program can have; one more is read, so that the readers refuse it."""
+"""Size of the longest possible program. One more byte is read, so that the parsers refuse a longer file."""
 
 
 SHIPPED = {
     "aider": Path(__file__).parents[1] / "integrations" / "aider" / "templates",
     "prompts": Path(__file__).parents[1] / "llm" / "shipped_templates",
 }
-"""The libraries that come with weft."""
+"""Libraries shipped with weft."""
 
 
 class LoadedFile(Struct, frozen=True):
-    """A file and the program it says."""
+    """A file and the program parsed from it."""
 
     name: str
     program: Program
     mentioned: frozenset[str] = frozenset()
-    """Names in forms that could not be read."""
+    """Names in forms that could not be parsed."""
 
 
 def read_file(path: Path, surface: Surface | None = None) -> Program:
-    """The program that a file says; raises InvalidProgram, also when it cannot be read."""
+    """Parse a program file; raise InvalidProgram, also if it cannot be read."""
     content, surface = read_content(path, surface)
     return read_bytes(content, str(path), surface)
 
 
 def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Surface]:
-    """Return what is in a program file, and its surface; raise InvalidProgram when it cannot be read."""
+    """Return the bytes of a program file and its syntax; raise InvalidProgram if it cannot be read."""
     surface = surface or SUFFIXES.get(path.suffix.lower())
     if surface is None:
-        raise _no_program(path, f"the name does not say what is in it; it ends in {', '.join(SUFFIXES)}")
+        raise _no_program(path, f"unknown file type; the name must end in {', '.join(SUFFIXES)}")
     try:
         return read_start(path, MAX_PROGRAM_BYTES + 1), surface
     except (OSError, ValueError) as error:
@@ -54,26 +54,26 @@ def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Sur
 
 
 def schema_file_text(path: str, source: str) -> str:
-    """Return the text of a schema file, whose path is relative to the file of the program that names it."""
+    """Return the text of a schema file; `path` is relative to `source`, the program that names it."""
     return read_start(Path(source).parent / path, MAX_PROGRAM_CHARACTERS).decode("utf-8")
 
 
 def library_path(name: str | Path) -> Path:
-    """The file or folder of a library; `weft:NAME` is one that comes with weft."""
+    """Return the file or folder of a library; `weft:NAME` is one shipped with weft."""
     kind, _, shipped = str(name).partition(":")
     if kind != "weft":
         return Path(name)
     folder = SHIPPED.get(shipped)
     if folder is None:
         known = ", ".join(f"weft:{name}" for name in SHIPPED)
-        raise _no_program(Path(name), f"no such library comes with weft; there are {known}")
+        raise _no_program(Path(name), f"weft ships no such library; choose one of {known}")
     return folder
 
 
 def find_files(path: Path) -> list[Path]:
-    """The program files at a path: itself, or those of a folder and the folders in it, by name.
+    """Return the path itself, or all program files below a folder, sorted by name.
 
-    What begins with a dot is left out. Raises InvalidProgram for a folder without any.
+    Hidden files and folders are skipped. Raise InvalidProgram for a folder without program files.
     """
     try:
         if not path.is_dir():
@@ -82,14 +82,14 @@ def find_files(path: Path) -> list[Path]:
     except OSError as error:
         raise _no_program(path, error.strerror or str(error)) from None
     if not found:
-        raise _no_program(path, f"the folder has no files with {', '.join(SUFFIXES)}")
+        raise _no_program(path, f"the folder has no program files ({', '.join(SUFFIXES)})")
     return found
 
 
 def load_files(
     paths: Iterable[Path], surface: Surface | None = None
 ) -> tuple[list[LoadedFile], list[LanguageProblem]]:
-    """The programs of files and folders, each file once, and what is wrong with those that are not whole."""
+    """Return the programs of files and folders, each file once, and the problems of invalid files."""
     loaded: dict[Path, LoadedFile | None] = {}
     problems: list[LanguageProblem] = []
     for path in paths:
@@ -106,10 +106,10 @@ def load_files(
 
 
 def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLibrary:
-    """The library with the templates of a file, or of all files of a folder; a new one if none is given.
+    """Add the templates of a file, or of all files in a folder, to a library; without one, to a new library.
 
-    All of them or none: raises InvalidProgram with the problems of all files. What else the files say (a
-    `define`, a call at the end) is no part of a library. `weft:aider` and `weft:prompts` come with weft.
+    Either all templates are added, or InvalidProgram is raised with the problems of all files. Other forms
+    (a `define`, a call at the end) are ignored. `weft:aider` and `weft:prompts` are shipped with weft.
     """
     library = library if library is not None else TaskLibrary()
     loaded, problems = load_files([library_path(path)])
@@ -123,9 +123,9 @@ def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLi
 
 
 def load_definitions(paths: Sequence[Path]) -> Program:
-    """The templates and functions of files and folders, as a program that has no effects.
+    """Return the templates and functions of files and folders as one program without effects.
 
-    Raises InvalidProgram with the problems of all files.
+    Raise InvalidProgram with the problems of all files.
     """
     loaded, problems = load_files(paths)
     problems += name_problems(templates_of(loaded), TaskLibrary())
@@ -135,7 +135,6 @@ def load_definitions(paths: Sequence[Path]) -> Program:
 
 
 def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
-    """The templates of files, in order."""
     return [form for one in loaded for form in one.program.forms if isinstance(form, Template)]
 
 
@@ -148,23 +147,23 @@ def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]
 
 
 def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
-    """What could be read of a file; None: nothing."""
+    """Return what could be parsed of a file; None if nothing could."""
     return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
 
 
 def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
-    """Names that are taken: by another template, or by a built-in."""
+    """Return problems for names that are used by another template or by a built-in."""
     problems = []
-    places = {definition.name: definition.template.span for definition in library}
+    spans = {definition.name: definition.template.span for definition in library}
     for template in templates:
         name = template.name
-        if name in places:
-            message = f"template '{name}' is there twice, first at {places[name]}"
+        if name in spans:
+            message = f"template '{name}' is defined twice; first at {spans[name]}"
             problems.append(LanguageProblem(template.span, "duplicate-name", message))
         elif is_reserved(name):
-            message = f"'{name}' is built in and cannot be the name of a template"
+            message = f"'{name}' is a built-in; choose another name for the template"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
-        places.setdefault(name, template.span)
+        spans.setdefault(name, template.span)
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Forks: what a run has in common with the one that it was forked from."""
+"""Forks: steps that a run takes over from the run it was forked from."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -12,10 +12,10 @@ from weft.tasks.steps import place_of_key, step_fields
 
 
 def may_reuse(task: Task) -> bool:
-    """Return whether a run may link what models answered to other runs.
+    """Return whether a run may reuse results of other runs.
 
-    A copy and a firing of a schedule are new occasions: they ask, unless `params.reuse` is true. A fork is a
-    copy, too, but continues a run.
+    A copy and a firing of a schedule are new occasions: they do not reuse, unless `params.reuse` is true. A
+    fork is a copy too, but continues a run.
     """
     params = task.params or {}
     said, fork = params.get("reuse"), params.get(FORK)
@@ -26,7 +26,7 @@ def may_reuse(task: Task) -> bool:
 
 
 class Fork:
-    """The steps of the old run, those before the place of the fork and those from there on."""
+    """The steps of the forked run, split at the fork point."""
 
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
         place = place_of_key(from_key)
@@ -36,17 +36,17 @@ class Fork:
 
     @classmethod
     async def open(cls, store: TaskStore, task: Task) -> Self | None:
-        """The fork that a run is; None: it is none."""
+        """Return the fork that the task's `params` describe; None if the task is not a fork."""
         said = (task.params or {}).get(FORK)
         if not isinstance(said, dict) or not is_task_id(said.get("of")):
             return None
-        # Whoever submits a record can name any run in it: only one of the same owner is looked at.
+        # A submitted record can name any run: only steps of the same owner are used.
         found = await store.steps_of(TaskId(said["of"]))
         steps = [step for step in found if step.task.user_id == task.user_id]
         return cls(steps, str(said.get("from")), is_reusing=said.get("reuse") is not False)
 
     def find(self, key: str, input_hash: str) -> Task | None:
-        """The outcome that a step had in the old run, if it came before the fork and asked for the same."""
+        """Return a step of the forked run before the fork that had an equal request and has an outcome."""
         step = self._before.get(key)
         if step is None or step.input_hash != input_hash:
             return None
@@ -55,5 +55,4 @@ class Fork:
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 
     def is_of_old_run(self, task_id: TaskId) -> bool:
-        """Whether it is a step of the old run: those before the fork are found by their keys."""
         return task_id in self._old

@@ -1,4 +1,4 @@
-"""The inputs that a program can use: one that it names nowhere is a mistake of who runs it."""
+"""Check of a run's inputs against the names that its program uses."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,19 +29,19 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class UnusedInputs(RequestError):
-    """Inputs were given that the program names nowhere."""
+    """The program does not use some of the given inputs."""
 
     code = "unused-inputs"
 
     def __init__(self, *, names: Iterable[str], known: Collection[str]) -> None:
         names = sorted(names)
         words = "; ".join(f"'{name}'{nearest(name, known)}" for name in names)
-        super().__init__(f"the program does not use what was given: {words}")
+        super().__init__(f"the program does not use these inputs: {words}")
         self.names = tuple(names)
 
 
 class NothingToRun(RequestError):
-    """A program only defines templates and functions: nothing would be done."""
+    """The program only defines templates and functions, so there is nothing to run."""
 
     code = "nothing-to-run"
 
@@ -52,7 +52,7 @@ class NothingToRun(RequestError):
 
 
 def require_use(program: StoredProgram, inputs: Collection[str]) -> None:
-    """Raise NothingToRun, or UnusedInputs when the program and its libraries name an input nowhere."""
+    """Raise NothingToRun if the program only defines, or UnusedInputs for inputs that it never names."""
     main = program.main.read()
     if program.entry is None and main.forms and definitions_of(main) == main:
         names = [form.name for form in main.forms if isinstance(form, Template | Define)]
@@ -64,7 +64,7 @@ def require_use(program: StoredProgram, inputs: Collection[str]) -> None:
 
 
 def _names(forms: Iterable[Any]) -> Iterator[str]:
-    """Every name that the trees look up, be it bound there or not; they may be deep."""
+    """Yield every name that the trees look up, bound there or not; not recursive, as trees may be deep."""
     stack: list[Any] = list(forms)
     while stack:
         one = stack.pop()

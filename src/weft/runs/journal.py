@@ -15,7 +15,7 @@ from weft.ids import NewTaskId, TaskId
 from weft.runs.replay import RecordedSteps, prior_usage
 from weft.runs.step_records import (
     asked_of,
-    called_off,
+    cancelled_by_program,
     completed,
     failed,
     failure_json,
@@ -35,7 +35,7 @@ from weft.tasks.steps import first_mark
 
 
 class OpenStep:
-    """A step under way."""
+    """A step that has started and not ended."""
 
     __slots__ = ("input_hash", "is_composite", "is_shown", "is_stored", "key", "parent", "task")
 
@@ -50,11 +50,11 @@ class OpenStep:
 
 
 SHOWN_SECONDS = 0.05
-"""A step that takes longer is stored as one in progress, so that who watches sees it."""
+"""A step that takes longer is stored as in progress, so that observers of the run see it."""
 
 
 class Journal:
-    """Of one evaluation of one task."""
+    """Append-only journal of one attempt of a program run."""
 
     def __init__(
         self,
@@ -78,19 +78,19 @@ class Journal:
         self._evaluation = asyncio.current_task()
         self._open: dict[str, OpenStep] = {}
         self._hidden: dict[str, OpenStep] = {}
-        """Those that are under way and not stored yet; parents come before what is below them."""
+        """Open steps that are not stored yet; parents come before their children."""
         self._ended: dict[str, OpenStep] = {}
-        """Those that have ended and whose end is not stored yet."""
+        """Steps that have ended, with the end not stored yet."""
         self._rejected: set[str] = set()
-        """The keys of steps whose answers nobody else should get."""
+        """Keys of steps with results that other runs must not reuse."""
         self._with_children: set[str | None] = self.past.parents
         self._ids = {step.key: step.task.id for step in steps}
-        """The records by key: those below look for theirs."""
+        """Record ids by step key; children find their parent here."""
         self._alarm: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._is_resting = False
+        self._is_suspending = False
         self.on_change: Callable[[], None] | None = None
-        """Called when a step begins or ends, if somebody wants to know."""
+        """Called when a step starts or ends."""
 
     @classmethod
     async def open(
@@ -123,20 +123,19 @@ class Journal:
 
     @property
     def user_id(self) -> str | None:
-        """Whose run it is."""
         return self._run.user_id
 
     def now(self) -> datetime:
-        """The time that records are given."""
+        """Return the time for timestamps of records."""
         return self._clock.now()
 
     @property
     def tree_id(self) -> TaskId:
-        """The flow that the run is in."""
+        """Return the id of the flow that contains the run."""
         return self._run.task_tree_id
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
-        """Open a step; `before` is its record if there is one that may go on."""
+        """Open a step; `before` is its existing record if that can be resumed."""
         opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
         opened.is_composite = isinstance(step.request, Composite)
         return opened
@@ -152,23 +151,26 @@ class Journal:
         facts: JsonObject | None = None,
         before: Task | None = None,
     ) -> OpenStep:
-        """Open a part of a step that is a record of its own: a turn, the call of a tool, a question."""
+        """Open a part of a step that has its own record: a turn, a tool call or a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
         return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
-        """Store now what is under way, and not in a moment; also what is being stored already."""
+        """Store all open steps now, and wait for writes that are in progress."""
         await self._flush()
         await self._writer.settle()
 
-    def under_way(self) -> Collection[OpenStep]:
-        """The steps that have begun and not ended."""
+    def open_steps(self) -> Collection[OpenStep]:
+        """Return the steps that have started and not ended."""
         return self._open.values()
 
-    def rest(self) -> tuple[Dependency, ...]:
-        """Let what is under way stay so when it is cancelled now; what the task itself depends on."""
-        self._is_resting = True
+    def suspend(self) -> tuple[Dependency, ...]:
+        """Suspend the run: a cancellation from now on leaves open steps open.
+
+        Return the task's own dependencies, without those on its steps.
+        """
+        self._is_suspending = True
         steps = frozenset(self._ids.values())
         return tuple(one for one in self._task.dependencies if one.id not in steps)
 
@@ -181,9 +183,10 @@ class Journal:
         source: Task | None = None,
         is_last: bool = False,
     ) -> JsonObject:
-        """Store the result, which is the source's if there is one; what was stored: it holds no secrets.
+        """Store the result of a step, and return it as stored, with secrets redacted.
 
-        `is_last`: nothing comes after it that could be cancelled, so that what is stored counts.
+        `source` is the step of another run that the result is reused from. `is_last` says that the effect
+        does nothing afterwards: a cancellation during the write comes too late, and the stored result counts.
         """
         task = completed(opened.task, result, self._clock.now())
         if source is not None:
@@ -192,44 +195,47 @@ class Journal:
         return task.result or {}
 
     def complete_soon(self, opened: OpenStep, result: JsonObject) -> None:
-        """Store the result with whatever is stored next: nothing but what is shown depends on it."""
+        """Store the result together with the next write; only displays depend on it."""
         opened.task = completed(opened.task, result, self._clock.now())
         self._end_soon(opened)
 
     async def answer(self, opened: OpenStep, result: JsonObject) -> bool:
-        """Store the answer to a question; False: somebody else was quicker, or it was cancelled."""
+        """Store the answer to a question; return False if it was already answered or cancelled."""
         return await self._ended_now(opened, completed(opened.task, result, self._clock.now()))
 
     def ended_elsewhere(self, opened: OpenStep) -> None:
-        """Note that the end of a question was stored by somebody else."""
+        """Close a question that another process has already stored as ended."""
         self._open.pop(opened.key, None)
         self._hidden.pop(opened.key, None)
         self._changed()
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
-        """Store a failure; on replay it is raised again, unless a budget was used up: it is counted anew."""
+        """Store a failure. Replay raises it again, unless a budget was exceeded: that is checked again."""
         opened.task = failed(opened.task, error, self._clock.now())
         await self._end(opened, opened.task, is_last=True)
 
     def fail_soon(self, opened: OpenStep, error: TaskFailed) -> None:
-        """Store the failure of a composite with whatever is stored next."""
+        """Store the failure of a composite together with the next write."""
         opened.task = failed(opened.task, error, self._clock.now())
         self._end_soon(opened)
 
     def cancel_attempt(self, opened: OpenStep) -> None:
-        """Note that a step was cancelled; that is stored unless the whole evaluation is."""
-        if self._is_resting or (self._evaluation is not None and self._evaluation.cancelling()):
-            return  # the next evaluation goes on with it
-        opened.task = called_off(opened.task, self._clock.now())
+        """Mark a step as cancelled, unless the whole evaluation is being cancelled or suspended."""
+        if self._is_suspending or (self._evaluation is not None and self._evaluation.cancelling()):
+            return  # the next attempt resumes it
+        opened.task = cancelled_by_program(opened.task, self._clock.now())
         self._end_soon(opened)
 
     def halt(self, opened: OpenStep) -> None:
-        """Note that somebody has cancelled a step, as the store says already."""
+        """Close a step that somebody has cancelled; the store already holds the cancellation."""
         self._open.pop(opened.key, None)
         self._hidden.pop(opened.key, None)
 
     async def end(self, failure: TaskFailed | None = None) -> None:
-        """Store what is left. Of a failure: the steps that ended the run are to be performed again."""
+        """Store everything that is pending.
+
+        After a failure, mark the step that ended the run, so that a resumed run performs it again.
+        """
         if failure is None:
             self.past.require_nothing_left()
         await self.show()
@@ -241,7 +247,7 @@ class Journal:
             await self._writer.write(changes)
 
     async def keep(self, key: str, kind: str, text: str, facts: JsonObject) -> None:
-        """Store something that has happened and is no step, with all that has ended before."""
+        """Store an occurrence that is not a step (a reached limit), after everything that ended before it."""
         task = self._new(key, kind, {}, kind, {}, facts)
         task = evolve(task, status=Status.FAILED, error=error_text(text), completed_at=task.started_at)
         opened = OpenStep(key, "", task, self._open.get(self._parent_key(key)))
@@ -249,18 +255,18 @@ class Journal:
         await self._ended_now(opened, task, is_last=True)
 
     def reject(self, key: str) -> None:
-        """Let no other run have the answer of a step; stored when the evaluation ends."""
+        """Keep other runs from reusing the result of a step; stored when the evaluation ends."""
         self._rejected.add(key)
 
     def stop(self) -> None:
-        """The evaluation was cancelled as a whole: what is under way stays so, for the next one."""
+        """Stop writing because the evaluation was cancelled; open steps stay open for the next attempt."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         self._writer.stop()
 
     async def _marked(self, key: str, facts: JsonObject) -> list[StepChange]:
-        """The record of a step with further facts; none if there is no record."""
+        """Return the change that adds fields to the record of a step; empty if the step has no record."""
         task_id = self._ids.get(key)
         if task_id is None:
             return []
@@ -330,7 +336,7 @@ class Journal:
             self.on_change()
 
     def _parent_key(self, key: str) -> str:
-        """The key of the record that the one with this key is below; empty: the task itself."""
+        """Return the key of the parent record; empty for the task itself."""
         if "?" in key:
             return key.rpartition("?")[0]
         if "#" in key:
@@ -347,14 +353,14 @@ class Journal:
     async def _end(
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool
     ) -> None:
-        """Store the end of a step; raises TaskFailed when somebody has cancelled it."""
+        """Store the end of a step; raise TaskFailed if somebody has cancelled the step."""
         if not await self._ended_now(opened, task, reuse_hash, is_last=is_last):
             raise halted_failure(await self._store.get(opened.task.id, owner=EVERYONE))
 
     async def _ended_now(
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool = False
     ) -> bool:
-        """Store the end of a step, and those around it that are not stored yet; whether it counts."""
+        """Store the end of a step and its unstored ancestors; return False if it was cancelled meanwhile."""
         changes = self._changes((*self._ended.values(), *self._hidden_around(opened)))
         self._ended.clear()
         self._hidden.pop(opened.key, None)
@@ -362,12 +368,12 @@ class Journal:
         opened.is_stored = True
         try:
             return opened.task.id not in await self._writer.write(changes, is_last=is_last)
-        finally:  # under way until it is written: the run must not rest before what follows has begun
+        finally:  # open until it is written: the run must not be suspended before the next step has started
             self._open.pop(opened.key, None)
             self._changed()
 
     def _end_soon(self, opened: OpenStep) -> None:
-        """Store the end of a step with whatever is stored next, for that may depend on it."""
+        """Store the end of a step together with the next write, which may depend on it."""
         self._open.pop(opened.key, None)
         self._hidden.pop(opened.key, None)
         self._ended[opened.key] = opened
@@ -383,7 +389,7 @@ class Journal:
         return found[::-1]
 
     def _changes(self, steps: Iterable[OpenStep]) -> list[StepChange]:
-        """How the steps are to be stored now, each after those around it that are not stored yet."""
+        """Return the writes for the steps, each after its unstored ancestors."""
         found: dict[str, StepChange] = {}
         for step in steps:
             for one in (*self._hidden_around(step), step):
@@ -424,7 +430,7 @@ class Journal:
             self._show_soon()
 
     async def _flush_quietly(self) -> None:
-        with suppress(Exception):  # told to the next step that is stored
+        with suppress(Exception):  # the next write raises it again
             await self._flush()
 
     async def _flush(self) -> None:

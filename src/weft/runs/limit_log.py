@@ -1,4 +1,4 @@
-"""The history of a run: limits that earlier evaluations have come to, as records among its steps."""
+"""Limits that earlier attempts of a run reached, stored as records among its steps."""
 
 from collections.abc import Awaitable, Iterable
 
@@ -12,22 +12,22 @@ from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import step_fields, usage_of
 
 LIMIT = "limit"
-"""The kind of such a record."""
+"""Kind of the record of a reached limit."""
 
 
 def _was_made(task: Task) -> bool:
-    """Whether the call was made, and ended by itself."""
+    """Return whether the call was made and not cancelled."""
     return task.status in (Status.COMPLETED, Status.FAILED)
 
 
 class RunHistory:
-    """What the journal knows of earlier evaluations, for the evaluator."""
+    """The evaluator's view of the journal of earlier attempts."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def reached(self, key: str) -> LimitReached | None:
-        """The limit that an earlier evaluation has come to there."""
+        """Return the limit that an earlier attempt reached at that key."""
         found = self._journal.past.kept(key) if self._journal.past else None
         if found is None or found.task.status is not Status.FAILED:
             return None
@@ -43,21 +43,21 @@ class RunHistory:
             return None
 
     def is_behind(self) -> bool:
-        """Whether steps are stored that were not asked for yet."""
+        """Return whether there are recorded steps that the program has not reached yet."""
         return self._journal.past.has_left()
 
     def is_known(self, key: str) -> bool:
-        """Whether steps are stored at that key, or below it."""
+        """Return whether steps are recorded at that key or below it."""
         return self._journal.past.is_known(key)
 
     def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
-        """Store that a limit was reached."""
+        """Store a reached limit."""
         failure = {"code": reached.code, "error": msgspec.to_builtins(reached.error)}
         facts = {"failure": failure, "steps": reached.steps, "limits": reached.limits, "used": reached.used}
         return self._journal.keep(key, LIMIT, reached.error.message, facts)
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
-        """What was asked for there need not be asked for again."""
+        """Skip the recorded steps at that key and below it; return the calls among them that were made."""
         return [
             SkippedCall(step.task.name, _told_usage(step.task))
             for step in self._journal.past.pass_over(key)
@@ -65,7 +65,7 @@ class RunHistory:
         ]
 
     def reject(self, key: str) -> None:
-        """Keep the answer of a step from other runs."""
+        """Keep other runs from reusing the result of a step."""
         self._journal.reject(key)
 
 

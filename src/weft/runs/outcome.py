@@ -1,4 +1,4 @@
-"""How a run ended, from what is stored of it."""
+"""How a run ended, from its stored records."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,26 +19,26 @@ from weft.tasks.steps import KEY, Usage, has_told_usage, is_answer, is_step, ste
 
 
 class Spent(Struct, frozen=True):
-    """What the models of a run took."""
+    """Usage of the models of a run."""
 
     usage: Usage = Usage()
-    """Of answers that were asked for, not those that another run had; of failed ones too."""
+    """Usage of all requests made, including failed ones; reused results count nothing."""
     reused: int = 0
 
 
 class RunOutcome(Struct, frozen=True):
-    """A run that is over, or rests: the id of its task, and its result if there is one."""
+    """The status of a run and, once it has ended, its result."""
 
     root_id: TaskId
     status: Status
     result: TaskResult | None
-    """Of a failed run the failed result; None while it is not over."""
+    """For a failed run, the failed result; None while the run has not ended."""
     is_halted: bool = False
-    """Whether a step ended it that somebody has cancelled."""
+    """Whether a step that somebody cancelled ended the run."""
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
-    """How the run of a task stands; raises NoRun when its result is not that of a program."""
+    """Return the outcome of a task's run; raise NoRun if its result is not that of a program."""
     if task.status is Status.COMPLETED:
         return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
@@ -58,22 +58,22 @@ def _result_of(task: Task) -> TaskResult:
 
 
 async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
-    """What the step said whose failure ended the run, in the words of the run; whether it was cancelled."""
-    if differs(task.error):  # an earlier evaluation may have left a step that ended the run then
+    """Return the failure that ended the run, and whether somebody caused it by cancelling a step."""
+    if differs(task.error):  # a step may be marked that ended an earlier attempt
         return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
     last = {step.key: step.task for step in await store.steps_of(task.id)}
     for step in reversed(last.values()):
         mark = step_fields(step)
         if mark.get("ended_run"):
             return failure_of(mark["ended_run"], task.error), is_halted(step)
-    for step in filter(is_halted, reversed(last.values())):  # they stay as they are: nothing is marked there
+    for step in filter(is_halted, reversed(last.values())):  # cancelled steps are not marked
         if (step.error or "") in (task.error or ""):
             return halted_failure(step), True
     return _own_failure(task), False
 
 
 def _own_failure(task: Task) -> TaskFailed:
-    """Return how a run failed that no step has ended; of an earlier attempt the failure is another one."""
+    """Return the failure of a run that no step ended, unless the stored one is from an earlier attempt."""
     if FAILURE in (task.params or {}):
         kept = failure_of((task.params or {})[FAILURE], task.error)
         if kept.error.message in (task.error or ""):
@@ -82,7 +82,7 @@ def _own_failure(task: Task) -> TaskFailed:
 
 
 def _unreadable(task: Task) -> TaskFailed | None:
-    """Return the failure of a run whose program cannot be read; None: it can, or there is no program."""
+    """Return the failure of a run with an invalid program; None if it is valid, or there is no program."""
     try:
         for _ in program_of(task).programs():
             pass
@@ -94,7 +94,7 @@ def _unreadable(task: Task) -> TaskFailed | None:
 
 
 def spent_by(tasks: Iterable[Task]) -> Spent:
-    """What the tasks say they took."""
+    """Return the total usage of the tasks."""
     tasks = list(tasks)
     below: dict[TaskId | None, list[Task]] = {}
     for task in tasks:
@@ -104,14 +104,14 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
     total, reused = Usage(), 0
     for task in filter(is_answer, tasks):
         reused += task.origin_type is Origin.LINK
-        # A session that was begun again in another record has taken the turns of the first one over.
+        # A session restarted in another record already counts the turns of the first one.
         turns = () if _place(task, by_id) in told else below.get(task.id, ())
         total += usage_of(task, turns) or Usage()
     return Spent(total, reused)
 
 
 def _place(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
-    """Return the run that a step is of, and its key there."""
+    """Return the id of the run that contains the step, and the step key."""
     key = str(step_fields(task).get(KEY))
     while is_step(task) and task.parent_id is not None and task.parent_id in by_id:
         task = by_id[task.parent_id]

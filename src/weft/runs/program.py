@@ -30,63 +30,63 @@ from weft.version import __version__
 
 
 class NoProgram(RequestError):
-    """The record of a run has no program that could be read."""
+    """The record of the run has no readable program."""
 
     code = "no-program"
 
 
 class StoredText(Struct, frozen=True, omit_defaults=True):
-    """A text in one of the surfaces, and what it is called in messages."""
+    """A source text, its syntax, and its name for messages."""
 
     name: str
     text: str
     surface: Surface | None = None
 
     def read(self) -> Program:
-        """The program that it is; raises InvalidProgram."""
+        """Parse the text; raise InvalidProgram."""
         return read_text(self.text, self.name, self.surface)
 
     def definitions(self) -> Program:
-        """What of it a program can use whose library it is."""
+        """Parse the text as a library: only its templates and functions."""
         return definitions_of(self.read())
 
 
 class StoredProgram(Struct, frozen=True, omit_defaults=True):
-    """Everything that says what a run does, but its inputs."""
+    """A program and all settings of its run, except the inputs."""
 
     main: StoredText
     libraries: tuple[StoredText, ...] = ()
-    """Templates and functions that the program may use."""
+    """Sources of templates and functions that the program may use."""
     schemas: dict[str, str] = {}
-    """The JSON Schema files that it names, by program and path."""
+    """Texts of the JSON Schema files that it names, by source and path."""
     model: str | None = None
-    """The model of tasks that name none: the one that was the default when the run began."""
+    """Model for tasks that name none: the default when the run started."""
     folder: str | None = None
-    """Where it works: scripts run there, and its `weft.toml` holds. None: where it is evaluated."""
+    """Working folder: scripts run there, and its `weft.toml` applies. None: the folder of the worker."""
     is_reusing: bool = True
     limits: dict[str, float] = {}
-    """What the evaluation may use; what is not named is as usual."""
+    """Budget of the evaluation; missing entries have their defaults."""
     templates: dict[str, int] = {}
-    """The registered templates among the libraries, and their versions."""
+    """Versions of the registered templates among the libraries, by name."""
     version: str = ""
-    """The weft that began the run; empty: one that did not say. Another one may ask models in other words."""
+    """Version of weft that started the run; empty if unknown. Other versions may word prompts differently."""
     entry: str | None = None
-    """The template that is called with the inputs as arguments; `main` then only shows the call."""
+    """Template to call with the inputs as arguments; `main` then only displays the call."""
 
     def programs(self) -> Iterator[Program]:
-        """What the libraries define, and then the program itself."""
+        """Yield the definitions of the libraries, then the program itself."""
         yield from (text.definitions() for text in self.libraries)
         yield self.main.read()
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text that the file had when the run was made; raises FileNotFoundError."""
+        """Return the text of a schema file as stored with the run; raise FileNotFoundError."""
         try:
             return self.schemas[_schema_key(source, path)]
         except KeyError:
             raise FileNotFoundError(f"'{path}' was not stored with the program") from None
 
     def with_schemas(self, read: ReadSchema) -> "StoredProgram":
-        """The program with the schema files that it names; raises InvalidProgram when one cannot be read."""
+        """Add the texts of the schema files; raise InvalidProgram if one cannot be read."""
         found: dict[str, str] = {}
         for program in self.programs():
             for node, path in _schema_paths(program):
@@ -100,34 +100,34 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
 
 
 def printed(program: Program, name: str = "<python>") -> StoredText:
-    """A program that was built and not read."""
+    """Return a program built in Python as source text."""
     return StoredText(name, print_program(program), "sexp")
 
 
 def printed_library(library: TaskLibrary) -> StoredText:
-    """The templates of a library."""
+    """Return the templates of a library as source text."""
     return printed(Program(tuple(definition.template for definition in library)), "<library>")
 
 
 def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:
-    """Return what is evaluated, and the names that are bound for it."""
+    """Return the program to evaluate, and its bindings."""
     if program.entry is None:
         return program.main.read(), inputs
-    # Names that nobody can write: an input must not hide a template or a built-in from the templates.
+    # Names that no program can contain: an input must not shadow a template or a built-in.
     keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
     call = FunctionCall(func_name=program.entry, keywords=keywords)
     return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
 
 
 def as_params(program: StoredProgram) -> JsonObject:
-    """Return the entry of a record's `params`; it notes the version of weft that began the run."""
+    """Return the entry for a record's `params`, with the version of weft that started the run."""
 
     program = msgspec.structs.replace(program, version=program.version or __version__)
     return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
 
 def program_of(task: Task) -> StoredProgram:
-    """The program of a record; raises NoProgram."""
+    """Return the program of a record; raise NoProgram."""
     stored = (task.params or {}).get(PROGRAM)
     if stored is None:
         raise NoProgram(f"task {task.id} has no program (params.program)")
@@ -142,7 +142,7 @@ def _schema_key(source: str, path: str) -> str:
 
 
 def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
-    """The tasks and templates that name a schema file, and the file; the tree may be deep."""
+    """Yield tasks and templates that name a schema file, with its path; iterative, as trees may be deep."""
     stack: list[Any] = list(program.forms)
     while stack:
         one = stack.pop()
@@ -160,27 +160,27 @@ def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
 
 
 def file_text(path: Path, surface: Surface | None = None) -> StoredText:
-    """The text of a program file; raises InvalidProgram when it cannot be read."""
-    content, surface = read_content(path, surface)  # once: of a pipe there is no second time
-    read_bytes(content, str(path), surface)  # says what is wrong with it, with the location
+    """Return the text of a program file; raise InvalidProgram if it cannot be read or parsed."""
+    content, surface = read_content(path, surface)  # read once: a pipe cannot be read again
+    read_bytes(content, str(path), surface)  # raises InvalidProgram with the location of each problem
     text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     return StoredText(str(path), text, surface)
 
 
 def with_model(program: StoredProgram, models: ModelsSettings) -> StoredProgram:
-    """The program with the model of tasks that name none, as it is called now; None where none is chosen."""
+    """Return the program with the model for tasks that name none, resolved now; unchanged if none is set."""
     name = program.model or models.default
     if name is None:
         return program
-    with suppress(ModelError):  # which is said when the model is asked, with everything that helps
+    with suppress(ModelError):  # raised again, with a hint, when the model is called
         name = str(resolved(name, models))
     return structs.replace(program, model=name)
 
 
 def resolve_workdir(program: StoredProgram, *, has_begun: bool) -> StoredProgram:
-    """Return the program where it works: in its own folder if this process accepts it, else here.
+    """Return the program with its own working folder if this worker accepts it, else with the worker's.
 
-    Raises ExecutionFailed when steps of it were performed in a folder that this process does not accept.
+    Raise ExecutionFailed if steps were already performed in a folder that this worker does not accept.
     """
     if program.folder is None:
         return program
@@ -188,16 +188,16 @@ def resolve_workdir(program: StoredProgram, *, has_begun: bool) -> StoredProgram
     if problem is None:
         return program
     if has_begun:
-        raise ExecutionFailed(f"the run works in {program.folder}, {problem}; resume it there")
+        raise ExecutionFailed(f"the run works in {program.folder}, {problem}; resume it from that folder")
     return structs.replace(program, folder=None)
 
 
 def _folder_problem(folder: Path) -> str | None:
-    """Return why this process does not work in a folder, whose `weft.toml` would apply to it.
+    """Return why this worker refuses to work in a folder, or None.
 
-    It is another machine's, or another user's: only this process's own project, and projects of the user it
-    runs as, may decide what it does. In a folder that everybody can write to, as /tmp, anybody can leave a
-    `.mcp.json` or a module.
+    A folder's `weft.toml` decides what the worker does there, so the folder must belong to the worker's own
+    project or user. In a folder that everybody can write to, such as /tmp, anybody can leave a `.mcp.json`
+    or a module.
     """
     try:
         found = folder.stat()
@@ -206,12 +206,12 @@ def _folder_problem(folder: Path) -> str | None:
         if file is not None:
             owners.add(file.stat().st_uid)
     except OSError:
-        return "which is not here"
+        return "which does not exist here"
     if not folder.is_dir():
-        return "which is not here"
+        return "which does not exist here"
     here = working_folder()
     if folder == here or (file is not None and file == find_project_file(here)):
         return None
     if owners != {os.geteuid()}:
-        return "a project of another user"
+        return "which belongs to another user"
     return "which every user can write to" if found.st_mode & stat.S_IWOTH else None

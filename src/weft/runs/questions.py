@@ -1,7 +1,7 @@
-"""Questions to people in a run, and time limits that count while nobody answers.
+"""Questions to people in a run, and time limits that keep running while nobody answers.
 
-It is known from the records: when a question was asked, and when it was answered, or what the time is now.
-Time in which nobody was waited for and nothing was evaluated counts in no limit.
+The records tell how long a question was open: when it was asked, and when it was answered, or the current
+time. Time in which the run neither waited for people nor was evaluated counts towards no limit.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import DUE_AT, step_fields
-from weft.telemetry.spans import RESTS
+from weft.telemetry.spans import SUSPENDED
 
 MOST_SECONDS = 10**9
-"""A limit that is further away is none: no date can say when it is reached."""
+"""A deadline further away counts as no deadline: it may not fit into a date."""
 
 
 def due_time(now: datetime) -> str | None:
-    """Until when what is asked now can be answered, by the time limits around it; None: for ever."""
+    """Return the deadline for answering, from the enclosing time limits, in ISO format; None if unlimited."""
     scope = scope_around()
     due = None if scope is None else scope.due()
     if due is None:
@@ -42,7 +42,7 @@ def due_time(now: datetime) -> str | None:
 
 
 def count_time_of(task: Task, *, now: datetime | None = None) -> None:
-    """Count the time of a step that earlier evaluations have left; `now`: it is open still."""
+    """Count the waiting time of a recorded question towards enclosing limits; `now` if it is still open."""
     scope = scope_around()
     ended = task.completed_at if now is None else now
     if scope is None or not scope.has_waits or task.created_at is None or ended is None:
@@ -56,40 +56,40 @@ def count_time_of(task: Task, *, now: datetime | None = None) -> None:
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.1
-"""How long nothing begins and nothing ends before a run that waits for people only is put to rest."""
+"""How long no step starts or ends before a run that waits only for people is suspended."""
 
 LOOK_SECONDS = 0.5
-"""How often somebody who waits here looks whether the answer came from elsewhere."""
+"""Interval between checks of the store for answers from other processes."""
 
 
 @runtime_checkable
 class AsksPeople(Protocol):
-    """Effects whose questions to people can be kept."""
+    """Effects with questions to people that can be recorded."""
 
     def ask_through(self, keep: KeepQuestion) -> None:
-        """Have questions asked through `keep` from now on."""
+        """Ask questions through `keep` from now on."""
         ...
 
 
 class Questions:
-    """Those of one evaluation. When everything that is under way waits for people, it is put to rest."""
+    """The questions of one evaluation; suspends the run when all open steps wait for people."""
 
     def __init__(self, journal: Journal, store: TaskStore) -> None:
         self._journal = journal
         self._store = store
         self._asked: Counter[str] = Counter()
-        """How many questions each step has asked."""
+        """Number of questions asked by each step."""
         self._waiting: dict[TaskId, tuple[OpenStep, asyncio.Future[Task]]] = {}
         self._asked_here = 0
-        """The questions somebody at this terminal is asked: the run does not rest while he thinks."""
+        """Questions open at this terminal: the run is not suspended while somebody thinks about them."""
         self._evaluation = asyncio.current_task()
         self._alarm: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._resting: asyncio.Task[None] | None = None
-        self._rests: Rests | Exception | None = None
+        self._suspending: asyncio.Task[None] | None = None
+        self._suspension: Rests | Exception | None = None
 
     async def ask(self, question: str, step_key: str, here: AskHere | None) -> str:
-        """The answer of a person; raises TaskFailed when somebody has cancelled the question."""
+        """Return a person's answer; raise TaskFailed if somebody has cancelled the question."""
         self._asked[step_key] += 1
         key = f"{step_key}?{self._asked[step_key]}"
         input_hash, name = digest(question), question_name(question)
@@ -132,7 +132,7 @@ class Questions:
     async def _asked_at_both(
         self, opened: OpenStep, question: str, here: AskHere, elsewhere: asyncio.Future[Task]
     ) -> str:
-        """The answer of who is here, or of somebody elsewhere: the first one counts."""
+        """Ask at this terminal too, and return the first answer, from here or from another process."""
         asking: asyncio.Future[Any] = asyncio.ensure_future(here(question))
         both: list[asyncio.Future[Any]] = [asking, elsewhere]
         self._asked_here += 1
@@ -149,23 +149,23 @@ class Questions:
         return self._taken(opened, elsewhere.result())
 
     def _taken(self, opened: OpenStep, task: Task) -> str:
-        """The answer that somebody elsewhere has stored."""
+        """Return the answer that another process has stored."""
         self._journal.ended_elsewhere(opened)
         return _answer(task)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling, and cancel a pending suspension."""
         self._journal.on_change = None
-        for one in (self._alarm, self._looking, self._resting):
+        for one in (self._alarm, self._looking, self._suspending):
             if one is not None:
                 one.cancel()
 
-    def raise_rest(self) -> None:
-        """Raise what ended the evaluation if it was cancelled from here, and by nobody else."""
-        if self._rests is None or self._evaluation is None:
+    def raise_suspension(self) -> None:
+        """Raise the suspension or error that cancelled the evaluation, unless something else cancelled it."""
+        if self._suspension is None or self._evaluation is None:
             return
         if self._evaluation.uncancel() == 0:
-            raise self._rests
+            raise self._suspension
 
     def _watch(self) -> None:
         self._journal.on_change = self._changed
@@ -173,15 +173,15 @@ class Questions:
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
-        """Tell those who wait here what was answered elsewhere."""
+        """Poll the store until all questions of this process are answered."""
         while self._waiting:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 await self._look_once()
             except WeftError as error:
-                log.warning("questions not looked at: %s", error, extra={"action": "questions_failed"})
-            except Exception:  # a bug of ours must not end it: no answer would be heard any more
-                log.exception("questions not looked at", extra={"action": "questions_failed"})
+                log.warning("cannot check for answers: %s", error, extra={"action": "questions_failed"})
+            except Exception:  # a bug must not end the loop: no answer would arrive any more
+                log.exception("cannot check for answers", extra={"action": "questions_failed"})
 
     async def _look_once(self) -> None:
         found = await self._store.get_many(list(self._waiting), owner=EVERYONE)
@@ -192,18 +192,18 @@ class Questions:
                     answered.set_result(task)
 
     def _changed(self) -> None:
-        """Something began or ended: look in a moment whether nothing is left to do here."""
+        """Check again, a moment after the last change, whether the run can be suspended."""
         if self._alarm is not None:
             self._alarm.cancel()
         if self._waiting and not self._asked_here:
-            self._alarm = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._rest_if_idle)
+            self._alarm = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._suspend_if_idle)
 
-    def _rest_if_idle(self) -> None:
-        if self._is_idle() and self._resting is None:
-            self._resting = asyncio.create_task(self._rest())
+    def _suspend_if_idle(self) -> None:
+        if self._is_idle() and self._suspending is None:
+            self._suspending = asyncio.create_task(self._suspend())
 
     def _is_idle(self) -> bool:
-        """Whether every step that is under way is a question, or waits for one."""
+        """Return whether every open step is a question or waits for one."""
         if not self._waiting or self._asked_here:
             return False
         waiting: set[str] = set()
@@ -212,32 +212,32 @@ class Questions:
             while around is not None:
                 waiting |= {around.key, _spawner_of(around.key)}
                 around = around.parent
-        return all(step.is_composite or step.key in waiting for step in self._journal.under_way())
+        return all(step.is_composite or step.key in waiting for step in self._journal.open_steps())
 
-    async def _rest(self) -> None:
+    async def _suspend(self) -> None:
         try:
             await self._journal.show()
-        except Exception as error:  # it must reach somebody: nothing else is stored while everything waits
-            self._rests = error
-        if self._rests is None:
+        except Exception as error:  # raised from here, because nothing else writes while all steps wait
+            self._suspension = error
+        if self._suspension is None:
             if not self._is_idle():
-                self._resting = None
+                self._suspending = None
                 return
             asked = [opened.task for opened, _ in self._waiting.values()]
             wake_at = min((due for task in asked if (due := due_at(task)) is not None), default=None)
-            self._rests = Rests([task.id for task in asked], self._journal.rest(), wake_at=wake_at)
+            self._suspension = Rests([task.id for task in asked], self._journal.suspend(), wake_at=wake_at)
         if self._evaluation is not None:
-            self._evaluation.cancel(RESTS)
+            self._evaluation.cancel(SUSPENDED)
 
 
 def _spawner_of(key: str) -> str:
-    """The key of the tool call that waits for the subtask of a session: of `3/1/s2`, `3/1#2`."""
+    """Return the key of the tool call that waits for a session's subtask: `3/1#2` for `3/1/s2`."""
     session, mark, number = key.rpartition("/s")
     return f"{session}#{number}" if mark else key
 
 
 def _has_ended(task: Task) -> bool:
-    """Whether it was answered, or a person has cancelled it; what was called off is asked again."""
+    """Return whether somebody answered or cancelled the question, as opposed to the program itself."""
     if task.status is Status.CANCELLED:
         return not step_fields(task).get("called_off")
     return task.status is Status.COMPLETED

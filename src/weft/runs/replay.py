@@ -15,23 +15,23 @@ from weft.tasks.steps import step_fields, unkept_usage
 
 
 class ReplayAction(Enum):
-    """What becomes of a step that is asked for again."""
+    """What replay does with a recorded step."""
 
     GIVEN = "given"
-    """Its outcome is known: the result, or the failure."""
+    """Give the recorded result or failure."""
     PERFORMED = "performed"
-    """It has no outcome that counts."""
+    """Perform the step again: the record has no outcome that counts."""
 
 
 class RecordedSteps:
-    """The steps of one task, the last record of each key. What is asked for is ticked off."""
+    """The recorded steps of one task, the last record of each key, ticked off as the program reaches them."""
 
     def __init__(self, steps: Sequence[StoredStep]) -> None:
         self._by_key = {step.key: step for step in steps}
-        """The later record counts: it came in the place of one that was called off."""
+        """The later record counts: it replaces one that the program cancelled."""
         self._left = set(self._by_key)
         self._last: Step | None = None
-        """The one that was asked for last: where a program is that leaves others out."""
+        """The step that the program reached last, for messages about steps that it did not reach."""
         self._sorted: list[str] | None = None
 
     def __bool__(self) -> bool:
@@ -39,17 +39,17 @@ class RecordedSteps:
 
     @property
     def parents(self) -> set[str | None]:
-        """The ids of records that have steps below them."""
+        """Return the ids of records that have children."""
         return {step.task.parent_id for step in self._by_key.values()}
 
     @property
     def sources(self) -> frozenset[TaskId]:
-        """The steps of other runs that those of this one are links of."""
+        """Return the ids of the steps of other runs that steps of this run link to."""
         found = (step.task.original_task_id for step in self._by_key.values())
         return frozenset(one for one in found if one is not None)
 
     def find(self, step: Step, input_hash: str, name: str) -> StoredStep | None:
-        """The record of a step; raises ReplayDiffers when something else was asked for there."""
+        """Return the record of a step; raise ReplayDiffers if another request was recorded there."""
         found = self._by_key.get(step.key)
         if found is None:
             return None
@@ -60,9 +60,9 @@ class RecordedSteps:
         return found
 
     def part(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
-        """The record of a part of a step: a turn of a session, what a tool gave there, a question.
+        """Return the record of a part of a step: a turn, a tool call of a session, or a question.
 
-        Raises ReplayDiffers when it was another one.
+        Raise ReplayDiffers if another one was recorded there.
         """
         found = self.kept(key)
         if found is not None and found.input_hash != input_hash:
@@ -70,17 +70,17 @@ class RecordedSteps:
         return found
 
     def kept(self, key: str) -> StoredStep | None:
-        """The record of something that is found by its key alone."""
+        """Return the record with that key, without comparing digests."""
         self._left.discard(key)
         return self._by_key.get(key)
 
     def given_to(self, key: str) -> JsonObject | None:
-        """The inputs of a part of a step whose result is known; None: it is not."""
+        """Return the inputs of a completed part of a step; None if it is not completed."""
         found = self._by_key.get(key)
         return None if found is None or found.task.status is not Status.COMPLETED else found.task.inputs
 
     def pass_over(self, key: str) -> list[StoredStep]:
-        """Ask no more for what has that key or is below it, and what that is: what is around ends without."""
+        """Tick off the step with that key and all steps below it; return those that were not reached yet."""
         if not self._left:
             return []
         found = [one for one in (key, *self._below(key)) if one in self._left]
@@ -88,11 +88,11 @@ class RecordedSteps:
         return [self._by_key[one] for one in found]
 
     def is_known(self, key: str) -> bool:
-        """Whether there is a record of that key, or below it."""
+        """Return whether there is a record with that key or below it."""
         return key in self._by_key or next(self._below(key), None) is not None
 
     def has_left(self) -> bool:
-        """Whether there are steps that were not asked for yet."""
+        """Return whether there are recorded steps that the program has not reached yet."""
         return bool(self._left)
 
     def _below(self, key: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ class RecordedSteps:
                 at += 1
 
     def require_nothing_left(self) -> None:
-        """Raise StepsLeft when steps were performed before that the program did not ask for this time."""
+        """Raise StepsLeft if the program ended without reaching a recorded step."""
         left = [key for key in self._left if self._counts(key)]
         if left:
             order = list(self._by_key)  # as they were stored
@@ -113,10 +113,10 @@ class RecordedSteps:
             raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left), last=self._last)
 
     def _counts(self, key: str) -> bool:
-        """Whether a step that is not asked for is missed: not one that a session spawned, which is over."""
+        """Return whether an unreached step is an error; those that a finished session spawned are not."""
         task = self._by_key[key].task
         has_outcome = (
-            task.status in (Status.COMPLETED, Status.FAILED) and self.fate(task) is ReplayAction.GIVEN
+            task.status in (Status.COMPLETED, Status.FAILED) and self.action_for(task) is ReplayAction.GIVEN
         )
         if not has_outcome or "#" in key or "?" in key:
             return False
@@ -127,11 +127,11 @@ class RecordedSteps:
                 return False
         return True
 
-    def fate(self, task: Task) -> ReplayAction:
-        """What becomes of a step whose record this is."""
+    def action_for(self, task: Task) -> ReplayAction:
+        """Return whether the recorded outcome is given, or the step performed again."""
         mark = step_fields(task)
         if is_halted(task):
-            return ReplayAction.GIVEN  # it failed for the program
+            return ReplayAction.GIVEN  # the program gets it as a failure
         has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
         return ReplayAction.GIVEN if has_outcome and not mark.get("ended_run") else ReplayAction.PERFORMED
 
@@ -142,23 +142,23 @@ def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
 
 
 def is_halted(task: Task) -> bool:
-    """Whether somebody has cancelled a step; not: the program called it off."""
+    """Return whether somebody has cancelled the step, as opposed to the program itself."""
     return task.status is Status.CANCELLED and not step_fields(task).get("called_off")
 
 
 def resumable(found: StoredStep | None) -> Task | None:
-    """The record that may go on; one that is cancelled or completed stays so, and another takes its place."""
+    """Return the record if the step can be resumed in it; a cancelled or completed step gets a new record."""
     is_over = found is None or found.task.status in (Status.CANCELLED, Status.COMPLETED)
     return None if found is None or is_over else found.task
 
 
 def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
-    """The entry for the mark of a step that is performed again; empty: nothing would be forgotten."""
+    """Return the step field with the usage of earlier attempts; empty if its parts still show it."""
     return unkept_usage(task, _parts(past, key)).as_mark()
 
 
 def _parts(past: RecordedSteps, key: str) -> Iterator[Task]:
-    """The turns of a session, and what tools gave there, that an earlier try has left."""
+    """Yield the turns and tool calls of a session that an earlier attempt recorded."""
     numbers = count(1)
     while found := past.kept(f"{key}#{next(numbers)}"):
         yield found.task

@@ -1,4 +1,4 @@
-"""Reuse results of other runs: digests of requests, and the search for an equal one."""
+"""Reuse of results of other runs: digests of requests, and the lookup of equal ones."""
 
 import asyncio
 import hashlib
@@ -18,10 +18,10 @@ from weft.tasks.record import Task
 
 
 class ReusableResults:
-    """Those of the same owner that a run may have, and has not had yet.
+    """Results of other runs of the same owner that this run can reuse.
 
-    Each is given once in a run: one that asks the same question three times wants three answers, and when it
-    is run again, those three.
+    Each result is given once per run: a run that makes the same request three times wants three responses,
+    and the same three when it is run again.
     """
 
     def __init__(self, store: TaskStore, journal: Journal, fork: Fork | None, *, is_reusing: bool) -> None:
@@ -30,14 +30,14 @@ class ReusableResults:
         self._fork = fork
         self._is_reusing = is_reusing
         self._given = journal.past.sources
-        """What steps of this run that are known already are links of."""
+        """Steps that recorded steps of this run already link to."""
         self._left: dict[str, list[TaskId]] = {}
-        """By digest, the last first. Kept also when there are none: a loop that asks the same looks once."""
+        """Candidates by digest, last first. Empty lists are kept: a loop then queries the store once."""
 
         self._looking: dict[str, asyncio.Event] = {}
 
     async def find(self, reuse_hash: str | None) -> Task | None:
-        """The next step that has answered the same; None: there is none, none is left, or none is wanted."""
+        """Return the next step with an equal request; None if no more are left, or reuse is off."""
         if reuse_hash is None or not self._is_reusing:
             return None
         while reuse_hash not in self._left:
@@ -54,7 +54,10 @@ class ReusableResults:
         return None
 
     async def _look(self, reuse_hash: str) -> None:
-        """Look once: who asks the same meanwhile waits, so that the first to ask gets the first answer."""
+        """Query the store once per digest.
+
+        Concurrent callers wait, so that the first caller gets the first result.
+        """
         looking = self._looking[reuse_hash] = asyncio.Event()
         try:
             found = await self._store.reusable_steps(
@@ -66,8 +69,7 @@ class ReusableResults:
             looking.set()
 
     def _may_give(self, task_id: TaskId) -> bool:
-        """Not what was given before, nor what the run has done that this one was forked from: what counts of
-        that is found by its key."""
+        """Return whether a step is unused and not of the forked run: those are found by their keys."""
         return task_id not in self._given and not (
             self._fork is not None and self._fork.is_of_old_run(task_id)
         )
@@ -77,7 +79,7 @@ DIGEST_BYTES = 20
 
 
 def _named(value: Any) -> str:
-    """Of what is no data (a function that is in scope) only the kind: it is part of the program."""
+    """Return the type name of a value that is not data: functions in scope are part of the program."""
     return type(value).__name__
 
 
@@ -85,17 +87,16 @@ _encode = msgspec.json.Encoder(enc_hook=_named, order="deterministic").encode
 
 
 def digest(*parts: Any) -> str:
-    """A short text that is the same for the same parts, and for no others.
+    """Return a digest of the parts; secrets count by name.
 
-    A secret counts by its name: its value may be another when a run goes on, and no hash of it is stored, for
-    that lets a guess be tried.
+    The value of a secret may differ when a run is resumed, and no hash of it is stored: a hash would allow
+    guesses to be verified.
     """
     return _hash(redact_encoded(_encode(parts)))
 
 
 def reuse_digest(*parts: Any) -> str | None:
-    """The same, for what other runs find an answer by; None when it holds a secret: who asks with another one
-    asks for something else."""
+    """Return a digest for reuse by other runs; None if the parts hold a secret, which may differ there."""
     encoded = _encode(parts)
     return _hash(encoded) if redact_encoded(encoded) is encoded else None
 
@@ -105,26 +106,27 @@ def _hash(encoded: bytes) -> str:
 
 
 def request_digest(request: Any) -> str:
-    """Of what a step asks for: on replay it must be the same."""
+    """Return the digest of a step's request; replay compares it."""
     if request.__class__ is ModelCall and request.conversation:
-        # When an answer came is not what it says.
+        # Timestamps of responses must not count.
         turns = tuple(Turn(turn.prompt, turn.answer) for turn in request.conversation)
         request = msgspec.structs.replace(request, conversation=turns)
     return digest(type(request).__name__, request)
 
 
 def turn_digest(said: Sequence[Message]) -> str:
-    """Of what was said in a session so far: on replay it must be the same. Which model is asked, and how, may
-    be another when a run goes on."""
+    """Return the digest of a session's messages so far; replay compares it.
+
+    The model and its settings do not count: they may change when a run is resumed.
+    """
     return digest(_timeless(said))
 
 
 def payload_digest(payload: HandlerPayload, settings_digest: str) -> str | None:
-    """Of everything a model is sent, which model, and its settings: whoever sends the same may have the same
-    answer. None: it holds a secret.
+    """Return the digest of a complete model request, for reuse; None if it holds a secret.
 
-    Not of times, of what is used up so far, of how long an answer may be for a budget's sake, and of the name
-    of the template: none of them makes another question.
+    Timestamps, usage so far, the response length allowed by a budget, and the name of the template do not
+    count: they do not change the question.
     """
     metadata = payload.metadata
     return reuse_digest(

@@ -1,4 +1,4 @@
-"""The turns of a session with a model: kept where more follow, so that none is made twice."""
+"""Journalled turns of a model session, so that a resumed run repeats no request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,15 +22,15 @@ C = TypeVar("C")
 
 
 LEASE_POLL_SECONDS = 0.05
-"""How often to look whether a lease was renewed; leases are renewed every second."""
+"""Interval between checks of the lease; leases are renewed every second."""
 
 
 class LeasedSlots:
-    """Slots for effects, given only while no other process may have taken the run over.
+    """Slots for effects, available only while this worker holds its lease.
 
-    A process that was frozen past its lease wakes up in the middle of its program: it must not ask a model
-    what its successor has asked meanwhile. It waits here until its lease is renewed, or until its attempts
-    are cancelled because they were taken over.
+    A worker that was frozen past its lease wakes up in the middle of its program. It must not repeat a
+    request that its successor has made meanwhile. It waits here until its lease is renewed, or until its
+    attempts are cancelled because another worker has claimed them.
     """
 
     def __init__(self, slots: asyncio.Semaphore, has_lease: Callable[[], bool]) -> None:
@@ -51,11 +51,11 @@ class LeasedSlots:
 
 
 CONTEXT = "context"
-"""The input of a session's first turn that holds the data it works on."""
+"""Name of the input of the first turn that holds the session's data."""
 
 
 class JournaledSession:
-    """The journal of one session. The last turn is kept with the result of the step itself."""
+    """The journal of one model session; the last turn is stored as the result of the step itself."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class JournaledSession:
         slots: LeasedSlots,
         find: Callable[[str | None], Awaitable[Task | None]],
     ) -> None:
-        """`find` finds a step that has answered the same."""
+        """Create the journal; `find` looks up a step with an equal request by its reuse digest."""
         self._journal = journal
         self._step = step
         self._call = call
         self._slots = slots
         self._find = find
         self._first_inputs: dict[str, Any] = {}
-        """What is kept with the first turn."""
+        """Inputs to store with the first turn."""
         self.source: Task | None = None
-        """The step of another run that has answered the same question."""
+        """The step of another run that the result is reused from."""
         self.reuse_hash: str | None = None
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
-        """What the session began with: files may have changed since its first turn."""
+        """Return the data that the session started with, as recorded: files may have changed since."""
         key = f"{self._step.key}#1"
         began = self._journal.past.given_to(key) if self._journal.past else None
         if began is not None and CONTEXT in began:
@@ -91,8 +91,8 @@ class JournaledSession:
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
     ) -> TaskResult | None:
-        """The result of a step that was asked the same, if that may be used."""
-        # What tools give may have changed since: then the task has to say so.
+        """Return the result of an equal request of another run, if the task may reuse it."""
+        # Results of tools may have changed since: a task with tools reuses only if it asks for that.
         if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
             return None
         self.reuse_hash = payload_digest(payload(), model.settings_digest)
@@ -106,7 +106,7 @@ class JournaledSession:
         ask: Callable[[], Awaitable[ModelReply]],
         goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """The answer to the next payload; kept when there are further turns."""
+        """Return the recorded response of the turn, or ask for one; it is stored if further turns follow."""
         input_hash, name = turn_digest(said), f"turn {key.rpartition('#')[2]}"
         found = self._past(key, input_hash, name)
         if found is not None and found.task.status is Status.COMPLETED:
@@ -123,7 +123,7 @@ class JournaledSession:
     async def tool_message(
         self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
     ) -> ToolMessage:
-        """What a tool gave."""
+        """Return the recorded message of the tool call, or make the call and store its message."""
         input_hash = digest(use)
         found = self._past(key, input_hash, use.name)
         if found is not None and found.task.status is Status.COMPLETED:
@@ -131,7 +131,7 @@ class JournaledSession:
         opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=resumable(found))
         try:
             message = await call()
-        except TaskFailed as error:  # of a subtask: a budget around this task is used up
+        except TaskFailed as error:  # from a subtask: an enclosing budget is exceeded
             self._journal.fail_soon(opened, error)
             raise
         except BaseException:
@@ -141,6 +141,6 @@ class JournaledSession:
         return msgspec.convert(stored, ToolMessage)
 
     def _past(self, key: str, input_hash: str, name: str) -> StoredStep | None:
-        """The record of a turn or a tool; raises ReplayDiffers when it was another one."""
+        """Return the record of a turn or tool call; raise ReplayDiffers if another one was recorded there."""
         past = self._journal.past
         return past.part(key, input_hash, name, self._step.span) if past else None

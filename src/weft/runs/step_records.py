@@ -1,4 +1,4 @@
-"""Steps as task records, written and read back."""
+"""Conversion between steps and task records."""
 
 from datetime import datetime
 from typing import Any
@@ -30,13 +30,12 @@ _SHOWN_OF_QUERIES = (
 
 
 def kind_of(step: Step) -> str:
-    """Which kind of task a step is."""
     request = step.request
     return request.kind if isinstance(request, Composite) else KINDS[type(request)]
 
 
 def name_of(step: Step) -> str:
-    """A few words for a person who looks at the tree."""
+    """Return a short display name for the task tree."""
     request = step.request
     match request:
         case ModelCall():
@@ -55,7 +54,7 @@ def name_of(step: Step) -> str:
 
 
 def question_name(question: str) -> str:
-    """What a question to a person is called in the tree."""
+    """Return the display name of a question in the task tree."""
     name = _short(question).replace("\x00", "\N{SYMBOL FOR NULL}")
     return name[:MAX_NAME_CHARACTERS].strip() or "question"
 
@@ -66,7 +65,7 @@ def _short(text: str) -> str:
 
 
 def inputs_of(step: Step) -> JsonObject:
-    """What the record says was given to the step."""
+    """Return the inputs that the record of the step shows."""
     request = step.request
     match request:
         case ModelCall() | Composite() | ContextQuery():
@@ -81,7 +80,7 @@ def inputs_of(step: Step) -> JsonObject:
 
 
 def asked_of(step: Step) -> JsonObject:
-    """What was asked for, for people who read the record later; what is elsewhere is left out."""
+    """Return the request's fields to store for readers of the record, without its inputs."""
     request = step.request
     match request:
         case ModelCall():
@@ -100,21 +99,21 @@ def asked_of(step: Step) -> JsonObject:
 
 
 FAILURE = "failure"
-"""The entry of a run's `params` with how it failed, where no step did."""
+"""Key in a run's `params` of a failure that was not caused by a step."""
 
 
 def failure_json(error: TaskFailed) -> JsonObject:
-    """A failure in a form that can be raised again."""
+    """Return a failure as JSON that `failure_of` reads back."""
     return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
 
 
 def halted_failure(task: Task) -> TaskFailed:
-    """What the program is told of a step that somebody cancelled: the same whenever it is told."""
+    """Return the failure that a program gets for a step that somebody cancelled; replay gives the same."""
     return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
 
 
 def failure_of(stored: Any, text: str | None) -> TaskFailed:
-    """The failure that was stored."""
+    """Return the stored failure, or an `unexpected_error` with `text` if it cannot be read."""
     try:
         error: TaskError = msgspec.convert(stored["error"], TaskError)
         return TaskFailed(_with_output(error), code=str(stored["code"]))
@@ -123,18 +122,18 @@ def failure_of(stored: Any, text: str | None) -> TaskFailed:
 
 
 def _with_output(error: TaskError) -> TaskError:
-    """The failure of a script with what it wrote as its content, which is stored once, in the details."""
+    """Restore the content of a failed script from its details, where its output is stored once."""
     if not isinstance(error, TaskFailure) or error.content is not None:
         return error
     written = (error.details or {}).get("script_stdout")
     return error if written is None else msgspec.structs.replace(error, content=written)
 
 
-CALLED_OFF = "called off: a time limit was reached, or another step failed"
+CANCELLED_BY_PROGRAM = "cancelled: a time limit was reached, or another step failed"
 
 
 def completed(task: Task, result: JsonObject, now: datetime) -> Task:
-    """The record with a result, which holds no secrets."""
+    """Return the completed record, with secrets redacted from the result."""
     return evolve(
         task,
         status=Status.COMPLETED,
@@ -147,7 +146,7 @@ def completed(task: Task, result: JsonObject, now: datetime) -> Task:
 
 
 def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
-    """The record with a failure; one that a budget refused has none to tell: it is counted anew."""
+    """Return the failed record; a failure of a budget is not stored for replay, which counts again."""
     facts = {} if isinstance(error, BudgetExceeded) else {"failure": failure_json(error)}
     params = with_mark(task, **facts).params
     return evolve(
@@ -160,14 +159,19 @@ def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
     )
 
 
-def called_off(task: Task, now: datetime) -> Task:
-    """The record of a step that the program itself has ended."""
+def cancelled_by_program(task: Task, now: datetime) -> Task:
+    """Return the record of a step that the program itself has cancelled."""
     params = with_mark(task, called_off=True).params
     return evolve(
-        task, status=Status.CANCELLED, error=CALLED_OFF, params=params, completed_at=now, updated_at=now
+        task,
+        status=Status.CANCELLED,
+        error=CANCELLED_BY_PROGRAM,
+        params=params,
+        completed_at=now,
+        updated_at=now,
     )
 
 
 def with_mark(task: Task, **facts: Any) -> Task:
-    """The record with further facts on the step that it is."""
+    """Return the record with further fields in `params.step`."""
     return evolve(task, params={**(task.params or {}), "step": {**step_fields(task), **facts}})

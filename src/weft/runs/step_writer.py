@@ -1,4 +1,4 @@
-"""Writes the steps of one run: in order, what comes together in one go, and whatever becomes of who asks."""
+"""Serialised step writes of one run: in order, batched, and independent of the cancellation of callers."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
-"""How long to wait before writing again when the store is busy: a paid answer is worth waiting for."""
+"""Delay before retrying a write when the store is busy: the result of a paid request is worth waiting for."""
 
 
 class _Write:
-    """Changes on their way, and who waits for them."""
+    """Changes that are being written, and the future of the caller that waits for them."""
 
     __slots__ = ("answer", "changes", "outcome")
 
@@ -28,14 +28,17 @@ class _Write:
         self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end(self, outcome: frozenset[TaskId] | BaseException) -> None:
-        if self.outcome is not None:  # who waited was told that the run is lost
+        if self.outcome is not None:  # the caller has already received RunLost
             return
         self.outcome = outcome
         if not self.answer.done():
             self.answer.set_result(None)
 
     async def ended(self, *, is_last: bool) -> frozenset[TaskId]:
-        """The steps that were refused. A cancellation waits, and is forgotten if it comes too late."""
+        """Return the ids of refused steps.
+
+        A cancellation is delayed until the write ends; with `is_last` it is then ignored.
+        """
         cancelled: asyncio.CancelledError | None = None
         while self.outcome is None:
             try:
@@ -51,23 +54,23 @@ class _Write:
 
 
 class StepWriter:
-    """Of one evaluation. Once something could not be written nothing more is."""
+    """Serialises step writes of one run; the first failed write is final."""
 
     def __init__(self, store: TaskStore, run: Run) -> None:
         self._store = store
         self._run = run
         self._waiting: list[_Write] = []
         self._group: list[_Write] = []
-        """Those that are being written."""
+        """Writes in progress."""
         self._work: asyncio.Task[None] | None = None
         self._lost: BaseException | None = None
         self._unwritten: list[StepChange] = []
 
     async def write(self, changes: Sequence[StepChange], *, is_last: bool = False) -> frozenset[TaskId]:
-        """Store changes; those that were not written, for somebody has cancelled these steps.
+        """Store changes; return the ids of steps that were refused because somebody has cancelled them.
 
-        `is_last`: it is the last thing that an effect does. What is stored must then count, in this
-        evaluation as in the next: a cancellation meanwhile comes too late.
+        `is_last` says that the effect does nothing afterwards. The stored result must then count in this
+        evaluation as in the next one, so a cancellation during the write is ignored.
         """
         if self._lost is not None:
             self._unwritten.extend(changes)
@@ -80,7 +83,7 @@ class StepWriter:
         return await write.ended(is_last=is_last)
 
     async def settle(self) -> None:
-        """Wait until all is written; raises what went wrong meanwhile: no other write would be told."""
+        """Wait until everything is written; raise the error of a failed write."""
         while self._work is not None:
             await asyncio.wait((self._work,))
         if self._lost is not None:
@@ -109,7 +112,7 @@ class StepWriter:
             write.end(self._lost)
 
     async def _write_all(self) -> None:
-        """Write until nothing waits; what comes while a write is under way goes with the next."""
+        """Write batches until none is pending; changes that arrive during a write go into the next batch."""
         while self._waiting:
             self._group, self._waiting = self._waiting, []
             outcome = await self._written([change for write in self._group for change in write.changes])
@@ -118,7 +121,7 @@ class StepWriter:
             self._group = []
 
     def _ended(self, work: asyncio.Task[None]) -> None:
-        """Tell who waits that nothing more is written; a task that was cancelled may never have begun."""
+        """Start the next batch, or fail the pending writes if the last one failed or was cancelled."""
         self._work = None
         error = None if work.cancelled() else work.exception()
         if error is not None:
@@ -142,7 +145,7 @@ class StepWriter:
             try:
                 refused = await self._store.write_steps(self._run, changes)
             except TransientError as error:
-                if self._lost is not None:  # nobody waits any more, and the store was waited for
+                if self._lost is not None:  # stopped: no caller waits any more, and this was the last try
                     raise
                 log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
                 await asyncio.sleep(pause)

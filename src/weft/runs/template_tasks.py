@@ -1,4 +1,4 @@
-"""Tasks whose executor is a registered template: `schemas.method` names it, or `params.template`."""
+"""Tasks with a registered template as executor, named by `schemas.method` or `params.template`."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from weft.tasks.steps import is_step
 
 
 def template_of(task: Task) -> str | None:
-    """The template that a task names; None: it has a program, or is for another executor."""
+    """Return the template that a task names; None if it has a program, or another executor."""
     params = task.params or {}
     method = (task.schemas or {}).get("method")
     if PROGRAM in params or method is None:
@@ -26,7 +26,7 @@ def template_of(task: Task) -> str | None:
 
 
 async def is_run(store: TaskStore, task: Task) -> bool:
-    """Whether a task is one that a program is evaluated for: it has one, or a template as its executor."""
+    """Return whether the task evaluates a program: it holds one, or a template is its executor."""
     method = method_of(task)
     if PROGRAM in (task.params or {}) or method == TEMPLATE:
         return True
@@ -36,12 +36,12 @@ async def is_run(store: TaskStore, task: Task) -> bool:
 def argument_problems(
     template: RegisteredTemplate, inputs: JsonObject, path: str = "inputs"
 ) -> list[Problem]:
-    """Every way in which the inputs are no arguments of the template."""
+    """Return the problems of the inputs as arguments of the template."""
     return list(problems_of(validator_for(_schema_text(template)), inputs, path))
 
 
 def require_given(template: RegisteredTemplate, inputs: JsonObject) -> None:
-    """Raise InvalidTasks when the inputs are no arguments of the template; secrets are not looked at yet."""
+    """Raise InvalidTasks if the inputs do not fit the template; secrets are checked when the task starts."""
     schema = template.facts.input_schema
     problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
     if problems:
@@ -49,10 +49,10 @@ def require_given(template: RegisteredTemplate, inputs: JsonObject) -> None:
 
 
 async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
-    """Raise InvalidTasks when a new task names a template and its inputs do not fit.
+    """Raise InvalidTasks if a new task names a template and its inputs do not fit.
 
-    Inputs that are mapped from the results of others, and secrets, are looked at when the task starts. A
-    method that no template has may be that of an executor, here or in another process.
+    Inputs mapped from results of other tasks, and secrets, are checked when the task starts. A method that
+    is not a registered template may be an executor, here or in another worker.
     """
     named = [(task, name) for task in tasks if (name := _may_name(task)) is not None]
     if not named:
@@ -89,7 +89,7 @@ def _may_name(task: Task) -> str | None:
 
 def _task_problems(task: Task, template: RegisteredTemplate | UnknownTemplate) -> list[Problem]:
     if isinstance(template, UnknownTemplate):
-        is_certain = method_of(task) == TEMPLATE  # else an executor elsewhere may have that name
+        is_certain = method_of(task) == TEMPLATE  # otherwise another worker may have an executor of that name
         return [_unknown(task, template)] if is_certain else []
     path = joined(task.name, "inputs")
     validator = validator_for(_schema_text(template))

@@ -1,4 +1,4 @@
-"""Registered templates in programs: which ones a program needs, and the call of one by name."""
+"""Registered templates in programs: find those that a program needs, and call one by name."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -17,7 +17,7 @@ from weft.store.protocol import Owner, TaskStore
 
 
 class UnknownTemplate(RequestError):
-    """No template of that name, or no such version of it, is registered in the store."""
+    """The store has no registered template of that name, or not that version of it."""
 
     code = "unknown-template"
     exit_code = EXIT_NOT_FOUND
@@ -28,14 +28,14 @@ class UnknownTemplate(RequestError):
 
 
 class TemplateName(Struct, frozen=True):
-    """A template, or one version of it: `review`, `review@2`."""
+    """The name of a template, optionally with a version: `review`, `review@2`."""
 
     name: str
     version: int | None = None
 
 
 def read_name(text: str) -> TemplateName:
-    """The name and the version in a text."""
+    """Parse a template name with an optional `@version`."""
     name, _, version = text.rpartition("@")
     if name and version.isascii() and version.isdigit():
         return TemplateName(name, int(version))
@@ -43,7 +43,7 @@ def read_name(text: str) -> TemplateName:
 
 
 async def find_template(store: TaskStore, text: str, *, user_id: str | None) -> RegisteredTemplate:
-    """The template of an owner that a text names, the newest version or another; raises UnknownTemplate."""
+    """Return an owner's template, by default the newest version; raise UnknownTemplate."""
     wanted, owner = read_name(text), Owner(user_id)
     if wanted.version is None:
         for found in await store.templates(owner=owner, names=[wanted.name]):
@@ -68,7 +68,7 @@ async def _hint(store: TaskStore, name: str, owner: Owner) -> str:
 async def call_program(
     store: TaskStore, template: RegisteredTemplate, arguments: Collection[str]
 ) -> StoredProgram:
-    """The program that calls a template with its inputs as arguments, and all that this needs."""
+    """Return a program that calls a template with its inputs as arguments, with everything it needs."""
     keywords = tuple((name, Variable(name=name)) for name in arguments)
     shown = print_program(Program((FunctionCall(func_name=template.name, keywords=keywords),)))
     program = StoredProgram(StoredText("<call>", shown, "sexp"), entry=template.name)
@@ -78,7 +78,7 @@ async def call_program(
 async def with_templates(
     store: TaskStore, program: StoredProgram, *, user_id: str | None, inputs: Collection[str] = ()
 ) -> StoredProgram:
-    """The program with those registered templates that it uses and does not define itself."""
+    """Return the program with the registered templates that it uses and does not define."""
     wanted, is_choosing = wanted_names(program, inputs)
     if not wanted and not is_choosing:
         return program
@@ -89,7 +89,7 @@ async def with_templates(
 
 
 def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[frozenset[str], bool]:
-    """The names that only a registered template could have; and whether it may choose among all of them."""
+    """Return the names that only registered templates can define, and whether it may choose among all."""
     forms = [form for one in program.programs() for form in one.forms]
     used = used_names(forms)
     mentioned = used.mentioned - frozenset(inputs)
@@ -99,7 +99,7 @@ def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[
 async def _with_needed(
     store: TaskStore, program: StoredProgram, first: Sequence[RegisteredTemplate], *, user_id: str | None
 ) -> StoredProgram:
-    """The program with these templates and all that they need in turn."""
+    """Return the program with these templates and those that they need in turn."""
     own = _defined(program)
     found = {one.name: one for one in first}
     asked = set(found)
@@ -122,28 +122,29 @@ async def _with_needed(
 
 
 def stored_text(template: RegisteredTemplate) -> StoredText:
-    """The text of a template as a program keeps it."""
+    """Return a registered template as a library source."""
     return StoredText(f"{template.name}@{template.version}", template.text, "sexp")
 
 
 def _is_defined(template: RegisteredTemplate, own: Mapping[str, Template | Define]) -> bool:
-    """Whether the program has the template itself; raises InvalidProgram when it has another of that name.
+    """Return whether the program defines the template itself.
 
-    A registered template that it uses means the registered one: it must not get the other instead.
+    Raise InvalidProgram if its own definition differs: registered templates that use the name mean the
+    registered one.
     """
     mine = own.get(template.name)
     if mine is None:
         return False
     if print_program(Program((mine,))) != template.text:
         message = (
-            f"the program defines '{template.name}' in its own way, and a registered template that it uses "
-            f"needs the registered one of that name; give yours another name"
+            f"the program defines '{template.name}', but a registered template that it uses needs the "
+            f"registered '{template.name}'; rename yours"
         )
         raise refuse(mine.span, "duplicate-name", message)
     return True
 
 
 def _defined(program: StoredProgram) -> dict[str, Template | Define]:
-    """The templates and functions that the program has itself."""
+    """Return the templates and functions that the program itself defines."""
     forms = [form for one in program.programs() for form in one.forms]
     return {form.name: form for form in forms if isinstance(form, Template | Define)}

@@ -1,7 +1,7 @@
-"""Spans, while somebody collects them. While nobody does, a span is nothing, and nothing is imported.
+"""Spans that exist only while they are collected; otherwise they do nothing, and nothing is imported.
 
-Whoever collects them has imported `opentelemetry.trace` and set a tracer provider: the program that uses
-weft, or the command line (`exporting`).
+A collector has imported `opentelemetry.trace` and set a tracer provider: the application that embeds weft, or
+the command line (`exporting`).
 """
 
 import os
@@ -19,27 +19,27 @@ Kind = Literal["internal", "client"]
 CONTENT_VARIABLE = "WEFT_OTEL_CONTENT"
 TRACER_NAME = "weft"
 
-RESTS = "it comes to rest, and goes on later"
-"""What a cancellation says that is no failure of what it ends."""
+SUSPENDED = "suspended, to be resumed later"
+"""Message of a cancellation that suspends the work and is not a failure."""
 
 _NAMES_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
-"""Whether the API will load a provider by itself when it is asked for one."""
+"""Whether the OpenTelemetry API loads a provider by itself."""
 
 
 class Span(Protocol):
-    """A part of the work that has a beginning and an end; used with `with`."""
+    """A span of work, used with `with`."""
 
     @property
     def is_collected(self) -> bool:
-        """Whether somebody will see it: else there is no need to work attributes out."""
+        """Return whether the span is exported; otherwise attributes need not be computed."""
         ...
 
     def set(self, attributes: Mapping[str, Any]) -> None:
-        """Add attributes; those that are None are left out."""
+        """Add attributes, except those that are None."""
         ...
 
     def fail(self, error_type: str) -> None:
-        """Say that it failed, though no error leaves the block."""
+        """Mark the span as failed, although no exception leaves the block."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -50,7 +50,7 @@ class Span(Protocol):
 
 
 class _Nothing:
-    """The span that nobody collects."""
+    """A span that is not collected."""
 
     __slots__ = ()
 
@@ -75,10 +75,10 @@ _NOTHING = _Nothing()
 
 
 def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[str, Any]] = dict) -> Span:
-    """A span around the block, inside of the span that is current; nothing while nobody collects spans.
+    """Return a child of the current span for a `with` block; it does nothing while spans are not collected.
 
-    The attributes are worked out only when somebody does. An error that leaves the block ends it as failed,
-    by its type: messages may quote what was said.
+    `attributes` is called only if spans are collected. An exception that leaves the block marks the span as
+    failed, by its type: messages may quote prompts and responses.
     """
     api = sys.modules.get("opentelemetry.trace")
     if api is None or not _is_collected(api):
@@ -87,21 +87,21 @@ def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[st
 
 
 def current_context() -> Context | None:
-    """What must be current for spans to be inside of the span that is current now; None: nobody collects."""
+    """Return a context in which new spans are children of the current span; None if spans are not collected."""
     api = sys.modules.get("opentelemetry.trace")
     return copy_context() if api is not None and _is_collected(api) else None
 
 
 def is_content_shown() -> bool:
-    """Whether what models are asked and say may be part of spans."""
+    """Return whether prompts and responses may be part of spans."""
     return os.environ.get(CONTENT_VARIABLE, "").lower() in ("1", "true", "yes")
 
 
 def _is_collected(api: ModuleType) -> bool:
-    """Whether there is a tracer provider: the API without one gives a proxy."""
+    """Return whether a tracer provider is set; without one the API returns a proxy."""
     if getattr(api, "_TRACER_PROVIDER", api) is None and not _NAMES_PROVIDER:
-        return False  # what `get_tracer_provider` would look at, too, but it takes microseconds
-    find = getattr(api, "get_tracer_provider", None)  # it may just be being imported, in another thread
+        return False  # the same check as in `get_tracer_provider`, which takes microseconds
+    find = getattr(api, "get_tracer_provider", None)  # another thread may be importing the module
     return find is not None and type(find()).__name__ != "ProxyTracerProvider"
 
 
@@ -128,7 +128,7 @@ class _Collected:
         self._span.set_status(self._api.Status(self._api.StatusCode.ERROR, message))
 
     def __enter__(self) -> Self:
-        from opentelemetry import context  # whoever collects spans has imported it
+        from opentelemetry import context  # already imported where spans are collected
 
         kinds = self._api.SpanKind
         self._span = self._api.get_tracer(TRACER_NAME).start_span(
@@ -152,12 +152,14 @@ class _Collected:
 
 
 def is_rest(error: BaseException) -> bool:
-    """Whether what leaves a block is no failure: the work comes to rest, and goes on later."""
-    return getattr(error, "is_rest", False) or (isinstance(error, CancelledError) and error.args == (RESTS,))
+    """Return whether the exception suspends the work, which is not a failure."""
+    return getattr(error, "is_rest", False) or (
+        isinstance(error, CancelledError) and error.args == (SUSPENDED,)
+    )
 
 
 def error_type(error: BaseException) -> str:
-    """What kind of error it is: the reason of a failure, the code of an error of weft's, else its class."""
+    """Return the reason of a failure, the code of a weft error, or the class name of the exception."""
     failure = getattr(error, "error", None)
     for holder, name in ((failure, "reason"), (failure, "resource"), (error, "reason"), (error, "code")):
         found = getattr(holder, name, None)
@@ -167,7 +169,7 @@ def error_type(error: BaseException) -> str:
 
 
 def _shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that have a value, without secrets."""
+    """Return the attributes that are not None, with secrets redacted."""
     return {name: _value(value) for name, value in attributes.items() if value is not None}
 
 

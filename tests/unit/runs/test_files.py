@@ -68,7 +68,7 @@ def test_the_problems_of_all_files_are_told_at_once_and_nothing_is_registered(fo
 def test_a_name_that_the_library_has_is_told_with_its_first_place(folder: Path) -> None:
     library = load_library(folder)
 
-    with pytest.raises(InvalidProgram, match=r"'greet' is there twice, first at .*a\.xml:1:1") as caught:
+    with pytest.raises(InvalidProgram, match=r"'greet' is defined twice; first at .*a\.xml:1:1") as caught:
         load_library(folder / "a.xml", library)
     assert caught.value.found[0].code == "duplicate-name"
 
