@@ -269,7 +269,7 @@ async def test_a_task_whose_attempts_are_lost_is_given_up_and_retried_by_hand(be
         await engine.run(flow.root.id)
 
     assert given_up.root.error == (
-        "given up after 1 lost attempts in a row: their process died or its lease ran out"
+        "failed after 1 lost attempts in a row: the worker died or its lease expired"
     )
     assert (await bench.read(flow)).root.status is Status.COMPLETED
 
@@ -289,7 +289,7 @@ async def test_who_is_given_up_says_what_failed_before(bench: Bench) -> None:
         await running
 
     error = (await bench.read(flow)).root.error or ""
-    assert error.startswith("given up after 1 lost attempts in a row")
+    assert error.startswith("failed after 1 lost attempts in a row")
     assert error.endswith("; last error: no such luck")
 
 

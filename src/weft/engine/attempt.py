@@ -30,14 +30,14 @@ from weft.telemetry.spans import Span, span
 log = logging.getLogger(__name__)
 
 MAX_ERROR_CHARACTERS = 20_000
-"""How much of an error's text is kept: a page, not a log file."""
+"""Maximum length of a stored error: a page, not a log file."""
 
 MAX_BYTES_ON_THE_LOOP = 64 * 1024
-"""Results up to this size are looked through for secrets at once: it takes a millisecond or two."""
+"""Results up to this size are searched for secrets on the event loop: it takes a millisecond or two."""
 
 
 class Attempts:
-    """What every attempt needs."""
+    """Dependencies and operations shared by all attempts of an engine."""
 
     def __init__(
         self,
@@ -60,49 +60,50 @@ class Attempts:
         self._limits = limits
         self._secrets = secrets or SecretSettings()
         self._not_found: set[str] = set()
-        """The methods for which an executor was waited for in vain."""
+        """Methods for which no executor appeared within the waiting time."""
 
     def completed(self, claimed: Claimed, result: JsonObject) -> AttemptResult:
-        """The ending of an attempt that succeeded."""
+        """Return the result of a successful attempt."""
         return AttemptResult(claimed.claim, Completed(self._clock.now(), result))
 
     def failed(self, claimed: Claimed, error: BaseException) -> AttemptResult:
-        """The ending of an attempt that did not, followed by another if the task's policy says so."""
+        """Return the result of a failed attempt, with the delay of a retry if the policy allows one."""
         now = self._clock.now()
         outcome = Failed(now, error_message(error))
         try:
             return AttemptResult(claimed.claim, outcome, self._retry_after(claimed, error))
         except Exception:
-            # An error of somebody else's making, which does not answer as it should. Without an ending the
-            # task would be run again and again.
+            # A foreign exception class may misbehave. Without a result the task would be run for ever.
             log.exception(
-                "whether task %s may be tried again cannot be told; it fails for good",
+                "cannot decide whether to retry task %s; it fails permanently",
                 claimed.claim.task_id,
                 extra={"action": "retry_undecided", "task_id": claimed.claim.task_id},
             )
             return AttemptResult(claimed.claim, outcome)
 
-    def rested(self, claimed: Claimed, rests: Rests) -> Suspension:
-        """The end of an attempt that waits for others and holds nothing meanwhile."""
-        return Suspension(claimed.claim, self._clock.now(), rests.until, rests.dependencies, rests.wake_at)
+    def suspended(self, claimed: Claimed, suspension: Rests) -> Suspension:
+        """Return the suspension of an attempt that waits for others and holds nothing meanwhile."""
+        return Suspension(
+            claimed.claim, self._clock.now(), suspension.until, suspension.dependencies, suspension.wake_at
+        )
 
     def refused(self, ending: AttemptResult | Suspension, error: WeftError) -> AttemptResult:
-        """The ending instead of one whose result the store cannot keep."""
+        """Return the failure that replaces a result that the store cannot store."""
         return AttemptResult(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
     def let_go_seconds(self, task: Task) -> float:
-        """How long the task's executor may take to end once it is cancelled."""
+        """Return how long the task's executor may take to end after its cancellation."""
         found = self._executors.find(method_of(task))
         return seconds_to_let_go(found.executor if found else None)
 
     async def result(self, claimed: Claimed, report: Report) -> JsonObject:
-        """What the attempt brings, without secrets; raises to fail it."""
+        """Perform the attempt and return its result, with secrets redacted; raise to fail it."""
         task = claimed.task
         if claimed.losses >= self._limits.max_losses:
-            raise given_up(claimed)
+            raise too_many_losses(claimed)
         method = (task.schemas or {}).get("method")
         if method is None:
-            return {}  # a task without an executor only holds others together
+            return {}  # a task without an executor only groups others
         with _task_span(claimed, method):
             return await redacted(await self._performed(claimed, method, report))
 
@@ -117,13 +118,13 @@ class Attempts:
         return await perform(executor, work)
 
     async def _executor(self, method: str) -> Executor:
-        """The executor of a method, also of one that came to be known after this process began."""
+        """Return the executor of a method, also one registered after this process started."""
         if self._executors.find(method) is None:
             await self._look_for(method)
         return self._executors.get(method)
 
     async def _look_for(self, method: str) -> None:
-        """Look for an executor until there is one, or for as long as one may be expected to turn up."""
+        """Poll for an executor until one appears, or the waiting time for it has passed."""
         loop = asyncio.get_running_loop()
         can_turn_up = self._executors.can_learn and method not in self._not_found
         end = loop.time() + (self._limits.lookup_seconds if can_turn_up else 0.0)
@@ -150,18 +151,18 @@ class Attempts:
         )
 
     def _with_secrets(self, task: Task) -> Task:
-        """The task with the secrets that its own inputs refer to.
+        """Resolve the secrets that the task's own inputs refer to.
 
-        What looks like a reference in the result of a dependency is none: somebody else wrote it.
+        Results of dependencies are not searched for references: somebody else wrote them.
         """
         inputs = resolved(task.inputs, self._secrets)
         return task if inputs is task.inputs else evolve(task, inputs=inputs)
 
     async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
-        """The completed ones; of others there is no result."""
+        """Return the completed dependencies; others have no result."""
         wanted = [dependency.id for dependency in task.dependencies]
         while True:
-            # That the store is busy is no fault of the task's; its time limit goes on.
+            # A busy store must not fail the task; the task's time limit keeps running.
             with StoreTolerance(f"dependencies of task {task.id}"):
                 found = await self._store.get_many(wanted, owner=EVERYONE)
                 return {task_id: one for task_id, one in found.items() if one.status is Status.COMPLETED}
@@ -174,12 +175,12 @@ class Attempts:
 
 
 async def redacted(result: JsonObject) -> JsonObject:
-    """The result without secrets; a large one is looked through in a thread, not to hold the others up."""
+    """Redact secrets from a result; a large one in a thread, so that it does not block the event loop."""
     if not is_any():
         return result
     try:
         size = len(msgspec.json.encode(result))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # the store will say what is wrong with it
+    except (TypeError, ValueError, OverflowError, RecursionError):  # the store will report the problem
         size = 0
     if size <= MAX_BYTES_ON_THE_LOOP:
         found: JsonObject = redact_json(result)
@@ -202,42 +203,41 @@ def _task_span(claimed: Claimed, method: str) -> Span:
     return span(f"execute_task {task.name}", "internal", attributes)
 
 
-def given_up(claimed: Claimed) -> ExecutionFailed:
-    """The end of a task whose attempts were lost too often: it may well be what ends the processes."""
+def too_many_losses(claimed: Claimed) -> ExecutionFailed:
+    """Return the failure of a task with too many lost attempts: the task may be what kills the workers."""
     last = f"; last error: {claimed.last_error}" if claimed.last_error else ""
     return ExecutionFailed(
-        f"given up after {claimed.losses} lost attempts in a row: "
-        f"their process died or its lease ran out{last}",
+        f"failed after {claimed.losses} lost attempts in a row: the worker died or its lease expired{last}",
         is_permanent=True,
     )
 
 
 def is_permanent(error: BaseException) -> bool:
-    """Whether a further attempt would end the same way."""
+    """Return whether a further attempt would fail the same way."""
     if isinstance(error, ExecutionFailed):
         return error.is_permanent
     return isinstance(error, RequestError)
 
 
 def error_message(error: BaseException) -> str:
-    """What is stored of an error: our own as they are, others with their type."""
+    """Return the error's text for storage, truncated; errors that are not weft's include their type."""
     own = getattr(error, "message", None) if isinstance(error, WeftError) else None
     return cut(text_of(error if own is None else own), MAX_ERROR_CHARACTERS, " ... (cut)")
 
 
 MIN_SECONDS_BETWEEN = 0.2
-"""An executor may report after every line of a file; the store needs a few reports a second."""
+"""Minimum interval between stored reports: an executor may report after every line of a file."""
 
 
 class ProgressReports:
-    """Makes the `report` functions that executors get."""
+    """Creates the `report` functions passed to executors."""
 
     def __init__(self, store: TaskStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def of(self, claim: Claim) -> Report:
-        """The report function of one attempt."""
+        """Return the rate-limited report function of one attempt."""
         last = float("-inf")
 
         async def report(progress: float) -> None:
@@ -247,7 +247,7 @@ class ProgressReports:
                 last = now
                 with StoreTolerance(
                     f"progress of task {claim.task_id}"
-                ):  # advice: no task fails for want of it
+                ):  # progress is optional: the task must not fail without it
                     await self._store.report(claim, progress=progress, now=self._clock.now())
 
         return report

@@ -1,4 +1,4 @@
-"""The local engine: claims what is ready, runs it, writes how it ended; one loop for all flows."""
+"""The local engine: claims ready tasks, runs them, and stores their outcomes; one loop for all flows."""
 
 import asyncio
 import logging
@@ -35,28 +35,28 @@ from weft.telemetry.spans import current_context, span
 log = logging.getLogger(__name__)
 
 NO_METHOD = frozenset({""})
-"""Of tasks that only hold others together: every engine can do that."""
+"""Method of tasks that only group others: every engine can perform them."""
 
 
 SETTLE_SECONDS = 1.0
-"""How long a stopping engine waits for the store at least, to write how its attempts ended."""
+"""Minimum time that a stopping engine waits for the store, to write the outcomes of its attempts."""
 
 IDLE_GRACE_SECONDS = 2.0
-"""How long an engine that runs nothing waits for a store that is away, once it is asked to stop."""
+"""How long a stopping engine without running attempts waits for an unavailable store."""
 
 
 class _FlowRun(Struct):
-    """A flow that this engine takes part in."""
+    """A flow that this engine helps to run."""
 
     ended: asyncio.Event
     context: Context | None = None
-    """That of whoever asked for it: the spans of its tasks are inside of that one's span."""
+    """Context of the caller, so that the spans of the tasks are children of the caller's span."""
     running: int = 0
-    """How many of its tasks run here."""
+    """Number of its tasks that run here."""
 
 
 class Engine:
-    """Runs flows of one store. Used as an async context manager; leaving it gives back what is unfinished."""
+    """Runs flows of one store. An async context manager; leaving it releases unfinished tasks."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Engine:
             on_store_unusable=self._end,
         )
         self._reports = ProgressReports(store, self._clock)
-        # By claim and not by task: an attempt that was lost may still be letting go when the next one begins.
+        # By claim and not by task: a lost attempt may still be ending when the next one starts.
         self._running: dict[Claim, RunningAttempt] = {}
         self._worker = Worker(
             store,
@@ -91,7 +91,7 @@ class Engine:
             running=self._running,
             methods=lambda: self._executors.methods | NO_METHOD,
             known=self._known,
-            on_lost=self._call_off,
+            on_lost=self._cancel_attempts,
             on_end=self._end,
         )
         self._flows: dict[TaskId, _FlowRun] = {}
@@ -121,28 +121,28 @@ class Engine:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was begun and has not ended: stopped by somebody, or by an error of the store."""
+        """Return whether the engine was started and has not ended, by `stop` or an error of the store."""
         return self._pump is not None and not self._pump.done()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it takes on no more: somebody stops it, or it has ended."""
+        """Return whether the engine claims no more tasks: it is stopping, or has ended."""
         return self._is_stopping
 
     async def ended(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the engine has ended."""
         if self._pump is not None:
             await asyncio.wait([self._pump])
 
     async def run(self, root_id: TaskId, *, owner: Owner = EVERYONE) -> None:
-        """Run a flow until nothing of it can go on by itself, or the engine is stopped."""
+        """Run a flow until none of its tasks can run, or the engine is stopped."""
         await self._store.run_flow(root_id, owner=owner)
         await self.follow(root_id)
 
     async def follow(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends or the engine is stopped.
+        """Help to run a flow that was started, until it ends or the engine is stopped.
 
-        Raises what ended the engine, if that was an error.
+        Raise the error that ended the engine, if any.
         """
         attributes = {"gen_ai.operation.name": "invoke_workflow", "weft.flow.id": root_id}
         with span("invoke_workflow", "internal", lambda: attributes):
@@ -151,7 +151,7 @@ class Engine:
             raise self._failure
 
     async def join(self, root_id: TaskId) -> asyncio.Event:
-        """Take part in a flow that is to be run, without waiting; the event is set when it is over."""
+        """Help to run a flow that was started, without waiting; the event is set when the flow has ended."""
         if self._failure is not None:
             raise self._failure
         if not self.is_running:
@@ -161,7 +161,7 @@ class Engine:
         return flow.ended
 
     async def serve(self) -> None:
-        """Take part in every flow that is to be run, now and later, until the engine is stopped."""
+        """Help to run every flow that was started, now and later, until the engine is stopped."""
         while not self._is_stopping and self._pump is not None:
             with StoreTolerance("flows to be run"):
                 for root_id in await self._store.running_flows(owner=EVERYONE):
@@ -173,14 +173,14 @@ class Engine:
             raise self._failure
 
     def cancelled(self, task_ids: Collection[TaskId]) -> None:
-        """Stop the attempts at these tasks, if they run here: the store has taken them from us."""
-        self._call_off([claim for claim in self._running if claim.task_id in task_ids])
+        """Cancel the attempts at these tasks that run here; the store has already cancelled the tasks."""
+        self._cancel_attempts([claim for claim in self._running if claim.task_id in task_ids])
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Claim no more, let attempts end within the grace time, release the rest.
+        """Claim no more tasks, let attempts end within the grace time, and release the remaining ones.
 
-        Called again meanwhile, it waits for the same end; a shorter grace time then counts. A store that is
-        away is waited for no longer than the attempts, and only a moment if none runs.
+        A second call waits for the same end; a shorter grace time then counts. An unavailable store is waited
+        for no longer than the attempts, and only a moment if none runs.
         """
         if self._pump is None:
             return
@@ -190,35 +190,37 @@ class Engine:
         is_empty = not self._running and not self._endings and not self._being_written
         self._limit_store(IDLE_GRACE_SECONDS if is_empty else max(IDLE_GRACE_SECONDS, grace))
         self._wake.set()
-        # The rest of the grace time is for writing how they ended.
-        loop.call_later(grace * 0.9, self._call_off_all)
+        # The remaining grace time is for writing the outcomes.
+        loop.call_later(grace * 0.9, self._cancel_all)
         await self.ended()
 
     def _limit_store(self, seconds: float) -> None:
-        """Let the loop wait for the store no longer than this from now on."""
+        """Set the deadline for waiting for the store, unless there is an earlier one."""
         deadline = asyncio.get_running_loop().time() + seconds
         self._store_deadline = min(self._store_deadline or deadline, deadline)
         self._set_store_limit()
 
     def _set_store_limit(self) -> None:
-        """Apply the limit; a wait that begins late, after a slow attempt, still has a moment."""
+        """Apply the deadline. A wait that begins late, after a slow attempt, still has `SETTLE_SECONDS`."""
         if self._store_limit is not None and self._store_deadline is not None:
             soonest = asyncio.get_running_loop().time() + SETTLE_SECONDS
             self._store_limit.reschedule(max(self._store_deadline, soonest))
 
     async def _work(self) -> None:
-        """Write endings and claim tasks, together, until stopped and empty."""
+        """Write outcomes and claim tasks, together, until stopped and empty."""
         try:
-            # One for all turns: only a stopping engine limits its waits, and each timeout has a price.
+            # One timeout for all turns: only a stopping engine needs it, and one per turn costs 2 % of a chain.
             async with asyncio.timeout(None) as self._store_limit:
                 await self._turn_until_empty()
         except Exception as error:
             self._is_without_store = self._store_limit is not None and self._store_limit.expired()
             if self._is_without_store:
-                log.warning("stopping without the store", extra={"action": "stopped_without_store"})
+                log.warning(
+                    "the store is unavailable; stopping without it", extra={"action": "stopped_without_store"}
+                )
                 self._store.leave()
             else:
-                log.error("the engine cannot go on: %s", error, extra={"action": "engine_failed"})
+                log.error("the engine stopped: %s", error, extra={"action": "engine_failed"})
                 self._failure = error
         finally:
             self._store_limit = None
@@ -236,15 +238,15 @@ class Engine:
                 await self._sleep(outlook)
         if self._store_deadline is not None:
             self._set_store_limit()
-        # Those whose last task has just ended: nobody else may come to see that they are over.
+        # Flows with a last task that has just ended: no other process may notice their end.
         await self._end_flows()
 
     async def _leave(self) -> None:
-        """Let go of everything: attempts, the worker and with it its tasks, and who waits for flows."""
+        """Cancel the attempts, unregister the worker, and wake the callers that wait for flows."""
         self._is_stopping = True
         try:
-            self._call_off_all()
-            while self._running:  # each ends, or is abandoned, within the time its executor has to let go
+            self._cancel_all()
+            while self._running:  # each ends or is abandoned within its executor's cancellation grace time
                 self._wake.clear()
                 await self._wake.wait()
             if self._looking is not None:
@@ -273,7 +275,7 @@ class Engine:
         try:
             held, outlook = await self._store.advance(endings, wanted)
         except WeftError:
-            self._endings = endings + self._endings  # nothing was written; they are tried again
+            self._endings = endings + self._endings  # nothing was written; retry with the next request
             raise
         finally:
             self._being_written = ()
@@ -286,7 +288,7 @@ class Engine:
             for claimed in outlook.claimed:
                 if (
                     claimed.claim.worker == self._worker.id
-                ):  # else the reply came late, and others may have it
+                ):  # otherwise the response is late, and others may hold the claim
                     self._begin(claimed)
         if outlook.left_to_others:
             await self._learn(outlook.left_to_others)
@@ -306,7 +308,7 @@ class Engine:
             )
 
     async def _learn(self, left: frozenset[str]) -> None:
-        """Look, now and then, whether executors of methods that nobody here knows can be had meanwhile."""
+        """Check from time to time whether executors for unknown methods have become available."""
         new = left - self._told_to_leave
         if not new and not self._may_learn:
             return
@@ -319,11 +321,11 @@ class Engine:
             self._tell_what_is_left(new)
 
     def _tell_what_is_left(self, methods: Collection[str]) -> None:
-        """Say once of each method that another process has to perform it: none of them may know it."""
+        """Log once per method that this worker has no executor for it; perhaps no worker has."""
         self._told_to_leave.update(methods)
         for method in sorted(methods):
             log.warning(
-                "no executor is called '%s' here; its tasks are left to another process that may know it",
+                "no executor for method '%s'; leaving its tasks to other workers",
                 method,
                 extra={"action": "left_to_others", "method": method},
             )
@@ -333,14 +335,14 @@ class Engine:
         flow = self._flows[claim.task_tree_id]
         context = None if flow.context is None else flow.context.copy()
         attempt = RunningAttempt(
-            claimed, self._attempts, self._reports.of(claim), self._let_go, context=context
+            claimed, self._attempts, self._reports.of(claim), self._remove, context=context
         )
         self._slots.take(attempt.method)
         flow.running += 1
         self._running[claim] = attempt
 
-    def _let_go(self, attempt: RunningAttempt, ending: AttemptResult | Suspension | None) -> None:
-        """Forget an attempt; its ending, if it has one, is written next."""
+    def _remove(self, attempt: RunningAttempt, ending: AttemptResult | Suspension | None) -> None:
+        """Remove an attempt; its outcome, if it has one, is written next."""
         if ending is not None:
             self._endings.append(ending)
         del self._running[attempt.claim]
@@ -348,35 +350,35 @@ class Engine:
         self._flows[attempt.claim.task_tree_id].running -= 1
         self._wake.set()
 
-    def _call_off(self, claims: Collection[Claim]) -> None:
+    def _cancel_attempts(self, claims: Collection[Claim]) -> None:
         for claim in claims:
             self._running[claim].cancel_attempt()
 
-    def _call_off_all(self) -> None:
-        self._call_off(tuple(self._running))
+    def _cancel_all(self) -> None:
+        self._cancel_attempts(tuple(self._running))
 
     def _end(self, error: Exception) -> None:
-        """End because the store cannot be used, or is not the one that was opened any more.
+        """End because the store is unusable, or is no longer the one that was opened.
 
-        What runs may end if the store only has a newer schema; else there is nothing to write to.
+        Running attempts may end if the store only has a newer schema; otherwise there is nowhere to write.
         """
         if self._failure is None:
             log.error("%s", error, extra={"action": "store_changed"})
             self._failure = error
         self._is_stopping = True
         if isinstance(error, StoreUnusable):
-            self._call_off_all()
+            self._cancel_all()
             self._limit_store(SETTLE_SECONDS)
         self._wake.set()
 
     def _known(self) -> set[Claim]:
-        """Return the attempts that run here, and those whose ending waits to be written."""
+        """Return the claims of running attempts and of outcomes that are not written yet."""
         return {*self._running, *(ending.claim for ending in (*self._being_written, *self._endings))}
 
     async def _end_flows(self) -> None:
-        """Let go of the flows that are over: nothing of them can go on by itself, or they were stopped.
+        """Remove flows that have ended: none of their tasks can run, or they were stopped.
 
-        The store decides: a task whose ending has not been written yet is in progress there.
+        The store decides: a task with an unwritten outcome is still in progress there.
         """
         with StoreTolerance("end of flows"):
             for root_id, flow in list(self._flows.items()):
@@ -385,7 +387,7 @@ class Engine:
                     flow.ended.set()
 
     async def _sleep(self, outlook: ClaimResult) -> None:
-        """Wait for something to do: an attempt that ended, a delayed task, the next look at the store."""
+        """Wait for work: the end of an attempt, a delayed task, or the next poll."""
         if self._store_limit is not None and self._store_deadline is not None:
             self._store_limit.reschedule(None)  # attempts have their own grace time
         if outlook.next_ready_at is None:
@@ -399,7 +401,7 @@ class Engine:
             alarm.cancel()
 
     async def _keep_looking(self) -> None:
-        """Wake the pump now and then: other processes make tasks ready, and end flows."""
+        """Wake the loop periodically: other processes make tasks ready and end flows."""
         while True:
             await asyncio.sleep(self._limits.poll_seconds)
             self._may_learn = True

@@ -1,4 +1,4 @@
-"""Limits of an engine: concurrency, waiting times, tolerance of a store that is away."""
+"""Limits of an engine: concurrency, delays, tolerance of an unavailable store."""
 
 import logging
 from collections import Counter
@@ -14,31 +14,31 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     """The limits of one engine process."""
 
     concurrency: int = 100
-    """Attempts at the same time."""
+    """Maximum number of concurrent attempts."""
     per_executor: Mapping[str, int] = {}
-    """Attempts at the same time of single executors, by id."""
+    """Maximum number of concurrent attempts of single executors, by id."""
     lease_seconds: float = 0.0
-    """How long a worker that says nothing is taken to be alive; 0: as the settings say. Four times as long
+    """How long a worker without a heartbeat counts as alive; 0: as in the settings. Four times as long
     where workers wait for each other's writes (SQLite)."""
     heartbeat_seconds: float = 1.0
-    """How often a worker says that it is alive, and looks for cancelled and abandoned tasks."""
+    """Interval in which a worker renews its lease, and looks for cancelled and lost tasks."""
     poll_seconds: float = 0.2
-    """How often to look for work that other processes have made ready."""
+    """Interval between polls for tasks that other processes have made ready."""
     lookup_seconds: float = 1.0
-    """How long a claimed task waits for an executor that nobody knows: its template may just be registered.
-    Once for each method: a flow of many such tasks does not wait for each."""
+    """How long a claimed task waits for an unknown executor: its template may be registered in a moment.
+    Once per method: a flow with many such tasks does not wait for each."""
     grace_seconds: float = 10.0
-    """How long running attempts may go on, and endings be written, once the engine is asked to stop."""
+    """How long a stopping engine lets attempts run and writes their outcomes."""
     leave_seconds: float = 1.0
-    """How long an engine that has stopped waits for the store to release its tasks."""
+    """How long a stopped engine waits for the store to release its tasks."""
     max_losses: int = 50
-    """How many attempts at a task may be lost in a row, because their process died or its lease ran out: a
-    task that kills its process each time must not do so for ever. Attempts that failed are the retry policy's
-    matter; those given back by an engine that stops in good order are neither."""
+    """How many attempts at a task may be lost in a row, because the worker died or its lease expired: a
+    task that kills its process each time must not do so for ever. Failed attempts are subject to the retry
+    policy instead; attempts released by a stopping engine do not count."""
 
 
 class Slots:
-    """The places for attempts, in all and by executor."""
+    """Slots for concurrent attempts, in total and by executor."""
 
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreTolerance:
-    """A block whose transient errors are logged, not raised: its user tries again, or can do without."""
+    """Context manager that logs transient errors instead of raising them; callers retry or do without."""
 
     def __init__(self, what: str) -> None:
         self._what = what

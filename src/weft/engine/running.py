@@ -1,4 +1,4 @@
-"""An attempt while it runs here: it ends, is called off, or is abandoned; whichever, once."""
+"""An attempt that runs in this process: it ends, is cancelled, or is abandoned, exactly once."""
 
 import asyncio
 import logging
@@ -17,24 +17,24 @@ from weft.tasks.states import Completed
 log = logging.getLogger(__name__)
 
 CANCELLED_INSIDE = (
-    "the executor was cancelled from inside: it raised CancelledError, or waited for what was cancelled"
+    "the executor was cancelled from inside: it raised CancelledError, or awaited a cancelled task"
 )
 
 OnEnd = Callable[["RunningAttempt", AttemptResult | Suspension | None], None]
 
 
 class RunningAttempt:
-    """An attempt in an asyncio task of its own; `on_end` is called once, with its ending if it has one.
+    """An attempt in its own asyncio task; `on_end` is called once, with the outcome if there is one.
 
-    An executor is cancelled when the attempt is called off, and may ignore that. So the end of the attempt is
-    not the end of the asyncio task: after the time that the executor has to let go, the attempt ends without.
+    Cancelling the attempt cancels the executor, which may ignore that. So the attempt does not end with the
+    asyncio task: after the executor's cancellation grace time it is abandoned, and ends without an outcome.
     """
 
     __slots__ = (
         "_alarm",
         "_attempts",
         "_claimed",
-        "_is_called_off",
+        "_is_cancelled",
         "_is_over",
         "_on_end",
         "_reason",
@@ -58,18 +58,18 @@ class RunningAttempt:
         self._attempts = attempts
         self._on_end = on_end
         self._is_over = False
-        self._is_called_off = False
+        self._is_cancelled = False
         self._reason: Exception | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._work = asyncio.create_task(self._run(report), context=context)
 
     def cancel_attempt(self, reason: Exception | None = None) -> None:
-        """Cancel the executor: the attempt fails for the reason or, without one, has no ending of its own."""
-        if self._is_over or self._is_called_off:
+        """Cancel the executor: the attempt fails with the reason or, without one, has no outcome."""
+        if self._is_over or self._is_cancelled:
             return
         self._set_alarm(self._attempts.let_go_seconds(self._claimed.task), self._abandon)
-        self._is_called_off, self._reason = True, reason
-        # One that is cancelled before its first step runs no code of its own.
+        self._is_cancelled, self._reason = True, reason
+        # A task cancelled before its first step never runs, so `_run` cannot end the attempt.
         self._work.add_done_callback(lambda _: self._end(None))
         self._work.cancel()
 
@@ -86,20 +86,20 @@ class RunningAttempt:
             )
         except StoreUnusable as error:
             self._attempts.on_store_unusable(error)
-        except Rests as rests:
-            ending = self._attempts.rested(self._claimed, rests)
+        except Rests as suspension:
+            ending = self._attempts.suspended(self._claimed, suspension)
         except asyncio.CancelledError:
-            # When it was not us, it came from inside. Nobody else has a hold of this asyncio task.
+            # If `cancel_attempt` did not do it, the executor did: nobody else has this asyncio task.
             ending = self._attempts.failed(self._claimed, ExecutionFailed(CANCELLED_INSIDE))
         except BaseException as error:
-            # Also SystemExit and KeyboardInterrupt: out of a task of asyncio they would end the event loop.
+            # Also SystemExit and KeyboardInterrupt: leaving an asyncio task, they would end the event loop.
             ending = self._attempts.failed(self._claimed, error)
         finally:
-            # Here and not in the callback: that would cost a chain of tasks a turn of the event loop each.
+            # Here, not in a callback: that would cost each task of a chain an iteration of the event loop.
             self._end(ending)
 
     def _end(self, ending: AttemptResult | Suspension | None) -> None:
-        """Let go of the attempt, however it ended; the second time does nothing."""
+        """End the attempt; a second call does nothing."""
         if self._is_over:
             return
         self._is_over = True
@@ -107,13 +107,13 @@ class RunningAttempt:
             self._alarm.cancel()
         if self._reason is not None:
             ending = self._attempts.failed(self._claimed, self._reason)
-        elif self._is_called_off and not _is_completed(ending):
-            ending = None  # it failed because it was called off
+        elif self._is_cancelled and not _is_completed(ending):
+            ending = None  # it failed because it was cancelled
         self._on_end(self, ending)
 
     def _abandon(self) -> None:
         log.warning(
-            "executor '%s' does not end when it is cancelled; task %s, attempt %s, is abandoned",
+            "executor '%s' ignores its cancellation; task %s, attempt %s, is abandoned",
             self.method,
             self.claim.task_id,
             self.claim.attempt,

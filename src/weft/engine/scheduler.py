@@ -1,4 +1,4 @@
-"""The scheduler loop: fire what is due. Several may run; each due time is fired once."""
+"""The scheduler loop: fires due schedules. Several may run; each due time is fired once."""
 
 import asyncio
 import logging
@@ -17,64 +17,63 @@ from weft.tasks.schedules.schedule import waits
 
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(minutes=1)
-"""How long a task that failed is left alone: twice as long each time."""
+"""Delay before a failed task is tried again; it doubles with each failure."""
 
-TELL_EVERY = timedelta(minutes=1)
-"""How often the log speaks of one and the same."""
+LOG_INTERVAL = timedelta(minutes=1)
+"""Minimum interval between log entries about the same task."""
 
 
 class _Failure(Struct, frozen=True):
     failed_at: datetime
     wait: timedelta
-    told_at: datetime
+    logged_at: datetime
 
 
-class Failures:
-    """The tasks that failed the last time they were tried.
+class Backoff:
+    """Tasks that failed when last tried, with growing delays.
 
-    Times are compared by their distance in either direction: a clock that was put back by a year must not
-    make anything wait for a year.
+    Times are compared by absolute distance: a clock that is set back by a year must not delay by a year.
     """
 
     def __init__(self) -> None:
         self._failures: dict[TaskId, _Failure] = {}
 
     def is_waiting(self, task_id: TaskId, now: datetime) -> bool:
-        """Whether it failed so lately that it is to be left alone."""
+        """Return whether the task failed too recently to be tried again."""
         failure = self._failures.get(task_id)
         return failure is not None and abs(now - failure.failed_at) < failure.wait
 
     def add(self, task_id: TaskId, now: datetime) -> bool:
-        """Note that it failed, and return whether that is to be told."""
+        """Record a failure; return whether to log it."""
         before = self._failures.get(task_id)
         if before is None:
             self._failures[task_id] = _Failure(now, FIRST_WAIT, now)
             return True
-        is_told = abs(now - before.told_at) >= TELL_EVERY
+        is_logged = abs(now - before.logged_at) >= LOG_INTERVAL
         wait = min(before.wait * 2, LONGEST_WAIT)
-        self._failures[task_id] = _Failure(now, wait, now if is_told else before.told_at)
-        return is_told
+        self._failures[task_id] = _Failure(now, wait, now if is_logged else before.logged_at)
+        return is_logged
 
     def forget(self, task_id: TaskId) -> None:
-        """Note that it succeeded."""
+        """Record a success."""
         self._failures.pop(task_id, None)
 
     def keep_only(self, task_ids: Container[TaskId]) -> None:
-        """Forget all others: nobody tries them any more."""
+        """Forget all other tasks: nobody tries them any more."""
         self._failures = {key: value for key, value in self._failures.items() if key in task_ids}
 
 
 log = logging.getLogger(__name__)
 
 BATCH = 1000
-"""How many due definitions are read at a time; a round sees all."""
+"""Number of due definitions per query; a round reads all of them."""
 
 MAX_CAUGHT_UP = 100
-"""How many missed runs of one definition a round makes; the others have their turn before the rest."""
+"""Maximum number of missed runs of one definition per round, so that other definitions get their turn."""
 
 
 class Scheduler:
-    """Looks for due schedules and makes their runs; an engine that serves the store runs them."""
+    """Polls for due schedules and creates their runs; an engine that serves the store executes them."""
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class Scheduler:
         self._new_id = new_id
         self._poll_seconds = poll_seconds
         self._batch = batch
-        self._failures = Failures()
+        self._failures = Backoff()
 
     async def run(self) -> None:
         """Fire schedules until cancelled."""
@@ -98,14 +97,14 @@ class Scheduler:
         while True:
             try:
                 now = self._clock.now()
-                # At the start, and whenever the clock was put back.
+                # At the start, and whenever the clock was set back.
                 if last is None or now < last - ON_TIME:
                     await self.replan()
                 last = now
                 await self.fire_due()
                 await self.wake_overdue()
             except Exception as error:
-                # A store that is away for an hour is told of every second; its message says it all.
+                # No traceback for errors of the store: one that is unavailable is logged every second.
                 log.warning(
                     "scheduler: %s",
                     error,
@@ -115,7 +114,7 @@ class Scheduler:
             await asyncio.sleep(self._poll_seconds)
 
     async def replan(self) -> int:
-        """Work out anew when schedules are due that a clock fired which was ahead; how many there were."""
+        """Recompute due times of schedules fired by a clock that was ahead; return how many there were."""
         now, offset, replanned = self._clock.now(), 0, 0
         while True:
             wanted = TaskFilter(only_scheduled=True, limit=self._batch, offset=offset)
@@ -128,21 +127,21 @@ class Scheduler:
             offset += len(tasks)
         if replanned:
             log.warning(
-                "the clock was put back: %d schedules are planned again",
+                "the clock was set back; replanned %d schedules",
                 replanned,
                 extra={"action": "schedules_replanned"},
             )
         return replanned
 
     async def fire_due(self) -> list[Firing]:
-        """Fire everything that is due now, and return what became of each."""
+        """Fire all schedules that are due now, and return the outcome of each."""
         now = self._clock.now()
         firings: list[Firing] = []
         seen: set[TaskId] = set()
         page = await self._store.due_schedules(now=now, limit=self._batch)
         while page:
             for due in page:
-                # One that is still due after its turn comes again further on.
+                # A schedule that is still due after its turn appears again on a later page.
                 if due.task_id not in seen:
                     seen.add(due.task_id)
                     firings += await self._catch_up(due, now)
@@ -151,24 +150,24 @@ class Scheduler:
         return firings
 
     async def wake_overdue(self) -> None:
-        """Have what rests for a person go on where a time limit of its program is reached: it times out."""
+        """Resume suspended tasks with a time limit that has passed, so that they time out."""
         now = self._clock.now()
         for task_id in await self._store.overdue_rests(now=now, limit=self._batch):
             await self._store.operate(WakeTasks(task_id, overdue_at=now), owner=EVERYONE)
 
     async def _catch_up(self, due: DueSchedule, now: datetime) -> list[Firing]:
-        """Make the runs of a definition that can be made now, at most so many."""
+        """Create the runs of a definition that are due, at most `MAX_CAUGHT_UP`."""
         firings: list[Firing] = []
         if self._failures.is_waiting(due.task_id, now):
             return firings
         try:
-            # Only a look, which spares the transaction; the transaction decides.
+            # A cheap check that may save the transaction; the transaction decides.
             if waits(due.params, has_unfinished_run=due.has_unfinished_run):
                 return firings
             while len(firings) < MAX_CAUGHT_UP and (not firings or firings[-1].is_due_again):
                 firings.append(await self._fire(due.task_id))
         except Exception:
-            # One definition that cannot be fired must not keep the others from firing.
+            # A definition that cannot be fired must not delay the others.
             if self._failures.add(due.task_id, now):
                 log.exception(
                     "schedule %s cannot be fired",

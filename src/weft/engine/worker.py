@@ -1,4 +1,4 @@
-"""This process as a worker of a store: its identity, its lease, recovery of dead workers' tasks."""
+"""This process as a worker of a store: its identity, its lease, and the recovery of dead workers' tasks."""
 
 import asyncio
 import hashlib
@@ -21,32 +21,31 @@ from weft.store.protocol import Claim, TaskStore
 
 
 def new_worker_id() -> str:
-    """A name no worker had before: host, place, process, chance."""
+    """Return a unique worker id: host, machine and PID namespace, process id, random part."""
     return f"{socket.gethostname()}:{_place()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 class Life(Enum):
-    """What can be seen of a worker's process from here."""
+    """What this machine can tell about the process of a worker."""
 
     UNKNOWN = "unknown"
-    """It is on another machine or in another container: its lease decides."""
+    """On another machine or in another container: its lease decides."""
     DEAD = "dead"
     FROZEN = "frozen"
-    """Stopped by a signal or a debugger; it may run again."""
+    """Stopped by a signal or a debugger; it may continue."""
     RUNNING = "running"
 
 
 def life_of(worker: str) -> Life:
-    """Look at the worker's process, if it is one of this very machine.
+    """Inspect the worker's process, if it runs on this machine.
 
-    A zombie is dead: it only waits for its parent. A process id that has been given to another process
-    counts as running.
+    A zombie counts as dead: it only waits for its parent. A reused process id counts as running.
     """
     *_, place, process, _ = ["", "", *worker.rsplit(":", 3)]
     if place != _place() or not process.isdigit():
         return Life.UNKNOWN
     try:
-        # The name in parentheses may hold anything; the state comes after the last of them.
+        # The name in parentheses may contain anything; the state follows the last parenthesis.
         state = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return Life.DEAD
@@ -58,17 +57,17 @@ def life_of(worker: str) -> Life:
 
 
 def is_dead_here(worker: str) -> bool:
-    """Whether the worker was a process of this very machine that is gone: nobody need wait for its lease."""
+    """Return whether the worker was a process of this machine that is gone; no need to wait for its lease."""
     return life_of(worker) is Life.DEAD
 
 
 @cache
 def _place() -> str:
-    """What processes share that can see each other: this boot of this machine, and the space of their ids."""
+    """Return an id shared by processes that can see each other: this boot and the PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = Path("/proc/self/ns/pid").readlink()
-    except OSError:  # no Linux: nobody is known to be dead before the lease runs out
+    except OSError:  # not Linux: nobody is known to be dead before the lease expires
         return uuid.uuid4().hex[:12]
     return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:12]
 
@@ -76,19 +75,20 @@ def _place() -> str:
 DEFAULT_LEASE_SECONDS = 15.0
 
 FENCE_FACTOR = 0.75
-"""When a worker that cannot renew its lease stops its attempts, in leases: they need time to end."""
+"""Part of the lease after which a worker that cannot renew it cancels its attempts: they need time to end."""
 
 LOCKED_LEASE_FACTOR = 4.0
-"""How much longer leases are where renewing waits for other writers: a large submission may hold the one file
-for half a minute. Dead and frozen processes of the same machine are seen without the lease."""
+"""Factor for leases in stores where renewing waits for other writers: a large submission may lock the file
+for half a minute. Dead and frozen processes of the same machine are detected without the lease."""
 
 log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Keeps a lease alive. A new id for every start: what an earlier life held is never mistaken for ours.
+    """Keeps the lease of this process alive, and recovers tasks of dead workers.
 
-    A worker that cannot renew its lease stops its own attempts before any other may take them over.
+    Each start has a new id, so claims of an earlier start are never mistaken for its own. A worker that
+    cannot renew its lease cancels its attempts before another worker can claim them.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Worker:
         on_lost: Callable[[Collection[Claim]], None],
         on_end: Callable[[Exception], None],
     ) -> None:
-        """`on_end` is told when the store is not the one that was opened any more."""
+        """Create a worker; `on_end` is called when the store has been replaced or upgraded."""
         self._store = store
         self._limits = limits
         self._patience_seconds = limits.lease_seconds or DEFAULT_LEASE_SECONDS
-        """How long a process that is frozen is waited for."""
+        """How long to wait for a frozen process."""
         self._lease_seconds = self._patience_seconds * (
             LOCKED_LEASE_FACTOR if store.renews_with_lock else 1.0
         )
@@ -129,25 +129,25 @@ class Worker:
 
     @property
     def has_lease(self) -> bool:
-        """Whether no other worker may have taken our tasks over yet."""
+        """Return whether the lease is valid, so that no other worker can have claimed our tasks."""
         return self._time() < self._leased_until
 
     async def start(self) -> None:
-        """Register, recover what dead workers left, and begin to beat."""
+        """Register, recover tasks of dead workers, and start the heartbeat."""
         self._time = asyncio.get_running_loop().time
         await self._register()
         await self._recover(self._store.clock.now())
-        # The clock may have been put back while no engine ran that could notice.
+        # The clock may have been set back while no engine was running.
         await self._store.restart_delays()
         self._beat_at = asyncio.get_running_loop().time(), self._store.clock.now()
-        # Apart from each other: recovery waits for other writers, and the lease must be renewed meanwhile.
+        # Separate tasks: recovery waits for other writers, and the lease must be renewed meanwhile.
         self._beats = [
             asyncio.create_task(self._keep_on(self._renew), name="weft-lease"),
             asyncio.create_task(self._keep_on(self._look_after), name="weft-recovery"),
         ]
 
     async def stop(self, *, is_store_away: bool = False) -> None:
-        """Leave, and release what is still held: none of it was lost."""
+        """Unregister, and release the claims still held; they do not count as lost."""
         if self._fence is not None:
             self._fence.cancel()
         for beat in self._beats:
@@ -160,7 +160,7 @@ class Worker:
             async with asyncio.timeout(self._limits.leave_seconds):
                 await self._store.remove_worker(self.id, now=self._store.clock.now())
         except Exception as error:
-            # The lease will run out by itself.
+            # The lease will expire by itself.
             log.warning("worker not removed: %r", error, extra={"action": "remove_worker_failed"})
             if isinstance(error, TransientError | TimeoutError):
                 self._store.leave()
@@ -173,12 +173,12 @@ class Worker:
             except (SchemaTooNew, StoreReplaced) as error:
                 self._on_end(error)
             except Exception as error:
-                # Whatever it is: without a heartbeat the tasks that run here would be taken from us.
+                # Any error: without a heartbeat other workers would claim our running tasks.
                 log.warning("heartbeat: %s", error, extra={"action": "heartbeat_failed"})
 
     async def _renew(self) -> None:
-        """Renew the lease, and stop the attempts that the store has taken from us."""
-        running = tuple(self._running)  # before the store is asked: what is claimed meanwhile is not missing
+        """Renew the lease, and cancel attempts that the store no longer assigns to this worker."""
+        running = tuple(self._running)  # before the request: tasks claimed meanwhile are not missing
         asked_at = asyncio.get_running_loop().time()
         held = await self._store.renew_worker(self.id, lease_seconds=self._lease_seconds)
         if held is None:
@@ -189,12 +189,12 @@ class Worker:
             await self._register()
         else:
             self._renewed(asked_at)
-            # Cancelled by another process: ours to stop.
+            # Cancelled by another process: this worker must stop them.
             self._lose([claim for claim in running if claim not in held])
             self._note_unknown(held)
 
     async def _look_after(self) -> None:
-        """Release what nobody works on, here and elsewhere; see that store and clock are as they were."""
+        """Release tasks that nobody works on, here and elsewhere; check the store and the clock."""
         forgotten, self._forgotten = self._forgotten, frozenset()
         for claim in forgotten:
             await self._release(claim)
@@ -204,14 +204,14 @@ class Worker:
         await self._recover(await self._trusted_time())
 
     async def _register(self) -> None:
-        """Register, with the methods that are known here: what no worker knows is failed by any of them."""
+        """Register with the methods known here; a task with a method that no worker knows fails."""
         methods, asked_at = self._methods(), asyncio.get_running_loop().time()
         await self._store.add_worker(self.id, lease_seconds=self._lease_seconds, methods=methods)
         self._told_methods = methods
         self._renewed(asked_at)
 
     def _renewed(self, asked_at: float) -> None:
-        """Count from when the store was asked: the lease cannot have begun earlier."""
+        """Extend the lease, counted from when the request was sent: it cannot have started earlier."""
         if self._fence is not None:
             self._fence.cancel()
         loop = asyncio.get_running_loop()
@@ -231,9 +231,9 @@ class Worker:
         self._on_lost([claim for claim in claims if claim in self._running])
 
     def _note_unknown(self, held: Collection[Claim]) -> None:
-        """Note what the store says we hold and nothing here does: nobody else could take it over.
+        """Note claims that the store assigns to this worker and that it does not work on: nobody else can.
 
-        Only what was so at the last beat, too: a claim may be committed and not have reached the engine yet.
+        Only those unknown at two heartbeats count: a committed claim may not have reached the engine yet.
         """
         unknown = frozenset(held).difference(self._known())
         self._forgotten |= unknown & self._unknown
@@ -250,10 +250,10 @@ class Worker:
         )
 
     async def _trusted_time(self) -> datetime | None:
-        """Return the store's time, unless its clock has jumped since the last beat or lately.
+        """Return the store's time, or None if its clock has jumped recently.
 
-        After a jump forward every lease has run out at once, so none counts until all workers had time to
-        renew theirs. After one back, delays would last longer by as much: they start again.
+        After a jump forward all leases expire at once, so none counts until all workers had time to renew
+        theirs. After a jump back, delays would last longer by as much: they start again.
         """
         loop_time, now = asyncio.get_running_loop().time(), self._store.clock.now()
         before, self._beat_at = self._beat_at, (loop_time, now)
@@ -266,12 +266,12 @@ class Worker:
         return None if loop_time < self._distrusted_until else now
 
     async def _recover(self, now: datetime | None) -> None:
-        """Release what dead workers held: of this machine at once, of others when their lease runs out."""
+        """Release tasks of dead workers: on this machine at once, on others when their lease expires."""
         dead = [worker for worker in await self._store.workers() if self._is_dead(worker)]
         await self._store.recover(dead=dead, expired_at=now)
 
     def _is_dead(self, worker: str) -> bool:
-        """Whether a process of this machine is gone, or has been frozen for as long as a lease lasts."""
+        """Return whether a process of this machine is gone, or has been frozen for the length of a lease."""
         life = life_of(worker)
         if life is not Life.FROZEN:
             self._frozen_since.pop(worker, None)
