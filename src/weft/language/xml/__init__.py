@@ -1,4 +1,4 @@
-"""The XML surface: documents to the syntax tree, by the rules of weft.xsd and our own."""
+"""The XML syntax: parses documents into the syntax tree and validates them against weft.xsd."""
 
 from weft.language.xml.documents import read_xml
 

@@ -1,4 +1,4 @@
-"""From the bytes of an XML document to a program."""
+"""Parse the bytes of an XML document into a program."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,19 +11,19 @@ from weft.language.ast import EVALUATION, Condition, Node, Program, TaskCase, Ta
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, Rest, in_order, refuse
 from weft.language.source import Source, Span
 from weft.language.traversal import deep_stack
-from weft.language.xml.elements import Element, decoded, parse_elements
-from weft.language.xml.reader import Reading, word
+from weft.language.xml.elements import Element, decode, parse_elements
+from weft.language.xml.reader import Reading, child_text
 from weft.language.xml.schema import check_elements, vocabulary
-from weft.language.xml.tasks import read_task, slots_of
-from weft.language.xml.templates import read_call, read_template, the_node
-from weft.language.xml.text import Found
+from weft.language.xml.tasks import output_slots, read_task
+from weft.language.xml.templates import read_call, read_only_node, read_template
+from weft.language.xml.text import Problems
 
 
 @paused_collector()
 def read_xml(source: Source, content: bytes) -> Program:
-    """The program a document says; raises InvalidProgram with everything that is wrong with it.
+    """Parse a document; raise InvalidProgram with all of its problems.
 
-    The places of its nodes refer to the text of `content`, however it is encoded.
+    Locations of nodes refer to the text of `content`, in whatever encoding.
     """
     try:
         return _read(source, content)
@@ -34,17 +34,17 @@ def read_xml(source: Source, content: bytes) -> Program:
 
 def _read(source: Source, content: bytes) -> Program:
     try:
-        document = decoded(source.name, content)
+        document = decode(source.name, content)
         root = parse_elements(document)
     except InvalidProgram as error:
         error.xml_fault = "malformed" if error.found[0].code == "syntax-error" else None
         raise
-    found = Found()
+    found = Problems()
     with deep_stack():
         check_elements(root, found)
         program = _read_program(root, Reading(found, frozenset(), _read_node))
     if found.problems:
-        raise InvalidProgram(in_order(found.problems), rest=_rest(root, program, found.problems))
+        raise InvalidProgram(in_order(found.problems), rest=_partial(root, program, found.problems))
     _validate(document)
     return program
 
@@ -55,7 +55,7 @@ def _read_program(root: Element, reading: Reading) -> Program:
     for element in root.children if root.tag == "program" else [root]:
         if element.tag != "template":
             forms.append(reading.node(element))
-            reading = reading.within(slots_of(forms[-1]))
+            reading = reading.within(output_slots(forms[-1]))
             continue
         template = read_template(element, reading)
         if template.name in templates:
@@ -68,8 +68,8 @@ def _read_program(root: Element, reading: Reading) -> Program:
     return Program(tuple(forms))
 
 
-def _rest(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> Rest | None:
-    """What is right of a document: the parts of a <program> that no problem is in."""
+def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> Rest | None:
+    """Return the children of a <program> that have no problems; None if the <program> itself has one."""
     if root.tag != "program" or root.is_damaged or len(root.children) != len(program.forms):
         return None
     starts = [(child.span.line, child.span.column) for child in root.children]
@@ -81,11 +81,11 @@ def _rest(root: Element, program: Program, problems: Sequence[LanguageProblem]) 
 
 
 def _mentioned(elements: Sequence[Element]) -> Iterator[str]:
-    """Every word of the elements that may be a name they bind."""
-    rest = list(elements)
-    while rest:
-        one = rest.pop()
-        rest.extend(one.children)
+    """Yield every word of the elements that may be a name they bind."""
+    pending = list(elements)
+    while pending:
+        one = pending.pop()
+        pending.extend(one.children)
         yield from (word.strip() for word in (*one.attributes.values(), one.text) if len(word) < 100)
 
 
@@ -102,7 +102,7 @@ def _read_cond(element: Element, reading: Reading) -> TaskCond:
     cases = [child for child in element.children if child.tag == "case"]
     if not cases:
         reading.missing(element, "<cond> needs at least one <case>")
-    criteria = word(element, "criteria") or None
+    criteria = child_text(element, "criteria") or None
     inside = reading if criteria is None else reading.within([EVALUATION])
     return TaskCond(
         span=element.span, cases=tuple(_read_case(case, inside) for case in cases), criteria=criteria
@@ -111,16 +111,15 @@ def _read_cond(element: Element, reading: Reading) -> TaskCond:
 
 def _read_case(element: Element, reading: Reading) -> TaskCase:
     text = element.attributes.get("test", "")
-    span = element.places.get("test", element.span)
+    span = element.value_spans.get("test", element.span)
     test = reading.condition(text, span) if "test" in element.attributes else Condition(text="true")
-    return TaskCase(test, the_node(element, reading), element.span)
+    return TaskCase(test, read_only_node(element, reading), element.span)
 
 
 def _validate(document: Source) -> None:
-    """Hold a document that passed our own rules against the schema, which has the last word.
+    """Validate a document that passed our own checks against the schema, which has the final say.
 
-    libxml2's own bound of 10 MB for a text is lifted: length and depth are bounded before, and there is no
-    DOCTYPE.
+    libxml2's limit of 10 MB per text is lifted: length, depth and DOCTYPE are checked before.
     """
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
@@ -131,6 +130,6 @@ def _validate(document: Source) -> None:
         raise refuse(Span(document, error.lineno or 1, 0), "syntax-error", error.msg or "not XML") from None
     schema = vocabulary().schema
     if not schema.validate(tree):
-        log: Any = schema.error_log  # its stub has no way to get at an entry
+        log: Any = schema.error_log  # its type stub cannot index entries
         first = log[0]
         raise refuse(Span(document, first.line, 0), "schema-error", first.message)

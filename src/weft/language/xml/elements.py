@@ -1,13 +1,13 @@
-"""Read a document as elements with exact locations, safe from hostile input.
+"""Parse a document into elements with exact locations, safely for hostile input.
 
-expat reads it, because it tells line and column of every element, and calls us at a DOCTYPE before it has
-read what is in it, and at every level of nesting.
+expat is used because it gives line and column of every element, and calls handlers at each level of nesting
+and at a DOCTYPE before its contents are parsed.
 """
 
 import codecs
 import re
 from typing import Final
-from xml.parsers import expat  # nosec: a DOCTYPE ends the reading, so there is nothing to expand
+from xml.parsers import expat  # nosec: a DOCTYPE is refused, so there is nothing to expand
 
 from msgspec import Struct
 
@@ -17,46 +17,46 @@ from weft.language.xml.text import shown
 from weft.limits import MAX_PROGRAM_CHARACTERS
 
 MAX_ELEMENT_DEPTH = 200
-"""Deepest nesting of elements: a hundred nested tasks. libxml2, which holds documents against the schema,
-ends at 256 in its older versions."""
+"""Maximum nesting of elements: a hundred nested tasks. libxml2, which validates documents against the schema,
+stops at 256 in older versions."""
 
 MAX_ATTRIBUTES = 64
-"""Most attributes of an element: far beyond the schema. libxml2 compares each with all others."""
+"""Maximum number of attributes, far beyond the schema. libxml2 compares each with all others."""
 
 ROOTS: Final = ("program", "template", "task", "call", "cond", "director_evaluator_loop")
-"""What a document can be."""
+"""Possible root elements."""
 
-_PLACED: Final = ("test", "from")
-"""Attributes whose text is read further, so that a mistake in it has a place of its own."""
+_LOCATED: Final = ("test", "from")
+"""Attributes with values that are parsed further, so that problems in them have exact locations."""
 
 _ATTRIBUTE = re.compile(rb"""([^\s=<>"'/]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 class Element(Struct):
-    """An element; what the schema does not know is taken out before it is read."""
+    """An XML element; whatever the schema does not allow is removed before it is parsed further."""
 
     tag: str
     attributes: dict[str, str]
     span: Span
     is_preserved: bool
-    """`xml:space="preserve"` here or around."""
+    """Whether `xml:space="preserve"` is set here or on an ancestor."""
     children: list["Element"]
     pieces: list[str]
-    """The character data, in the pieces the parser gave."""
+    """The character data, in the pieces given by the parser."""
     text_span: Span
-    """Where the character data begins."""
-    places: dict[str, Span]
-    """Where the values of some attributes begin."""
+    """Location of the character data."""
+    value_spans: dict[str, Span]
+    """Locations of the values of `_LOCATED` attributes."""
     is_damaged: bool = False
-    """Something was taken out: what is missing now may have been meant."""
+    """Whether invalid content was removed: a missing field may have been part of it."""
 
     @property
     def text(self) -> str:
-        """The character data directly in this element."""
+        """Return the character data directly in this element."""
         return "".join(self.pieces)
 
     def child(self, tag: str) -> "Element | None":
-        """The first child of that name."""
+        """Return the first child with that tag."""
         for one in self.children:
             if one.tag == tag:
                 return one
@@ -64,26 +64,24 @@ class Element(Struct):
 
 
 def parse_elements(source: Source) -> Element:
-    """The root of a document; raises InvalidProgram at the first thing that is not XML or not allowed."""
+    """Return the root element; raise InvalidProgram at the first syntax error or violation of a limit."""
     builder = _Builder(source)
     try:
         builder.parser.Parse(builder.content, True)
     except expat.ExpatError as error:
         place = Span(source, error.lineno, error.offset + 1)
-        raise refuse(place, "syntax-error", builder.explained(expat.ErrorString(error.code))) from None
+        raise refuse(place, "syntax-error", builder.explain(expat.ErrorString(error.code))) from None
     return builder.root
 
 
 class _Builder:
-    """What expat calls."""
+    """Builds the tree of elements from calls of expat."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.content = source.text.encode()
         self.open: list[Element] = []
-        self.parser = expat.ParserCreate(
-            "utf-8"
-        )  # whatever the declaration says: the text is decoded already
+        self.parser = expat.ParserCreate("utf-8")  # overrides the declaration: the text is already decoded
         self.parser.StartDoctypeDeclHandler = self.refuse_doctype
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
@@ -110,7 +108,7 @@ class _Builder:
         space = attributes.get("xml:space")
         is_preserved = space == "preserve" or (space is None and around is not None and around.is_preserved)
         here = self.here
-        places = {name: self.value_place(name) for name in attributes if name in _PLACED}
+        places = {name: self.value_span(name) for name in attributes if name in _LOCATED}
         element = Element(tag, attributes, here, is_preserved, [], [], here, places)
         if around is None:
             self.root = element
@@ -127,8 +125,8 @@ class _Builder:
             element.text_span = self.here
         element.pieces.append(piece)
 
-    def value_place(self, name: str) -> Span:
-        """Where the value of an attribute begins in the tag that starts here."""
+    def value_span(self, name: str) -> Span:
+        """Return the location of an attribute's value in the start tag at the current position."""
         here, offset = self.here, self.parser.CurrentByteIndex
         for found in _ATTRIBUTE.finditer(self.content, offset):
             if found[1] == name.encode():
@@ -138,18 +136,20 @@ class _Builder:
                 return Span(self.source, here.line + lines, column)
         return here
 
-    def explained(self, reason: str) -> str:
-        """The parser's words, with the element that was open."""
+    def explain(self, reason: str) -> str:
+        """Add the innermost open element to the parser's message."""
         if not self.open:
             return "the document is empty" if reason == "no element found" else reason
         around = self.open[-1]
-        return f"{reason}; <{shown(around.tag)}> of line {around.span.line} is open here"
+        return f"{reason}; <{shown(around.tag)}> of line {around.span.line} is still open here"
 
 
 def _unknown_root(tag: str, attributes: dict[str, str]) -> str:
     words = ", ".join(f"<{root}>" for root in ROOTS)
     hint = "; elements of weft have no namespace: remove xmlns" if "xmlns" in attributes or ":" in tag else ""
-    return f"<{shown(tag)}> is no weft document: expected one of {words}{hint or nearest(shown(tag), ROOTS)}"
+    return (
+        f"<{shown(tag)}> is not a weft document: expected one of {words}{hint or nearest(shown(tag), ROOTS)}"
+    )
 
 
 _MARKS: Final = (
@@ -167,11 +167,11 @@ _KNOWN: Final = frozenset(
         *(f"cp{number}" for number in range(1250, 1259)),
     }
 )
-"""By Python's names. Its other codecs are no encodings of files, or (utf-7) a way to hide markup."""
+"""Python's names. Its other codecs are not encodings of files, or (utf-7) a way to hide markup."""
 
 
-def decoded(name: str, content: bytes) -> Source:
-    """The text of a document by its byte order mark, its declaration, or as UTF-8."""
+def decode(name: str, content: bytes) -> Source:
+    """Decode a document by its byte order mark, its declaration, or as UTF-8."""
     nowhere = Source(name, "")
     if len(content) > MAX_PROGRAM_CHARACTERS:
         message = f"{len(content)} bytes are more than the {MAX_PROGRAM_CHARACTERS} allowed"
@@ -185,7 +185,7 @@ def decoded(name: str, content: bytes) -> Source:
 
 
 def _encoding(source: Source, content: bytes) -> tuple[str, int]:
-    """The encoding, by Python's name, and where the text begins."""
+    """Return Python's name of the encoding, and where the text starts."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return encoding, len(mark)
@@ -208,7 +208,7 @@ def _python_name(source: Source, declared: str) -> str:
 
 def _unreadable(source: Source, declared: str, name: str) -> InvalidProgram:
     is_wide = name.startswith(("utf-16", "utf-32"))
-    reason = "but the bytes are not" if is_wide else "which is not read here; save the file as UTF-8"
+    reason = "but the bytes are not" if is_wide else "which is not supported; save the file as UTF-8"
     return refuse(
         Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}"
     )

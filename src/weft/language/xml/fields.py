@@ -22,7 +22,7 @@ from weft.language.task_fields import (
     OutputFormat,
 )
 from weft.language.xml.elements import Element
-from weft.language.xml.reader import NOTHING, Reading, plain_text, word
+from weft.language.xml.reader import NOTHING, Reading, child_text, plain_text
 from weft.language.xml.text import BLANK, IDENTIFIER, shown
 from weft.limits import MAX_JSON_DEPTH
 
@@ -32,7 +32,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def read_inputs(element: Element, reading: Reading, *, is_verbatim: bool) -> tuple[Input, ...]:
-    """The inputs of a task, each with a name of its own."""
+    """Parse the inputs of a task, and report duplicate names."""
     inputs: dict[str, Input] = {}
     holder = element.child("inputs")
     for child in holder.children if holder is not None else ():
@@ -48,7 +48,7 @@ def read_inputs(element: Element, reading: Reading, *, is_verbatim: bool) -> tup
 
 
 def read_value(element: Element, reading: Reading, *, is_verbatim: bool = False) -> Node | None:
-    """The value; None when nothing is written."""
+    """Parse the value of an element: a text, `from="..."`, or one child; None if it is empty."""
     text = element.text.strip(BLANK)
     ways = bool(text) + len(element.children) + ("from" in element.attributes)
     if ways > 1:
@@ -65,10 +65,10 @@ def read_value(element: Element, reading: Reading, *, is_verbatim: bool = False)
 
 
 def read_argument(element: Element, reading: Reading) -> Node:
-    """The value of an argument.
+    """Parse the value of an argument.
 
-    A bare word is the value of that name where the name is bound, and a text where it is not; numbers, true,
-    false, null and quoted texts are themselves, as in placeholders.
+    A bare word is a variable if the name is bound, otherwise a text. Numbers, true, false, null and quoted
+    texts are literals, as in placeholders.
     """
     text = element.text.strip(BLANK)
     is_plain = not element.attributes.keys() & {"from", "type"} and not element.children
@@ -81,13 +81,13 @@ def read_argument(element: Element, reading: Reading) -> Node:
 
 
 def read_path(element: Element, reading: Reading) -> Node:
-    """The value of a name or path."""
-    path, span = element.attributes["from"], element.places["from"]
+    """Parse the name or path in the `from` attribute."""
+    path, span = element.attributes["from"], element.value_spans["from"]
     return reading.found.attempt(lambda: parse_path(path, span), None) or NOTHING
 
 
 def json_value(text: str) -> Any:
-    """What a JSON text says; raises ValueError with the reason. NaN and Infinity are no JSON."""
+    """Parse a JSON text; raise ValueError with the reason, also for NaN and Infinity."""
     opened = deepest = 0
     for bracket in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
         opened += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket, 0)
@@ -96,14 +96,14 @@ def json_value(text: str) -> Any:
         raise ValueError(f"nested more than {MAX_JSON_DEPTH} deep")
     value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        json.dumps(value, ensure_ascii=False).encode()  # raises for half of a surrogate pair
     return value
 
 
 def _finite(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
-        raise ValueError(f"{word} is no number that JSON has")
+        raise ValueError(f"{word} is not a JSON number")
     return number
 
 
@@ -121,7 +121,7 @@ def _read_json(element: Element, text: str, reading: Reading) -> Node:
 
 
 def _read_text(element: Element, reading: Reading, *, is_verbatim: bool) -> Node | None:
-    """A text; one placeholder and nothing else is its value, of whatever kind."""
+    """Parse a text; a single placeholder gives its value, of any type."""
     if not element.text.strip(BLANK) and not element.is_preserved and "type" not in element.attributes:
         return None
     text = reading.text(element, is_verbatim=is_verbatim)
@@ -138,22 +138,22 @@ def _scalar(text: str) -> Any:
         return text[1:-1]
     try:
         return json_value(text)
-    except ValueError:  # a quoted text with an escape that JSON has not
+    except ValueError:  # a quoted text with an escape that is not JSON's
         return text
 
 
 def read_shape(element: Element, text: str, what: str, reading: Reading) -> str | None:
-    """The name of a shape."""
+    """Return the name of a schema, and report an unknown one."""
     name = text.strip(BLANK)
     if name in NAMED_SCHEMAS:
         return name
-    message = f"{what} '{shown(name)}' is no shape: expected {', '.join(NAMED_SCHEMAS)}"
+    message = f"{what} '{shown(name)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}"
     reading.found.add(element.span, "bad-value", message + nearest(shown(name), NAMED_SCHEMAS))
     return None
 
 
 def read_schema(element: Element, text: str, reading: Reading) -> str | None:
-    """A shape's name, the path of a JSON Schema file, or a JSON Schema in its one spelling."""
+    """Return the name of a schema, the path of a JSON Schema file, or a JSON Schema in canonical form."""
     written = text.strip(BLANK)
     if written.startswith("{"):
         return _read_json_schema(element, written, reading)
@@ -170,7 +170,7 @@ def read_schema(element: Element, text: str, reading: Reading) -> str | None:
 
 
 def read_default(element: Element, text: str, shape: str | None, reading: Reading) -> Any | UnsetType:
-    """The default of a parameter: text, or JSON when its type is not a string."""
+    """Parse the default of a parameter: text, or JSON if its type is not a string."""
     if shape is None or shape == "string":
         return text
     try:
@@ -201,7 +201,7 @@ _SHELL_WORD = re.compile(r"[|&;]+|[0-9]?(>>?|<)&?\S*")
 
 
 def read_command(element: Element, reading: Reading) -> dict[str, Any]:
-    """The fields `argv` or `shell` of a Script."""
+    """Return the field `argv` or `shell` of a Script."""
     text = element.text.strip(BLANK)
     if reading.boolean(element, "shell"):
         return {"shell": _shell(element, text, reading)}
@@ -223,7 +223,7 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
 
 
 def refuse_placeholders(element: Element, text: Text, reading: Reading) -> None:
-    """Note that a command line has placeholders: no value joins a command line."""
+    """Report placeholders in a shell command line: values must not become part of it."""
     if any(not isinstance(part, str) for part in text.parts):
         message = (
             f"a placeholder cannot stand in the text of a <{element.tag}> that a shell runs: values reach it "
@@ -243,12 +243,12 @@ def _shell(element: Element, text: str, reading: Reading) -> Text | None:
 
 
 def _words(element: Element, text: str, reading: Reading) -> list[str]:
-    """The words of a line, split as a shell would, with placeholders whole."""
+    """Split a line into words as a shell would, keeping placeholders whole."""
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:
         held.append(found[0])
-        return f"\0{len(held) - 1}\0"  # XML has no such character, so no text has this already
+        return f"\0{len(held) - 1}\0"  # XML does not allow NUL, so no text contains it
 
     try:
         words = shlex.split(_PLACEHOLDER.sub(hold, text))
@@ -258,7 +258,7 @@ def _words(element: Element, text: str, reading: Reading) -> list[str]:
     for part in words:
         if _SHELL_WORD.fullmatch(part):
             message = (
-                f"'{part}' means something to a shell only, and none runs this: write shell=\"true\", "
+                f"'{part}' is shell syntax, but no shell runs this command: write shell=\"true\", "
                 "or <arg>s if it is an argument"
             )
             reading.found.add(element.span, "bad-value", message)
@@ -275,15 +275,15 @@ _TOOL = re.compile(r"[^\W\d][\w.-]*(:[^\W\d][\w.-]*)?")
 
 
 def read_context(element: Element, reading: Reading) -> ContextOverrides:
-    """What the author wrote of the context settings; notes a conflict between them."""
+    """Return the context settings as written, and report conflicts between them."""
     holder = element.child("context_management")
     if holder is None:
         return ContextOverrides()
-    written: Any = {name: word(holder, name) for name in ("inherit_context", "fresh_context")}
+    written: Any = {name: child_text(holder, name) for name in ("inherit_context", "fresh_context")}
     overrides = ContextOverrides(
         **written,
         accumulate_data=reading.boolean(holder, "accumulate_data"),
-        accumulation_format=_FORMATS.get(word(holder, "accumulation_format") or ""),
+        accumulation_format=_FORMATS.get(child_text(holder, "accumulation_format") or ""),
     )
     problem = context_conflict(overrides, holder.span)
     if problem is not None:
@@ -292,7 +292,7 @@ def read_context(element: Element, reading: Reading) -> ContextOverrides:
 
 
 def read_output_format(element: Element, reading: Reading) -> OutputFormat | None:
-    """How the answer is read, and its shape."""
+    """Return the format and schema of the response."""
     holder = element.child("output_format")
     if holder is None or "type" not in holder.attributes:
         return None
@@ -304,13 +304,13 @@ def read_output_format(element: Element, reading: Reading) -> OutputFormat | Non
     schema = read_schema(holder, written, reading) if written or attribute is not None else None
     is_json = holder.attributes["type"] == "json"
     if schema not in (None, "string") and not is_json:
-        message = f'schema "{shown(str(schema))}" needs type="json": an answer of type text is a string'
+        message = f'schema "{shown(str(schema))}" needs type="json": a response of type text is a string'
         reading.found.add(holder.span, "bad-value", message)
     return OutputFormat("json" if is_json else "text", schema)
 
 
 def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
-    """Which files belong to the context: what the source says must be what is there."""
+    """Return the files for the context; the children must match the `source` attribute."""
     holder = element.child("file_paths")
     if holder is None:
         return None
@@ -337,7 +337,7 @@ def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
 
 
 def read_relevance(element: Element, reading: Reading) -> tuple[tuple[str, bool], ...]:
-    """Which inputs belong to the context."""
+    """Return the names of inputs, each with whether it belongs to the context."""
     holder = element.child("context_relevance")
     found: dict[str, bool] = {}
     for child in holder.children if holder is not None else ():
@@ -351,7 +351,7 @@ def read_relevance(element: Element, reading: Reading) -> tuple[tuple[str, bool]
 
 
 def read_assembly(element: Element) -> ContextAssembly | None:
-    """Guidance on the order of the context, in the author's words."""
+    """Return the author's guidance on the order of the context."""
     holder = element.child("context_assembly")
     if holder is None:
         return None
@@ -360,7 +360,7 @@ def read_assembly(element: Element) -> ContextAssembly | None:
 
 
 def read_history(element: Element, reading: Reading) -> HistorySettings | None:
-    """What of the session's history is used and recorded."""
+    """Return which part of the session's history is used and recorded."""
     holder = element.child("history")
     if holder is None:
         return None
@@ -372,7 +372,7 @@ def read_history(element: Element, reading: Reading) -> HistorySettings | None:
 
 
 def read_tools(element: Element, reading: Reading) -> tuple[str, ...]:
-    """The names of tools, each once."""
+    """Return the names of tools, each once."""
     holder = element.child("tools")
     names = re.findall(r"[^\s,]+", holder.text) if holder is not None else []
     for name in names:

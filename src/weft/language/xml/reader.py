@@ -1,4 +1,4 @@
-"""What every part of the reader shares: problems, the names in scope, and small readings of elements."""
+"""Shared state and helpers of the XML parser: problems, names in scope, settings, names and numbers."""
 
 import math
 import re
@@ -12,47 +12,47 @@ from weft.language.ast import Condition, Literal, Node, Text
 from weft.language.cel import parse_text, read_condition
 from weft.language.source import Span
 from weft.language.xml.elements import Element
-from weft.language.xml.text import BLANK, LETTERS, LITERALS, NAME, Found, dedented, shown
+from weft.language.xml.text import BLANK, LETTERS, LITERALS, NAME, Problems, dedent, shown
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 NODES: Final = frozenset({"task", "call", "cond", "director_evaluator_loop"})
-"""Elements that can be evaluated."""
+"""Elements that are expressions."""
 
 NOTHING: Final[Node] = Literal(value=None)
-"""Stands where something was refused: the tree is thrown away, but reading goes on."""
+"""Placeholder for an invalid node: the tree will be discarded, but parsing continues."""
 
 _COUNT = re.compile(r"\+?[0-9]{1,30}")
 _SECONDS = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 
 
 class Reading(Struct, frozen=True):
-    """What is known where an element is read."""
+    """The state of the parser at an element."""
 
-    found: Found
+    found: Problems
     scope: frozenset[str]
-    """Names that are bound here: a bare word as an argument is then a variable."""
+    """Names bound here: a bare word as an argument is then a variable."""
     read: Callable[[Element, "Reading"], Node]
-    """Reads any element of NODES."""
+    """Parses any element of NODES."""
 
     def node(self, element: Element) -> Node:
-        """The node of an element of NODES."""
+        """Parse an element of NODES."""
         return self.read(element, self)
 
     def within(self, names: Iterable[str]) -> "Reading":
-        """The same with more names in scope."""
+        """Return a copy with more names in scope."""
         return msgspec.structs.replace(self, scope=self.scope | frozenset(names))
 
     def only_within(self, names: Iterable[str]) -> "Reading":
-        """The same with these names in scope and no others."""
+        """Return a copy with only these names in scope."""
         return msgspec.structs.replace(self, scope=frozenset(names))
 
     def text(self, element: Element, *, is_verbatim: bool = False) -> Text:
-        """The text of an element with its placeholders."""
+        """Parse the text of an element with its placeholders."""
         written, span = element.text, element.text_span
         wanted = plain_text(element, is_verbatim=is_verbatim)
         if "{{" not in written or written.startswith(wanted):
             return self.placeholders(wanted, span)
-        # Dedenting moves columns, so the placeholders are those of the text as it was written.
+        # Dedenting changes columns, so the placeholders are taken from the original text.
         nodes = [part for part in self.placeholders(written, span).parts if isinstance(part, Node)]
         if not nodes:
             return Text(span=span, raw="", parts=("",))
@@ -62,16 +62,16 @@ class Reading(Struct, frozen=True):
         return msgspec.structs.replace(text, parts=located)
 
     def placeholders(self, raw: str, span: Span) -> Text:
-        """A text with its placeholders."""
+        """Parse a text with its placeholders."""
         return self.found.attempt(lambda: parse_text(raw, span), Text(span=span, raw="", parts=("",)))
 
     def condition(self, text: str, span: Span) -> Condition:
-        """A condition, if it can be read as one."""
+        """Return the condition, and report it if it cannot be parsed."""
         self.found.attempt(lambda: read_condition(text, span), None)
         return Condition(span=span, text=text.strip(BLANK))
 
     def name(self, element: Element, text: str, what: str, pattern: re.Pattern[str] = NAME) -> str:
-        """The text, which must be a name."""
+        """Return the text stripped, and report it if it is not a valid name."""
         name = text.strip(BLANK)
         if name in LITERALS:
             self.found.add(element.span, "reserved-name", f"{what} '{name}' is a value and cannot be a name")
@@ -81,12 +81,12 @@ class Reading(Struct, frozen=True):
         return name
 
     def missing(self, element: Element, message: str) -> None:
-        """Note that something is missing, unless what was taken out may have been it."""
+        """Report that something is missing, unless it may have been removed because of another problem."""
         if not element.is_damaged:
             self.found.add(element.span, "missing-field", message)
 
     def setting(self, element: Element, name: str) -> str | None:
-        """A setting that may be an attribute or an element; not both."""
+        """Return a setting that may be an attribute or a child element; report it if it is both."""
         child = element.child(name)
         attribute = element.attributes.get(name)
         if child is None:
@@ -97,12 +97,12 @@ class Reading(Struct, frozen=True):
         return child.text.strip(BLANK)
 
     def boolean(self, element: Element, name: str) -> bool | None:
-        """A setting that is true or false; the schema has seen to that."""
+        """Return a setting that the schema has already checked to be true or false."""
         text = self.setting(element, name)
         return None if not text else text == "true"
 
     def count(self, element: Element, name: str) -> int | None:
-        """A whole number from 1."""
+        """Return a setting that is a whole number from 1."""
         text = self.setting(element, name)
         if text is None or (_COUNT.fullmatch(text) and 0 < int(text) <= MAX_COUNT):
             return None if text is None else int(text)
@@ -112,7 +112,7 @@ class Reading(Struct, frozen=True):
         return None
 
     def seconds(self, element: Element, name: str) -> float | None:
-        """A number of seconds above 0."""
+        """Return a setting that is a positive number of seconds."""
         text = self.setting(element, name)
         if text is None or (_SECONDS.fullmatch(text) and 0 < float(text) < math.inf):
             return None if text is None else float(text)
@@ -121,11 +121,11 @@ class Reading(Struct, frozen=True):
 
 
 def plain_text(element: Element, *, is_verbatim: bool = False) -> str:
-    """The text of an element, dedented unless the author wants it as it stands."""
-    return element.text if is_verbatim or element.is_preserved else dedented(element.text)
+    """Return the text of an element, dedented unless the author asked to preserve it."""
+    return element.text if is_verbatim or element.is_preserved else dedent(element.text)
 
 
-def word(element: Element, tag: str) -> str | None:
-    """The text of a child, trimmed; None when there is none or it is empty."""
+def child_text(element: Element, tag: str) -> str | None:
+    """Return the stripped text of a child; None if the child is missing or empty."""
     child = element.child(tag)
     return (child.text.strip(BLANK) or None) if child is not None else None

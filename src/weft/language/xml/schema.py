@@ -1,8 +1,7 @@
 """Check a document against `weft.xsd`, and suggest the nearest name for each mistake.
 
-The reader takes its words from the schema, so there is one list of them, and a mistake gets the nearest word.
-
-What is wrong is noted and taken out, so that the reader meets only what it knows.
+All names come from the schema file. Elements and attributes with problems are removed, so that the parser
+sees only known ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,36 +14,36 @@ from msgspec import Struct
 
 from weft.language.diagnostics import nearest
 from weft.language.xml.elements import Element
-from weft.language.xml.text import BLANK, Found, shown
+from weft.language.xml.text import BLANK, Problems, shown
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 _REFERABLE = ("group", "attributeGroup")
 
 
 class AttributeRule(Struct, frozen=True):
-    """What an attribute may be."""
+    """Constraints of an attribute."""
 
     values: tuple[str, ...]
-    """Empty: any text."""
+    """Allowed values; empty: any text."""
     is_required: bool
 
 
 class ElementRule(Struct, frozen=True):
-    """What an element of a type may have."""
+    """Constraints of an element type."""
 
     children: Mapping[str, str]
-    """By name, the name of their type."""
+    """Type names of child elements, by element name."""
     attributes: Mapping[str, AttributeRule]
     content: Literal["elements", "text", "mixed"]
     values: tuple[str, ...]
-    """What its text may be; empty: any text."""
+    """Allowed texts; empty: any text."""
 
 
 class Vocabulary(Struct, frozen=True):
-    """The schema."""
+    """The contents of weft.xsd."""
 
     roots: Mapping[str, str]
-    """The elements a document can be, with the names of their types."""
+    """Type names of the possible root elements, by element name."""
     types: Mapping[str, ElementRule]
     schema: etree.XMLSchema
 
@@ -54,7 +53,7 @@ _Named = dict[tuple[str, str], etree._Element]  # noqa: SLF001  lxml has no publ
 
 @cache
 def vocabulary() -> Vocabulary:
-    """The words of weft.xsd."""
+    """Parse weft.xsd, once."""
     root = etree.fromstring(files("weft.language.xml").joinpath("weft.xsd").read_bytes())
     roots = {one.get("name", ""): one.get("type", "") for one in root.iterchildren(f"{_XS}element")}
     named = {(_local(one), one.get("name", "")): one for one in root.iterchildren("*")}
@@ -84,7 +83,7 @@ def _rule(declared: etree._Element, named: _Named, roots: Mapping[str, str]) -> 
 
 
 def _parts(declared: etree._Element, named: _Named) -> Iterator[etree._Element]:
-    """The declarations in a declaration, with those of the groups it refers to."""
+    """Yield the declarations inside a declaration, including those of referenced groups."""
     for part in declared.iterdescendants(*(f"{_XS}{name}" for name in ("element", "attribute", "extension"))):
         yield part
     for part in declared.iterdescendants(*(f"{_XS}{name}" for name in _REFERABLE)):
@@ -104,14 +103,14 @@ def _local(element: etree._Element) -> str:
 REPEATABLE: Final = frozenset(
     {"task", "call", "cond", "director_evaluator_loop", "template", "input", "path", "arg", "case", "param"}
 )
-"""Elements that may stand more than once in their parent; XSD 1.0 cannot say it where the order is free."""
+"""Elements that may occur more than once in their parent; XSD 1.0 cannot express it where order is free."""
 
 _FOREIGN: Final = ("xml:", "xmlns:", "xsi:noNamespaceSchemaLocation", "xsi:schemaLocation")
-"""Attributes that are not ours and do no harm: a declaration, and what editors look for."""
+"""Harmless attributes outside of the schema: namespace declarations, and hints for editors."""
 
 
-def check_elements(root: Element, found: Found) -> None:
-    """Note whatever the schema does not allow, and take it out."""
+def check_elements(root: Element, found: Problems) -> None:
+    """Report whatever the schema does not allow, and remove it from the tree."""
     words = vocabulary()
     waiting = [(root, words.roots[root.tag])]
     while waiting:
@@ -123,7 +122,7 @@ def check_elements(root: Element, found: Found) -> None:
         waiting.extend((child, rule.children[child.tag]) for child in element.children)
 
 
-def _check_attributes(element: Element, rule: ElementRule, found: Found) -> None:
+def _check_attributes(element: Element, rule: ElementRule, found: Problems) -> None:
     for name in list(element.attributes):
         known = rule.attributes.get(name)
         if known is None:
@@ -141,7 +140,7 @@ def _check_attributes(element: Element, rule: ElementRule, found: Found) -> None
             found.add(element.span, "missing-field", f'<{element.tag}> needs an attribute: {name}="..."')
 
 
-def _check_children(element: Element, rule: ElementRule, found: Found) -> None:
+def _check_children(element: Element, rule: ElementRule, found: Problems) -> None:
     kept: list[Element] = []
     first: dict[str, Element] = {}
     for child in element.children:
@@ -158,7 +157,7 @@ def _check_children(element: Element, rule: ElementRule, found: Found) -> None:
         element.children = kept
 
 
-def _check_text(element: Element, rule: ElementRule, found: Found) -> None:
+def _check_text(element: Element, rule: ElementRule, found: Problems) -> None:
     text = element.text.strip(BLANK)
     if rule.content == "elements" and text:
         message = f"<{element.tag}> holds elements and no text, but here is '{shown(text)}'"
@@ -168,8 +167,8 @@ def _check_text(element: Element, rule: ElementRule, found: Found) -> None:
         element.is_damaged = True
 
 
-def _check_value(element: Element, values: tuple[str, ...], text: str, what: str, found: Found) -> bool:
-    """Whether the text is one of the values, or may be anything."""
+def _check_value(element: Element, values: tuple[str, ...], text: str, what: str, found: Problems) -> bool:
+    """Return whether the text is one of the values, or may be anything; report it otherwise."""
     if not values or text.strip(BLANK) in values:
         return True
     words = " or ".join(f'"{value}"' for value in values)

@@ -1,4 +1,4 @@
-"""Tasks of every kind, from their elements."""
+"""Parse tasks of every type."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -30,7 +30,7 @@ from weft.language.xml.fields import (
     read_tools,
     read_value,
 )
-from weft.language.xml.reader import NODES, NOTHING, Reading, word
+from weft.language.xml.reader import NODES, NOTHING, Reading, child_text
 from weft.language.xml.text import BLANK, CALLED
 
 KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
@@ -46,14 +46,14 @@ KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
     "script_execution": "director_evaluator_loop",
     "termination_condition": "director_evaluator_loop",
 }
-"""Fields that one kind of task has, and no other."""
+"""Fields that only one type of task has."""
 
 STEP_NAMES: Final = frozenset({"steps", "last_output"})
 REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
 
 
 def read_task(element: Element, reading: Reading) -> Node:
-    """The task an element is, whatever the element's name: `task`, `director`, `inner_task` ..."""
+    """Parse a task, in whatever element: `task`, `director`, `inner_task` ..."""
     if "ref" in element.attributes:
         return _reference(element, reading)
     is_loop = element.tag == "director_evaluator_loop"
@@ -70,23 +70,23 @@ def _reference(element: Element, reading: Reading) -> Node:
 
 
 def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) -> None:
-    """Note the fields that belong to other kinds of task."""
+    """Report fields that belong to other types of task."""
     written = [(child.tag, child.span) for child in element.children]
     written += [(name, element.span) for name in element.attributes if not element.child(name)]
     for name, span in written:
         owner = KIND_OF_FIELD.get(name, kind)
         if owner != kind:
-            what = f"is of type {kind}" if kind else "has ref, and is what the template is"
+            what = f"is of type {kind}" if kind else "has ref, so the template decides its type"
             message = f'{name} belongs to a task of type {owner}, but this one {what}; write type="{owner}"'
             reading.found.add(span, "bad-value", message)
 
 
 def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> Reading:
-    """What is known inside the task: its inputs, and what is around it if it inherits that."""
+    """Return the parser state inside the task: its inputs are in scope, and outer names if inherited."""
     names = [one.name for one in common["inputs"]]
     try:
         inherits = merged_context(kind, common["context"], common["span"]).inherit_context
-    except InvalidProgram:  # noted where the settings were read
+    except InvalidProgram:  # reported by `read_context`
         inherits = "full"
     if inherits == "subset" and common["context_relevance"]:
         names = [name for name, is_included in common["context_relevance"] if is_included]
@@ -96,7 +96,7 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
 def _common_fields(element: Element, reading: Reading) -> dict[str, Any]:
     is_verbatim = reading.boolean(element, "manual_xml") is True
     texts = {name: element.child(name) for name in ("description", "instructions", "system")}
-    names = {name: word(element, name) for name in ("output_slot", "input_source")}
+    names = {name: child_text(element, name) for name in ("output_slot", "input_source")}
     return {
         "span": element.span,
         "subtype": element.attributes.get("subtype"),
@@ -105,7 +105,7 @@ def _common_fields(element: Element, reading: Reading) -> dict[str, Any]:
             for name, child in texts.items()
             if child is not None and child.text.strip(BLANK)
         },
-        **{name: word(element, name) for name in ("model", "provider", "criteria")},
+        **{name: child_text(element, name) for name in ("model", "provider", "criteria")},
         "inputs": read_inputs(element, reading, is_verbatim=is_verbatim),
         **{name: reading.name(element, text, name) for name, text in names.items() if text},
         "output_format": read_output_format(element, reading),
@@ -143,7 +143,7 @@ def _sequential(element: Element, inside: Reading, common: dict[str, Any]) -> Ta
     for child in holder.children if holder is not None else ():
         steps.append(inside.node(child))
         if not is_parallel:
-            inside = inside.within({*STEP_NAMES, *slots_of(steps[-1])})
+            inside = inside.within({*STEP_NAMES, *output_slots(steps[-1])})
     return Sequential(**common, steps=tuple(steps), is_parallel=is_parallel)
 
 
@@ -173,7 +173,7 @@ def _loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode
 
 
 def _role(element: Element, tag: str, reading: Reading) -> Node:
-    """A task that is written in place, or the one element inside."""
+    """Parse a role that is a task itself, or that contains one node."""
     role = element.child(tag)
     if role is None:
         reading.missing(element, f"a task of type {KIND_OF_FIELD[tag]} needs a <{tag}>")
@@ -212,8 +212,8 @@ def _termination_condition(element: Element, reading: Reading) -> Condition | No
     return reading.condition(condition.text, condition.text_span)
 
 
-def slots_of(node: Node) -> set[str]:
-    """The name that the node's result gets, if any."""
+def output_slots(node: Node) -> set[str]:
+    """Return the node's `output_slot` as a set, empty if it has none."""
     return {node.output_slot} if isinstance(node, TaskNode) and node.output_slot else set()
 
 

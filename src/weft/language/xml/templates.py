@@ -1,4 +1,4 @@
-"""Templates and calls."""
+"""Parse templates and calls."""
 
 import re
 
@@ -13,7 +13,7 @@ from weft.language.xml.text import BLANK, CALLED, IDENTIFIER, TEMPLATE_NAME
 
 
 def read_template(element: Element, reading: Reading) -> Template:
-    """A named task with parameters, which are all its body sees."""
+    """Parse a template; its body sees only its parameters."""
     name = reading.setting(element, "name")
     if name is None:
         reading.missing(element, '<template> needs a name: name="..."')
@@ -23,16 +23,16 @@ def read_template(element: Element, reading: Reading) -> Template:
         span=element.span,
         name=_bound_name(element, name, "template", TEMPLATE_NAME, reading) if name is not None else "",
         parameters=parameters,
-        body=the_node(element, reading.only_within(one.name for one in parameters)),
+        body=read_only_node(element, reading.only_within(one.name for one in parameters)),
         returns=read_shape(element, returns, "returns", reading) if returns else None,
     )
 
 
 def read_call(element: Element, reading: Reading) -> FunctionCall:
-    """A call with its arguments by position and by name."""
+    """Parse a call with positional and keyword arguments."""
     name = reading.setting(element, "template")
     if name is None:
-        reading.missing(element, '<call> needs the name of what is called: template="..."')
+        reading.missing(element, '<call> needs the name of a template, tool or built-in: template="..."')
     args: list[Node] = []
     keywords: dict[str, Node] = {}
     for child in element.children:
@@ -54,8 +54,8 @@ def read_call(element: Element, reading: Reading) -> FunctionCall:
     )
 
 
-def the_node(element: Element, reading: Reading) -> Node:
-    """The one node inside an element."""
+def read_only_node(element: Element, reading: Reading) -> Node:
+    """Parse the only node inside an element; report further ones, or its absence."""
     nodes = [child for child in element.children if child.tag in NODES]
     for extra in nodes[1:]:
         message = f"<{element.tag}> has one task; put several in a task of type sequential"
@@ -67,7 +67,7 @@ def the_node(element: Element, reading: Reading) -> Node:
 
 
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
-    """A name that a template binds: its own must not be a built-in's, its parameters' may hide one."""
+    """Return the name of a template or parameter; a template must not have the name of a built-in."""
     name = reading.name(element, text, what, pattern)
     if name in SPECIAL_FORMS or (what == "template" and is_reserved(name)):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
@@ -76,7 +76,7 @@ def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str]
 
 
 def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
-    """The names of `params`, then the `param` elements."""
+    """Return the parameters of the `params` attribute, then those of `param` elements."""
     parameters: dict[str, Parameter] = {}
     written = reading.setting(element, "params")
     found = [(element, Parameter(name.strip(BLANK))) for name in written.split(",")] if written else []
@@ -85,10 +85,10 @@ def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
         for child in element.children
         if child.tag == "param" and "name" in child.attributes
     ]
-    for place, parameter in found:
-        name = _bound_name(place, parameter.name, "parameter", IDENTIFIER, reading)
+    for holder, parameter in found:
+        name = _bound_name(holder, parameter.name, "parameter", IDENTIFIER, reading)
         if name in parameters:
-            reading.found.add(place.span, "duplicate-name", f"parameter '{name}' is given twice")
+            reading.found.add(holder.span, "duplicate-name", f"parameter '{name}' is given twice")
         parameters[name] = parameter
     return tuple(parameters.values())
 

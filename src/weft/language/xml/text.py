@@ -1,4 +1,4 @@
-"""Names and white space of XML texts, and the problems found so far."""
+"""Names and white space in XML, and the list of problems found so far."""
 
 import re
 import textwrap
@@ -10,10 +10,10 @@ from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
 from weft.language.source import Span
 
 MAX_SHOWN = 60
-"""How much of an offending word a message repeats, and compares with known ones: comparing is quadratic."""
+"""Maximum length of a word in messages and in comparisons with known words, which are quadratic."""
 
 BLANK = " \t\r\n"
-"""What XML calls white space; Python's strip takes more."""
+"""White space as XML defines it; Python's `strip` removes more."""
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
@@ -28,52 +28,52 @@ LETTERS = {
     TEMPLATE_NAME: "letters, digits, _, - and :",
     CALLED: "letters, digits, _ and -",
 }
-"""What each of them is made of, for messages."""
+"""Allowed characters of each pattern, for messages."""
 
 LITERALS = frozenset({"true", "false", "nil", "null"})
-"""Words that are values, so no names."""
+"""Words that are values and cannot be names."""
 
 _BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")
 
 
 def shown(word: str) -> str:
-    """The word as a message repeats it."""
+    """Truncate a word for a message."""
     return word if len(word) <= MAX_SHOWN else word[:MAX_SHOWN] + "..."
 
 
-def dedented(text: str) -> str:
-    """The text without the indentation its lines share, and without blank space around it.
+def dedent(text: str) -> str:
+    """Remove the common indentation of the lines, and blank space around the text.
 
-    The first line begins beside the tag, so it has no say in what is shared. Tabs stay tabs.
+    The first line follows the tag, so its indentation does not count. Tabs stay tabs.
     """
-    first, newline, rest = text.partition("\n")
-    return _BLANK_LINES.sub("", first.lstrip(BLANK) + newline + textwrap.dedent(rest)).rstrip(BLANK)
+    first, newline, others = text.partition("\n")
+    return _BLANK_LINES.sub("", first.lstrip(BLANK) + newline + textwrap.dedent(others)).rstrip(BLANK)
 
 
 T = TypeVar("T")
 
 MAX_FOUND = 100
-"""Reading ends at so many problems: a hostile document could have millions."""
+"""Parsing stops after this many problems: a hostile document could have millions."""
 
 
-class Found:
-    """Gathers problems, so that an author sees all of them at once."""
+class Problems:
+    """Collects problems, so that an author sees all of them at once."""
 
     def __init__(self) -> None:
         self.problems: list[LanguageProblem] = []
 
     def add(self, span: Span, code: str, message: str) -> None:
-        """Note a problem; raises InvalidProgram with all of them when there are too many."""
+        """Add a problem; raise InvalidProgram with all problems when there are too many."""
         self.note(LanguageProblem(span, code, message))
 
     def note(self, problem: LanguageProblem) -> None:
-        """Note a problem that someone else worded."""
+        """Add an existing problem."""
         self.problems.append(problem)
         if len(self.problems) >= MAX_FOUND:
             self.end()
 
     def attempt(self, act: Callable[[], T], otherwise: T) -> T:
-        """What it returns; when it refuses, its problems are noted, and `otherwise` stands for the value."""
+        """Return the result of `act`; on InvalidProgram, add its problems and return `otherwise`."""
         try:
             return act()
         except InvalidProgram as refused:
@@ -82,6 +82,6 @@ class Found:
             return otherwise
 
     def end(self) -> None:
-        """Raise InvalidProgram if there is anything."""
+        """Raise InvalidProgram if there are problems."""
         if self.problems:
             raise InvalidProgram(in_order(self.problems))

@@ -53,12 +53,12 @@ def test_places_refer_to_the_decoded_text() -> None:
     [
         (TEXT.encode("latin-1"), "t.xml:1: syntax-error: not utf-8: invalid start byte"),
         (b"<task>\n\xff</task>", "t.xml:2: syntax-error: not utf-8"),
-        (declared("utf-7").encode("utf-7"), "declares encoding 'utf-7', which is not read here"),
+        (declared("utf-7").encode("utf-7"), "declares encoding 'utf-7', which is not supported"),
         (
             declared("rot13").encode(),
-            "declares encoding 'rot13', which is not read here; save the file as UTF-8",
+            "declares encoding 'rot13', which is not supported; save the file as UTF-8",
         ),
-        (declared("no-such").encode(), "declares encoding 'no-such', which is not read here"),
+        (declared("no-such").encode(), "declares encoding 'no-such', which is not supported"),
         (declared("UTF-16").encode(), "declares encoding 'UTF-16', but the bytes are not"),
         (codecs.BOM_UTF16_LE + b"<", "t.xml:1: syntax-error: not utf-16-le: truncated data"),
         (codecs.BOM_UTF16_LE + "<task>\ud800</task>".encode("utf-16-le", "surrogatepass"), "not utf-16-le"),
