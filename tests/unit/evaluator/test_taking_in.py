@@ -130,7 +130,7 @@ def test_what_is_no_program_is_refused(program: Any) -> None:
 
 
 def test_a_value_that_holds_itself_is_no_node() -> None:
-    with pytest.raises(InvalidProgram, match="holds itself"):
+    with pytest.raises(InvalidProgram, match="contains itself"):
         weft.build.node(_CYCLE)
 
 

@@ -1,6 +1,7 @@
-"""Programs in Python: builders that give the same tree as XML and S-expressions do.
+"""Builders of programs in Python, which create the same syntax tree as XML and S-expressions.
 
-The builders have the names of S-expressions, with `_` for `-`, and one at the end where Python has the name.
+Builders have the names of the S-expression forms, with `_` for `-`, and a trailing `_` where Python reserves
+the name.
 """
 
 from weft.language.builder.expressions import (

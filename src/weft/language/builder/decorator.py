@@ -18,11 +18,11 @@ from weft.language.task_fields import Parameter
 
 
 class TaskFunction:
-    """A template that is written as a Python function. Calling it gives the node of a call, and runs nothing.
+    """A template written as a Python function. Calling it creates the node of a call, and runs nothing.
 
-    The body of the function is run once, when the template is first asked for, with a variable for each
-    parameter. If it gives a node, that is the body of the template; if it gives None or raises
-    NotImplementedError (there is nothing but a docstring), the docstring is what is asked of a model.
+    The body of the function runs once, when the template is first needed, with a variable for each parameter.
+    If it returns a node, the node is the body of the template. If it returns None or raises
+    NotImplementedError (it has only a docstring), the docstring is the prompt for a model.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TaskFunction:
         self._span = Span(Source(code.co_filename, ""), code.co_firstlineno, 0)
         self.name = definable(name or function.__name__, self._span)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            message = f"the function of task '{self.name}' builds a node and waits for nothing: no async def"
+            message = f"the function of task '{self.name}' only builds a node: use def, not async def"
             raise refuse(self._span, "wrong-type", message)
         self._signature = _signature(function, self._span)
         self._options = options
@@ -47,7 +47,7 @@ class TaskFunction:
         self.returns = None if given is None else shape_text(given, self._span)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> FunctionCall:
-        """The node of a call; arguments are nodes or JSON."""
+        """Create the node of a call; arguments are nodes or JSON."""
         return FunctionCall(
             span=here(), func_name=self.name, args=as_nodes(arguments), keywords=as_keywords(keywords)
         )
@@ -56,12 +56,12 @@ class TaskFunction:
         return f"<task {self.name}>"
 
     def as_node(self) -> Variable:
-        """The name, where the function itself is a value: `map_(review, files)`."""
+        """Return the name as a variable, where the function itself is a value: `map_(review, files)`."""
         return Variable(span=here(), name=self.name)
 
     @cached_property
     def template(self) -> Template:
-        """The template; raises InvalidProgram with what is wrong with it."""
+        """Build the template, once; raise InvalidProgram with its problems."""
         return Template(
             span=self._span,
             name=self.name,
@@ -72,7 +72,7 @@ class TaskFunction:
 
     @property
     def definition(self) -> TaskDefinition:
-        """The template as a task library keeps it: `library.register_task(review.definition)`."""
+        """Return the definition for a task library: `library.register_task(review.definition)`."""
         return definition_of(self.template)
 
     def _body(self) -> Node:
@@ -80,27 +80,27 @@ class TaskFunction:
         if isinstance(built, Node):
             if self._options:
                 unused = ", ".join(self._options)
-                message = f"task '{self.name}' gives a node of its own; {unused} has no use here"
+                message = f"task '{self.name}' returns its own node, so {unused} has no effect; remove it"
                 raise refuse(self._span, "unknown-keyword", message)
             return built
         if built is not None:
             message = (
-                f"the function of task '{self.name}' gives a node, or nothing; this is {type(built).__name__}"
+                f"the function of task '{self.name}' must return a node or None, not {type(built).__name__}"
             )
             raise refuse(self._span, "wrong-type", message)
         return self._prompted()
 
     def _built(self) -> Any:
-        """What the function gives for variables."""
+        """Call the function with a variable for each parameter."""
         try:
             return self.__wrapped__(
                 **{one.name: Variable(span=self._span, name=one.name) for one in self.parameters}
             )
-        except NotImplementedError:  # a way to say "no body" that type checkers take for a `str`
+        except NotImplementedError:  # means "no body"; type checkers accept it with any return type
             return None
 
     def _prompted(self) -> Atomic:
-        """One request to a model: the docstring is the prompt, the returned type the output format."""
+        """Return an atomic task: the docstring is the prompt, the return type the output format."""
         options = dict(self._options)
         prompt = inspect.cleandoc(self.__doc__ or "")
         if prompt:
@@ -112,7 +112,7 @@ class TaskFunction:
 
     def _parameter(self, given: inspect.Parameter) -> Parameter:
         if given.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
-            message = f"a parameter of a task has a name and one value; '{given}' has not"
+            message = f"a parameter of a task must be passed by name, and '{given}' cannot be"
             raise refuse(self._span, "bad-value", message)
         annotation = None if given.annotation is given.empty else given.annotation
         default = (
@@ -139,7 +139,7 @@ def task(
     returns: Any = None,
     **options: Unpack[TaskOptions],
 ) -> TaskFunction | Callable[[Callable[..., Any]], TaskFunction]:
-    """Make a template of a function: its signature is the parameters, its docstring the prompt."""
+    """Turn a function into a template: its signature gives the parameters, its docstring the prompt."""
     if function is not None:
         return TaskFunction(function, None, None, {})
     return lambda decorated: TaskFunction(decorated, name, returns, dict(options))

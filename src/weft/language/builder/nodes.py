@@ -1,4 +1,4 @@
-"""Python values as nodes, with the line of Python that built them."""
+"""Conversion of Python values to nodes, with the location of the Python code that built them."""
 
 import sys
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from weft.language.source import Source, Span
 
 
 def definable(name: str, span: Span) -> str:
-    """The name; raises InvalidProgram when it is that of a form or of something built in."""
-    kind = "a form" if name in SPECIAL_FORMS else "built in" if is_reserved(name) else None
+    """Return the name; raise InvalidProgram if it is the name of a form or a built-in."""
+    kind = "a form" if name in SPECIAL_FORMS else "a built-in" if is_reserved(name) else None
     if kind is not None:
         raise refuse(span, "reserved-name", f"'{name}' is {kind} and cannot be defined; choose another name")
     return name
@@ -32,7 +32,7 @@ def _source(name: str) -> Source:
 
 
 def here() -> Span:
-    """The place of the first caller outside this package; the column is not known."""
+    """Return the location of the first caller outside this package, without a column."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack reads files and takes milliseconds
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -42,9 +42,9 @@ def here() -> Span:
 
 
 def inside(span: Span, what: str, text: str) -> Span:
-    """The place of the first character of a text that was written there.
+    """Return the location of the first character of a text written at `span`.
 
-    The text is a source of its own, so that a problem in it is shown with its line and a caret.
+    The text is a source of its own, so that problems in it are shown with their line and a caret.
     """
     return Span(Source(f"{span}:{what}", text), 1, 1)
 
@@ -55,20 +55,18 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 MAX_VALUE_DEPTH = 400
-"""Deepest value that becomes a node: each level takes two calls of the thousand that Python allows."""
+"""Maximum nesting of a value: each level takes two of Python's thousand stack frames."""
 
 
 @runtime_checkable
 class HasNode(Protocol):
-    """Something that stands for a node where one is wanted: a task function for its name."""
+    """An object that can be used as a node, such as a task function, which stands for its name."""
 
-    def as_node(self) -> Node:
-        """The node."""
-        ...
+    def as_node(self) -> Node: ...
 
 
 def as_node(value: Any) -> Node:
-    """The node that gives a value: nodes are themselves, lists and dicts may hold nodes."""
+    """Convert a Python value to a node; nodes stay as they are, and lists and dicts may contain nodes."""
     return _as_node(value, here(), MAX_VALUE_DEPTH)
 
 
@@ -80,62 +78,60 @@ def _as_node(value: Any, span: Span, levels: int) -> Node:
     if isinstance(value, Symbol):
         return Quote(span=span, datum=value)
     if isinstance(value, float) and not isfinite(value):
-        raise refuse(span, "bad-value", f"{value} is no number of JSON")
+        raise refuse(span, "bad-value", f"{value} is not a JSON number")
     if value is None or isinstance(value, bool | int | float | str):
         return Literal(span=span, value=value)
     if levels == 0:
-        raise refuse(span, "program-too-deep", "a value nests too deeply, or holds itself")
+        raise refuse(span, "program-too-deep", "a value nests too deeply, or contains itself")
     if isinstance(value, list | tuple):
         args = tuple([_as_node(item, span, levels - 1) for item in value])
         return FunctionCall(span=span, func_name="list", args=args)
     if isinstance(value, dict):
         keywords = tuple([(str(name), _as_node(item, span, levels - 1)) for name, item in value.items()])
         return FunctionCall(span=span, func_name="dict", keywords=keywords)
-    message = f"a value of a program is JSON or a node; this is a Python {type(value).__name__}"
+    message = f"a value must be JSON or a node, not a Python {type(value).__name__}"
     raise refuse(span, "bad-value", message)
 
 
 def as_nodes(values: Sequence[Any]) -> tuple[Node, ...]:
-    """The nodes of values."""
     return tuple([as_node(value) for value in values])
 
 
 def as_keywords(values: dict[str, Any]) -> tuple[tuple[str, Node], ...]:
-    """The nodes of values by name."""
     return tuple([(str(name), as_node(value)) for name, value in values.items()])
 
 
 def as_body(values: Sequence[Any]) -> Node:
-    """Expressions one after the other, as one node; there must be one."""
+    """Return expressions as one node; raise InvalidProgram if there are none."""
     if not values:
         raise refuse(here(), "missing-field", "the body is empty: at least one expression is needed")
     return begin(as_nodes(values), here())
 
 
 def as_text(value: str | Text, span: Span, what: str) -> Text:
-    """A text with its placeholders read."""
+    """Parse the placeholders of a text."""
     if isinstance(value, Text):
         return value
     if not isinstance(value, str):
-        raise refuse(span, "bad-value", f"{what} is a string; this is a Python {type(value).__name__}")
+        raise refuse(span, "bad-value", f"{what} must be a string, not a Python {type(value).__name__}")
     return parse_text(value, inside(span, what, value))
 
 
 def as_condition(value: str | Condition, span: Span) -> Condition:
-    """A condition, read to see that it can be."""
+    """Return a condition; raise InvalidProgram if it cannot be parsed."""
     if isinstance(value, Condition):
         return value
     if not isinstance(value, str):
-        raise refuse(span, "bad-value", f"a condition is a string; this is a Python {type(value).__name__}")
-    place = inside(span, "condition", value)
-    read_condition(value, place)
-    return Condition(span=place, text=value)
+        raise refuse(span, "bad-value", f"a condition must be a string, not a Python {type(value).__name__}")
+    location = inside(span, "condition", value)
+    read_condition(value, location)
+    return Condition(span=location, text=value)
 
 
 def as_name(value: str | Variable, span: Span) -> str:
-    """A name that is given as a string or as a variable."""
+    """Return a name given as a string or a variable."""
     if isinstance(value, Variable) and not value.path:
         return value.name
     if isinstance(value, str) and value:
         return str(value)
-    raise refuse(span, "bad-value", "a name is a string that is not empty, or a variable without a path")
+    raise refuse(span, "bad-value", "a name must be a non-empty string, or a variable without a path")

@@ -34,13 +34,13 @@ _NAMES: dict[Any, str] = {
     list[str]: "string[]",
     list[float]: "number[]",
     list[bool]: "boolean[]",
-    list[dict]: "object[]",  # type: ignore[type-arg]  # as people write it
+    list[dict]: "object[]",  # type: ignore[type-arg]  # a common spelling
     list[dict[str, Any]]: "object[]",
 }
 
 
 def shape_of_type(annotation: Any, span: Span) -> str | None:
-    """The shape that a type is; None where it says nothing (`Any`, `None`)."""
+    """Return the schema of a Python type; None if it says nothing (`Any`, `None`)."""
     if annotation is None or annotation is Any or annotation is type(None):
         return None
     try:
@@ -52,7 +52,7 @@ def shape_of_type(annotation: Any, span: Span) -> str | None:
 
 
 def shape_text(shape: Any, span: Span) -> str | None:
-    """A shape as it is kept: of a name or a path itself, of a JSON Schema or a type its text."""
+    """Return a schema in stored form: a name or path as it is, a JSON Schema or a type as JSON text."""
     if isinstance(shape, dict):
         return normal_schema(shape)
     if not isinstance(shape, str):
@@ -62,16 +62,16 @@ def shape_text(shape: Any, span: Span) -> str | None:
     try:
         return normal_schema(json.loads(shape))
     except (ValueError, RecursionError) as error:
-        raise refuse(span, "bad-value", f"the schema is no JSON: {error}") from None
+        raise refuse(span, "bad-value", f"the schema is not JSON: {error}") from None
 
 
 def normal_schema(schema: Any) -> str:
-    """The one spelling of a JSON Schema. The order stays: models write properties in it, reasons first."""
+    """Serialise a JSON Schema without spaces; the order of properties matters to models and is kept."""
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
 class TaskOptions(TypedDict, total=False):
-    """The keyword arguments of every builder of tasks."""
+    """Keyword arguments of all builders of tasks."""
 
     description: str | Text
     instructions: str | Text
@@ -81,7 +81,7 @@ class TaskOptions(TypedDict, total=False):
     provider: str
     criteria: str
     inputs: Mapping[str, Any]
-    """By name; `...` for one that whoever runs the task passes."""
+    """Inputs by name; `...` for one that the caller passes."""
     output: Literal["json", "text"]
     schema: Any
     """A name, a path, a JSON Schema as a dict or text, or a Python type."""
@@ -99,14 +99,14 @@ class TaskOptions(TypedDict, total=False):
     tools: Sequence[str]
     timeout: float
     max_depth: int
-    """How deep the subtasks nest that its model spawns."""
+    """Maximum nesting of subtasks spawned by the model."""
     reuse: bool
     manual_xml: bool
     disable_reparsing: bool
 
 
 def task_fields(options: Mapping[str, Any], span: Span) -> dict[str, Any]:
-    """The fields of a node from keyword arguments; raises InvalidProgram with all that is wrong with them."""
+    """Convert keyword arguments to fields of a node; raise InvalidProgram with all problems."""
     fields: dict[str, Any] = {}
     problems: list[LanguageProblem] = []
     for name, value in options.items():
@@ -127,7 +127,7 @@ def task_fields(options: Mapping[str, Any], span: Span) -> dict[str, Any]:
 
 
 Reader = Callable[[Any, Span, str], Any]
-"""What a field holds: (value, place, name of the option)."""
+"""Converts an option to the value of a field: (value, location, name of the option)."""
 
 
 def _of_type(*kinds: type) -> Reader:
@@ -136,7 +136,7 @@ def _of_type(*kinds: type) -> Reader:
     def read(value: Any, span: Span, name: str) -> Any:
         if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return value
-        raise refuse(span, "wrong-type", f"{name} is {wanted}; this is {type(value).__name__}")
+        raise refuse(span, "wrong-type", f"{name} must be {wanted}, not {type(value).__name__}")
 
     return read
 
@@ -147,7 +147,7 @@ def _one_of(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> R
         if word in known and isinstance(word, str):
             return word
         choices = ", ".join(f'"{one}"' for one in known)
-        raise refuse(span, "bad-value", f"{name} is one of {choices}{nearest(str(value), known)}")
+        raise refuse(span, "bad-value", f"{name} must be one of {choices}{nearest(str(value), known)}")
 
     return read
 
@@ -160,7 +160,7 @@ def _above_zero(*kinds: type, least: float | None = None) -> Reader:
         if number > 0 if least is None else number >= least:
             return number
         wanted = "above 0" if least is None else f"at least {least:g}"
-        raise refuse(span, "bad-value", f"{name} is {wanted}")
+        raise refuse(span, "bad-value", f"{name} must be {wanted}")
 
     return read
 
@@ -168,7 +168,7 @@ def _above_zero(*kinds: type, least: float | None = None) -> Reader:
 def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
     def read(value: Any, span: Span, name: str) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise refuse(span, "wrong-type", f"{name} is a dict of {', '.join(readers)}")
+            raise refuse(span, "wrong-type", f"{name} must be a dict with {', '.join(readers)}")
         for word in value:
             if word not in readers:
                 raise refuse(span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}")
@@ -224,7 +224,9 @@ def _files(value: Any, span: Span, name: str) -> FilePaths:
         return FilePaths("literal", tuple(path for path, _ in items), optional=optional)
     found = _FILES(value, span, name)
     if len(found) != 1:
-        message = f"{name} is a list of paths, or has one of command, description and context_description"
+        message = (
+            f"{name} must be a list of paths, or have one of command, description and context_description"
+        )
         raise refuse(span, "bad-value", message)
     [(source, one)] = found.items()
     return FilePaths(source, (), one)  # type: ignore[arg-type]  # one of the three
@@ -235,7 +237,9 @@ def _file(value: Any, span: Span, name: str) -> tuple[Text, bool]:
     if not isinstance(value, Mapping):
         return as_text(value, span, name), False
     if "path" not in value or value.keys() - {"path", "optional"}:
-        raise refuse(span, "bad-value", f'a file of {name} is a path or {{"path": ..., "optional": True}}')
+        raise refuse(
+            span, "bad-value", f'a file of {name} must be a path or {{"path": ..., "optional": True}}'
+        )
     return as_text(value["path"], span, name), value.get("optional") is True
 
 
@@ -251,13 +255,13 @@ def _relevance(value: Any, span: Span, name: str) -> tuple[tuple[str, bool], ...
 def _named(value: Any, span: Span, name: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
         return list(value.items())
-    raise refuse(span, "wrong-type", f"{name} is a dict by the names of inputs")
+    raise refuse(span, "wrong-type", f"{name} must be a dict with the names of inputs as keys")
 
 
 def _items(value: Any, span: Span, name: str) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
-    raise refuse(span, "wrong-type", f"{name} is a list; this is {type(value).__name__}")
+    raise refuse(span, "wrong-type", f"{name} must be a list, not {type(value).__name__}")
 
 
 def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
@@ -267,7 +271,7 @@ def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
 def _seconds(value: Any, span: Span, name: str) -> float:
     seconds = _above_zero(int, float)(value, span, name)
     if seconds > sys.float_info.max:
-        raise refuse(span, "bad-value", f"{name} is a number of seconds that ends")
+        raise refuse(span, "bad-value", f"{name} must be a finite number of seconds")
     return float(seconds)
 
 
@@ -300,4 +304,4 @@ _READERS: Mapping[str, tuple[str, Reader]] = {
     "manual_xml": ("manual_xml", _BOOLEAN),
     "disable_reparsing": ("disable_reparsing", _BOOLEAN),
 }
-"""The option, the field of the node (but output and schema: one field), and what reads it."""
+"""The option, the field of the node (output and schema share one), and the function that converts it."""

@@ -29,7 +29,7 @@ from weft.language.task_fields import Parameter
 
 
 def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOptions]) -> Atomic:
-    """`(task :instructions "..." ...)`: one request to a model."""
+    """Build `(task :instructions "..." ...)`: one request to a model."""
     span = here()
     if instructions is not None:
         options["instructions"] = instructions
@@ -37,7 +37,7 @@ def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOption
 
 
 def ref(name: str, **options: Unpack[TaskOptions]) -> Reference:
-    """`(task :ref "name" ...)`: a template of the library, its arguments as inputs."""
+    """Build `(task :ref "name" ...)`: a call of a template from the library, with inputs as arguments."""
     span = here()
     return Reference(span=span, ref=name, **task_fields(options, span))
 
@@ -45,12 +45,15 @@ def ref(name: str, **options: Unpack[TaskOptions]) -> Reference:
 def script(
     *, argv: Sequence[str | Text] = (), shell: str | None = None, **options: Unpack[TaskOptions]
 ) -> Script:
-    """`(script :argv (...) ...)` or `(script :shell "..." ...)`; with neither, the input `command` is run."""
+    """Build `(script :argv (...) ...)` or `(script :shell "..." ...)`.
+
+    With neither, the script runs its input `command`.
+    """
     span = here()
     if argv and shell is not None:
         raise refuse(span, "bad-value", "a script has argv or shell, not both")
     if isinstance(argv, str):
-        raise refuse(span, "wrong-type", "argv is a list: the program and its arguments")
+        raise refuse(span, "wrong-type", "argv must be a list: the executable and its arguments")
     line = None if shell is None else as_text(shell, span, "shell")
     if line is not None and any(isinstance(part, Node) for part in line.parts):
         message = "a placeholder in shell would join a command line; inputs are environment variables: $name"
@@ -60,7 +63,7 @@ def script(
 
 
 def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOptions]) -> Sequential:
-    """`(sequential step...)`: tasks in order; `parallel` when they do not use each other's outputs."""
+    """Build `(sequential step...)`: tasks in order, or concurrently if `parallel`."""
     span = here()
     if not steps:
         raise refuse(span, "missing-field", "sequential needs at least one step")
@@ -69,7 +72,7 @@ def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOption
 
 
 def reduce_task(*, inner: Any, reduction: Any, initial: Any = ..., **options: Unpack[TaskOptions]) -> Reduce:
-    """`(reduce-task :initial e :inner e :reduction e :inputs (...) ...)`."""
+    """Build `(reduce-task :initial e :inner e :reduction e :inputs (...) ...)`."""
     span = here()
     return Reduce(
         span=span,
@@ -89,14 +92,17 @@ def director_evaluator_loop(
     max_iterations: int | None = None,
     **options: Unpack[TaskOptions],
 ) -> DirectorEvaluatorLoop:
-    """`(director-evaluator-loop :director e :evaluator e ...)`; without an evaluator `criteria` finds one."""
+    """Build `(director-evaluator-loop :director e :evaluator e ...)`.
+
+    Without an evaluator, `criteria` finds one.
+    """
     span = here()
     if evaluator is ... and "criteria" not in options:
         raise refuse(span, "missing-field", "the loop needs an evaluator, or criteria to find one by")
     if script is not None and not isinstance(script, Script):
-        raise refuse(span, "wrong-type", "script is made by weft.build.script")
+        raise refuse(span, "wrong-type", "script must be built with weft.build.script")
     if max_iterations is not None and (not isinstance(max_iterations, int) or max_iterations < 1):
-        raise refuse(span, "bad-value", "max_iterations is a whole number, at least 1")
+        raise refuse(span, "bad-value", "max_iterations must be a whole number, at least 1")
     return DirectorEvaluatorLoop(
         span=span,
         max_iterations=max_iterations,
@@ -109,7 +115,7 @@ def director_evaluator_loop(
 
 
 def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
-    """`(task-cond ("condition" e...) ...)`: the first case whose condition holds for `output`.
+    """Build `(task-cond ("condition" e...) ...)`: the first case with a condition true of `output`.
 
     With `criteria` an evaluator judges the output first; conditions see its `evaluation`.
     """
@@ -124,19 +130,19 @@ def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
 
 
 def parameter(name: str, type: Any = None, default: Any = ...) -> Parameter:  # noqa: A002 - the word of the language
-    """A parameter of a template: its type is a shape or a Python type, its default JSON."""
+    """Build a parameter of a template; its type is a schema name or a Python type, its default JSON."""
     span = here()
     shape = shape_text(type, span) if isinstance(type, str | dict) else shape_of_type(type, span)
     return Parameter(name, shape, UNSET if default is ... else json_default(name, default, span))
 
 
 def template(name: str, parameters: Sequence[str | Parameter], *body: Any, returns: Any = None) -> Template:
-    """`(template name (parameter...) :returns "..." e...)`: a named task with any body."""
+    """Build `(template name (parameter...) :returns "..." e...)`: a named task with any body."""
     span = here()
     taken = tuple(one if isinstance(one, Parameter) else Parameter(one) for one in parameters)
     names = [one.name for one in taken]
     if len(set(names)) != len(names):
-        raise refuse(span, "duplicate-name", f"template '{name}' has a parameter twice")
+        raise refuse(span, "duplicate-name", f"template '{name}' has two parameters of the same name")
     shape = None if returns is None else shape_text(returns, span)
     return Template(
         span=span, name=definable(name, span), parameters=taken, body=as_body(body), returns=shape
@@ -152,24 +158,24 @@ def deftask(
     returns: Any = None,
     **options: Unpack[TaskOptions],
 ) -> Template:
-    """`(deftask name (parameter...) :instructions "..." ...)`: a template of one request to a model."""
+    """Build `(deftask name (parameter...) :instructions "..." ...)`: a template of one request to a model."""
     return template(name, parameters, task(instructions, **options), returns=returns)
 
 
 def with_prompt(fields: dict[str, Any], span: Span) -> dict[str, Any]:
-    """The fields of a task that has something to ask; raises InvalidProgram for one that has not."""
+    """Return the fields; raise InvalidProgram if they have neither instructions nor a description."""
     if "instructions" not in fields and "description" not in fields:
-        message = "a task needs instructions or a description: what is asked of the model"
+        message = "a task needs instructions or a description: the prompt for the model"
         raise refuse(span, "missing-field", message)
     return fields
 
 
 def json_default(name: str, value: Any, span: Span) -> Any:
-    """A default as JSON."""
+    """Return a default as JSON; raise InvalidProgram if it cannot be converted."""
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        message = f"the default of parameter '{name}' is no JSON: {error}"
+        message = f"the default of parameter '{name}' is not JSON: {error}"
         raise refuse(span, "bad-value", message) from None
 
 
@@ -178,14 +184,12 @@ def json_default(name: str, value: Any, span: Span) -> Any:
 
 @runtime_checkable
 class HasTemplate(Protocol):
-    """Something that stands for a template in a program: a task function."""
+    """An object that provides a template, such as a task function."""
 
     @property
-    def template(self) -> Template:
-        """The template."""
-        ...
+    def template(self) -> Template: ...
 
 
 def program(*forms: Any) -> Program:
-    """A program: templates, task functions and expressions in order; its value is that of the last."""
+    """Build a program of templates, task functions and expressions; its value is that of the last form."""
     return Program(tuple(one.template if isinstance(one, HasTemplate) else as_node(one) for one in forms))
