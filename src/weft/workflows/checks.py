@@ -18,17 +18,17 @@ from weft.workflows.model import Source, WorkflowStepDefinition
 from weft.workflows.task_interfaces import TaskInterface, TaskInterfaces
 
 _COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not"})
-"""Keywords whose effect on a field cannot be read off `properties` alone."""
+"""Keywords with effects on fields that `properties` alone does not show."""
 
 _ANYTHING: JsonObject = {}
 
 
 class NoSuchField(Exception):
-    """A path leads to what a value of the schema never has."""
+    """A path leads to a field that no value of the schema has."""
 
 
 def schema_at(schema: JsonObject, parts: Iterable[str]) -> JsonObject:
-    """The schema of what a path leads to, `{}` when nothing is known; raises NoSuchField."""
+    """Return the schema at the end of a path, `{}` if it is unknown; raise NoSuchField."""
     for part in parts:
         if not _COMBINED.isdisjoint(schema):
             return _ANYTHING
@@ -37,7 +37,7 @@ def schema_at(schema: JsonObject, parts: Iterable[str]) -> JsonObject:
 
 
 def types_of(schema: JsonObject) -> frozenset[str] | None:
-    """The JSON types that a schema allows; None when it does not say."""
+    """Return the JSON types that a schema allows; None if it does not say."""
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema and "type" not in schema:
             each = [types_of(_schema(part)) for part in schema[keyword]]
@@ -46,20 +46,20 @@ def types_of(schema: JsonObject) -> frozenset[str] | None:
     if found is None:
         return None
     types = frozenset([found] if isinstance(found, str) else found)
-    # An integer is a number, and a number may be a whole one.
+    # An integer is a number, and a number may be an integer.
     return types | {"integer", "number"} if types & {"integer", "number"} else types
 
 
 def _inside(schema: JsonObject, part: str) -> JsonObject:
     types = types_of(schema)
     if types is not None and types.isdisjoint({"object", "array"}):
-        raise NoSuchField(f"there is no {part!r} in what is no object: it is {' or '.join(sorted(types))}")
+        raise NoSuchField(f"a value of type {' or '.join(sorted(types))} has no field {part!r}")
     fields: JsonObject = schema.get("properties", {})
     if part in fields:
         return _schema(fields[part])
     if types == frozenset({"array"}):
         if not is_index(part):
-            raise NoSuchField(f"{part!r} is no index of a list")
+            raise NoSuchField(f"{part!r} is not a list index")
         return _schema(schema.get("items"))
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     if types == frozenset({"object"}) and is_closed:
@@ -73,13 +73,13 @@ def _schema(found: Any) -> JsonObject:
 
 
 class InvalidWorkflow(SeveralProblems):
-    """One or more steps of a workflow are wrong."""
+    """One or more steps of a workflow are invalid."""
 
     code = "invalid-workflow"
 
 
 class CheckedWorkflow:
-    """The steps of a workflow with the tasks that they name; `problems` is what is wrong with them."""
+    """The steps of a workflow with the interfaces of their tasks, and the problems found in them."""
 
     def __init__(
         self,
@@ -97,25 +97,25 @@ class CheckedWorkflow:
         self._suggestions_left = MAX_SUGGESTIONS
         readable = list(self._readable(steps))
         for path, step in readable:
-            self._take_in(step, path, tasks)
+            self._register(step, path, tasks)
         for path, step in readable:
             self.problems += self._step_problems(step, path)
         self.problems += self._cycle_problems()
 
     def method_of(self, step: WorkflowStepDefinition) -> str:
-        """The method of a step's record."""
+        """Return the method for a step's record."""
         return self._interfaces[step.task_name].method
 
     def params_of(self, step: WorkflowStepDefinition) -> JsonObject:
-        """The `params` of a step's record, but for its mappings."""
+        """Return the `params` for a step's record, without its mappings."""
         return {**step.params, **self._interfaces[step.task_name].params}
 
     def dependencies_of(self, step: WorkflowStepDefinition) -> list[str]:
-        """The output names that a step uses, each once."""
+        """Return the output names that a step uses, each once."""
         return list(dict.fromkeys(source.name for source in step.sources() if source.name in self.steps))
 
     def context_inputs(self, step: WorkflowStepDefinition) -> JsonObject:
-        """The inputs of a step that the initial context has."""
+        """Return the inputs of a step that come from the initial context."""
         return {
             source.parameter: self._context_value(source)
             for source in step.sources()
@@ -133,8 +133,8 @@ class CheckedWorkflow:
             else:
                 self.problems.append(problem)
 
-    def _take_in(self, step: WorkflowStepDefinition, path: str, tasks: TaskInterfaces) -> None:
-        """Learn of a step and its task; of two with one name the first counts for the others."""
+    def _register(self, step: WorkflowStepDefinition, path: str, tasks: TaskInterfaces) -> None:
+        """Register a step and its task's interface; of two steps with one name the first counts."""
         self.problems += self._name_problems(step, path)
         try:
             if step.task_name not in self._interfaces:
@@ -150,15 +150,15 @@ class CheckedWorkflow:
         name = step.output_name
         reason = None
         if name in self._paths:
-            reason = f"is the output name of {self._paths[name]} too"
+            reason = f"is also the output name of {self._paths[name]}"
         elif name in self.context:
-            reason = "is a name of the initial context too"
+            reason = "is also a name in the initial context"
         elif name == self.name:
-            reason = "is the name of the workflow too; its record and the step's could not be told apart"
+            reason = "is also the name of the workflow; their records could not be distinguished"
         elif "." in name:
-            reason = "has a dot, which begins the path to a field where the output is used"
+            reason = "contains a dot, which starts the path to a field in mappings"
         if reason is not None:
-            yield _problem("output_name", reason, "a name of its own, without dots", name, path)
+            yield _problem("output_name", reason, "a unique name without dots", name, path)
 
     def _step_problems(self, step: WorkflowStepDefinition, path: str) -> Iterator[Problem]:
         known = dict(step.static_inputs)
@@ -173,36 +173,36 @@ class CheckedWorkflow:
             else:
                 later[source.parameter] = source.text
         yield from _record_problems(step, path)
-        if is_json(known):  # what is none was reported where it is from
+        if is_json(known):  # values that are not JSON were reported at their source
             yield from self._input_problems(step, known, later, path)
 
     def _source_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:
-        """Why an input cannot come from where it is said to; None when it can, as far as is known."""
+        """Return why an input cannot come from its source; None if it can, as far as is known."""
         if source.parameter in step.static_inputs:
-            return f"input {source.parameter!r} is a static input too"
+            return f"input {source.parameter!r} is also a static input"
         if source.name in self.steps:
             return self._field_reason(source, step)
         if source.name in self.context:
             return self._context_reason(source)
-        reason = f"no step and nothing of the initial context is called {shown(source.name)!r}"
+        reason = f"no step or value of the initial context is called {shown(source.name)!r}"
         self._suggestions_left -= 1
         if self._suggestions_left < 0:
             return reason
         return reason + nearest(source.name, [*self.steps, *self.context])
 
     def _field_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:
-        """Why the output of the source cannot be what the step takes, as far as both say what they are."""
+        """Return why the source's output does not fit the step's input, as far as their schemas tell."""
         if "" in _parts(source):
             return f"the path {shown(source.path)!r} has an empty part"
-        giver = self._interfaces.get(self.steps[source.name].task_name)
-        taker = self._interfaces.get(step.task_name)
-        if giver is None or giver.output_schema is None:
+        producer = self._interfaces.get(self.steps[source.name].task_name)
+        consumer = self._interfaces.get(step.task_name)
+        if producer is None or producer.output_schema is None:
             return None
         try:
-            given = types_of(schema_at(giver.output_schema, _parts(source)))
+            given = types_of(schema_at(producer.output_schema, _parts(source)))
         except NoSuchField as error:
-            return f"the result of {giver.method!r} does not fit {shown(source.text)!r}: {error}"
-        properties = (taker.input_schema or {}).get("properties", {}) if taker is not None else {}
+            return f"the result of {producer.method!r} does not fit {shown(source.text)!r}: {error}"
+        properties = (consumer.input_schema or {}).get("properties", {}) if consumer is not None else {}
         wanted = properties.get(source.parameter)
         taken = types_of(wanted) if isinstance(wanted, dict) else None
         if given is None or taken is None or given & taken:
@@ -253,18 +253,18 @@ def _workflow_problems(
     _, found = checked_task({"id": ANY_ID, "name": name, "status": "pending"})
     yield from found
     if not steps:
-        reason = "a workflow needs a step; `step` gives a new workflow, and leaves this one as it is"
+        reason = "a workflow needs a step; `step` returns a new workflow and does not change this one"
         yield _problem("steps", reason, "one step or more", [], "")
     for key, value in context.items():
         if not is_json(value):
-            yield _problem(key, "is no JSON value", "a JSON value", value, "context")
+            yield _problem(key, "is not a JSON value", "a JSON value", value, "context")
         if "." in key:
-            reason = "has a dot, which begins the path to a field where the value is used"
+            reason = "contains a dot, which starts the path to a field in mappings"
             yield _problem(key, reason, "a name without dots", key, "context")
 
 
 def _shape_problem(step: WorkflowStepDefinition, path: str) -> Problem | None:
-    """What is wrong with the types of a step's fields: Python does not check them."""
+    """Return the problem of a step with fields of wrong types, which Python does not check."""
     try:
         msgspec.convert(msgspec.structs.asdict(step), WorkflowStepDefinition)
     except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
@@ -273,7 +273,7 @@ def _shape_problem(step: WorkflowStepDefinition, path: str) -> Problem | None:
 
 
 def _record_problems(step: WorkflowStepDefinition, path: str) -> Iterator[Problem]:
-    """What would be wrong with the step's record, in the words of the step."""
+    """Yield the problems of the step's record, with field names of the step."""
     if "input_mappings" in step.params:
         reason = "input_mappings are made from dynamic_input_mappings"
         yield _problem("params", reason, "dynamic_input_mappings", step.params["input_mappings"], path)

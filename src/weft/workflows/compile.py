@@ -1,4 +1,4 @@
-"""From the steps of a workflow to the document of a flow, as `weft flow submit` reads it."""
+"""Compile the steps of a workflow into a flow document, as `weft flow submit` reads it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from weft.workflows.task_interfaces import TaskInterfaces
 def compiled(
     name: str, steps: Sequence[WorkflowStepDefinition], context: Mapping[str, Any], tasks: TaskInterfaces
 ) -> list[JsonObject]:
-    """The flow of a workflow: a record of its own, and one for each step; raises InvalidWorkflow.
+    """Return the flow of a workflow: a root record, and one record per step; raise InvalidWorkflow.
 
-    The first record gathers the results by output name. It waits for every step, so it completes when the
-    workflow has, and stays pending when a step failed.
+    The root record collects the results by output name. It depends on every step, so it completes with the
+    workflow, and stays pending if a step fails.
     """
     checked = CheckedWorkflow(name, steps, context, tasks)
     if checked.problems:
@@ -30,9 +30,9 @@ def compiled(
 
 
 def _record(step: WorkflowStepDefinition, checked: CheckedWorkflow) -> JsonObject:
-    # Values of the initial context become inputs of the steps that use them, not a record that these depend
-    # on: so they are checked against the schema of the task before anything runs, may refer to secrets, and
-    # a step's inputs change only when a value that it uses does, which is what its result is reused by.
+    # Values of the initial context become inputs of the steps that use them, not a record to depend on. So
+    # they are checked against the task's schema before anything runs, may refer to secrets, and a step's
+    # result can be reused unless a value that the step itself uses has changed.
     known = checked.context_inputs(step)
     mappings = {source.parameter: source.text for source in step.sources() if source.parameter not in known}
     params = checked.params_of(step)

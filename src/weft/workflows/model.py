@@ -14,32 +14,32 @@ from weft.tasks.summary import summarize
 
 
 class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step: which task, its inputs, and the name its result goes by."""
+    """A step: the task, its inputs, and the name of its result."""
 
     task_name: str
-    """The task to perform: what `TaskInterfaces` knows it by, such as the id of an executor, or a tool."""
+    """Name of the task in `TaskInterfaces`, such as the id of an executor, or a tool."""
     output_name: str
-    """What other steps call its result; unique in the workflow."""
+    """Name of its result for other steps; unique in the workflow."""
     static_inputs: JsonObject = field(default_factory=dict)
     dynamic_input_mappings: dict[str, str] = field(default_factory=dict)
-    """`{"input": "source.field.subfield"}`: the source is the output name of another step, or a name of the
-    initial context; numbers in the path are indexes; without a path all of it is taken."""
+    """`{"input": "source.field.subfield"}`: the source is the output name of another step, or a name in the
+    initial context. Numbers in the path are indexes; without a path the whole value is used."""
     params: JsonObject = field(default_factory=dict)
-    """What the engine is told of the step beside the specification's fields: `retry`, `timeout_seconds`."""
+    """Further settings for the engine: `retry`, `timeout_seconds`."""
 
     def sources(self) -> Iterator["Source"]:
-        """Where the mapped inputs come from."""
+        """Yield the sources of the mapped inputs."""
         for parameter, text in self.dynamic_input_mappings.items():
             name, _, path = text.partition(".")
             yield Source(parameter, text, name, path)
 
 
 class Source(Struct, frozen=True):
-    """Where one mapped input comes from."""
+    """The source of a mapped input."""
 
     parameter: str
     text: str
-    """As it was written."""
+    """The mapping as written."""
     name: str
     path: str
 
@@ -49,7 +49,7 @@ Context = dict[str, Any]
 
 
 class StepNotCompleted(RequestError):
-    """The result of a step was asked for that has none."""
+    """The requested step of a workflow has no result."""
 
     code = "step-not-completed"
     exit_code = 1
@@ -60,21 +60,21 @@ class StepNotCompleted(RequestError):
 
 
 class WorkflowResult(Struct, frozen=True, kw_only=True):
-    """How a run of a workflow stands."""
+    """The status and results of a run of a workflow."""
 
     root_id: TaskId
     status: Status
-    """Of the run as a whole."""
+    """Status of the run as a whole."""
     results: dict[str, JsonObject]
-    """What the completed steps gave, by output name."""
+    """Results of the completed steps, by output name."""
     errors: dict[str, str]
-    """Why steps failed or were cancelled, by output name."""
+    """Errors of steps that failed or were cancelled, by output name."""
     waiting: tuple[str, ...]
-    """The output names of steps that have not ended: after a run, those that needed one that failed."""
+    """Output names of steps that have not ended: after a run, those that depend on a failed step."""
 
     @classmethod
     def of(cls, flow: Flow) -> Self:
-        """How the workflow stands whose flow this is."""
+        """Summarise the flow of a workflow."""
         steps = [flow[task_id] for task_id in flow.children.get(flow.root.id, [])]
         return cls(
             root_id=flow.root.id,
@@ -85,7 +85,7 @@ class WorkflowResult(Struct, frozen=True, kw_only=True):
         )
 
     def __getitem__(self, output_name: str) -> JsonObject:
-        """The result of a step; raises StepNotCompleted."""
+        """Return the result of a step; raise StepNotCompleted."""
         found = self.results.get(output_name)
         if found is not None:
             return found

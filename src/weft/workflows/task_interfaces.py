@@ -1,4 +1,4 @@
-"""Interfaces of the tasks that steps name: executors, templates and tools."""
+"""Interfaces of the tasks that steps can name: executors, templates and tools."""
 
 import os
 from collections.abc import Mapping
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class TaskInterface(Struct, frozen=True, kw_only=True):
-    """How a task is called."""
+    """The method, schemas and params of a task that a step can name."""
 
     method: str
-    """What the record of a step has as `schemas.method`."""
+    """`schemas.method` for the record of a step."""
     input_schema: JsonObject | None
-    """The JSON Schema of its inputs; None: anything goes."""
+    """JSON Schema of the inputs; None: any inputs."""
     output_schema: JsonObject | None = None
-    """The JSON Schema of its result; None: nothing is known of it before it is there."""
+    """JSON Schema of the result; None if it is unknown before the task runs."""
     params: JsonObject = field(default_factory=dict)
-    """What the record of a step says in `params` to be that task, beside what the step says."""
+    """Entries to add to the `params` of the step's record."""
 
 
 class TaskInterfaces(Protocol):
-    """Tasks by name, whatever they are."""
+    """Lookup of task interfaces by name."""
 
     def interface_of(self, name: str) -> TaskInterface:
-        """How the task of that name is called; raises a RequestError that says what there is instead."""
+        """Return the interface of a task; raise a RequestError with suggestions if it is unknown."""
         ...
 
 
 class ExecutorTasks:
-    """The executors of a registry as tasks, by their ids, templates by what steps call them, and tools."""
+    """Interfaces of executors by id, of templates by name, and of tools."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class ExecutorTasks:
         self._tools = tools
 
     def interface_of(self, name: str) -> TaskInterface:
-        """How the executor, template or tool of that name is called; raises UnknownExecutor or UnknownTool.
+        """Return the interface of an executor, template or tool; raise UnknownExecutor or UnknownTool.
 
-        Names of tools have a colon; an executor or a template of such a name comes first.
+        Names of tools contain a colon; an executor or template with such a name takes precedence.
         """
         if self._executors.find(name) is None:
             template = self._templates.get(name)
@@ -82,7 +82,7 @@ class ExecutorTasks:
 
 
 def _result_schema(template: RegisteredTemplate) -> JsonObject | None:
-    # Imported here: a workflow of executors needs no language.
+    # Imported here: workflows of executors alone do not need the language.
     from weft.language.ast import Template
     from weft.language.reading import read_text
     from weft.language.signatures import result_schema
@@ -105,12 +105,12 @@ class UnknownTool(RequestError):
 
 
 class ToolTasks:
-    """The tools of the project in the working folder, by name; nothing is read before a step names one."""
+    """Interfaces of the tools of the project in the working folder, which is read when a step names one."""
 
     def interface_of(self, name: str) -> TaskInterface:
-        """How the tool of that name is called; raises UnknownTool.
+        """Return the interface of a tool; raise UnknownTool.
 
-        What the tools of MCP servers and of modules take is known only when they are called.
+        Inputs of tools of MCP servers and Python modules are unknown until they are called.
         """
         names = ToolNames(self._project.tools)
         if name not in names:
@@ -130,7 +130,7 @@ class ToolTasks:
 
     @cached_property
     def _toolbox(self) -> "Toolbox":
-        # Imported here: few workflows have such steps.
+        # Imported here: few workflows have tools as steps.
         from weft.effects.tools import open_project_tools
 
         file = find_project_file(working_folder())

@@ -18,7 +18,7 @@ from weft.workflows.task_interfaces import ExecutorTasks, TaskInterfaces, ToolTa
 
 
 class Workflow(Struct, frozen=True):
-    """Steps that use each other's results. It is a value: `step` gives a new one."""
+    """An immutable workflow of steps that use each other's results; `step` returns a new one."""
 
     name: str
     steps: Sequence[WorkflowStepDefinition] = ()
@@ -32,7 +32,7 @@ class Workflow(Struct, frozen=True):
         dynamic_input_mappings: Mapping[str, str] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Self:
-        """The workflow with a further step; the order of steps does not matter."""
+        """Return the workflow with a further step; the order of steps does not matter."""
         step = WorkflowStepDefinition(
             task_name=task_name,
             output_name=output_name,
@@ -43,20 +43,20 @@ class Workflow(Struct, frozen=True):
         return msgspec.structs.replace(self, steps=(*self.steps, step))
 
     def compile(self, tasks: TaskInterfaces | None = None, /, **initial_context: Any) -> list[JsonObject]:
-        """The flow of the workflow, as `weft flow submit` and `App.submit` take it; runs nothing.
+        """Return the flow document for `weft flow submit` and `App.submit`; run nothing.
 
-        Steps name executors and tools of the project unless `tasks` says otherwise (`run` knows the templates
-        of the store, too). Raises InvalidWorkflow with everything that is wrong.
+        Steps name executors and tools of the project, unless `tasks` is given; `run` also knows templates of
+        the store. Raise InvalidWorkflow with all problems.
         """
         if tasks is None:
             tasks = ExecutorTasks(project_registry(load_settings()), tools=ToolTasks())
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
-        """Run it until nothing of it can go on, in an open store or in that of the project.
+        """Run until no step can run, in an open store or in the project's store.
 
-        Raises InvalidWorkflow before anything is stored. A step that fails does not raise: the result says
-        so, and what does not need that step is done.
+        Raise InvalidWorkflow before anything is stored. A failing step does not raise: the result tells so,
+        and steps that do not depend on it complete.
         """
         if app is None:
             with SyncApp() as own:
@@ -66,7 +66,7 @@ class Workflow(Struct, frozen=True):
         return WorkflowResult.of(flow)
 
     async def arun(self, app: App | None = None, /, **initial_context: Any) -> WorkflowResult:
-        """As `run`, in a running event loop."""
+        """Run in a running event loop; otherwise like `run`."""
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)

@@ -34,8 +34,8 @@ def test_what_is_known_of_a_place(schema: JsonObject, path: str, found: JsonObje
     [
         (CLOSED, "b", "no field 'b'; it has a"),
         ({"type": "object", "additionalProperties": False}, "b", "it has no fields"),
-        (CLOSED, "a.b", "it is string"),
-        ({"type": "array"}, "first", "is no index"),
+        (CLOSED, "a.b", "a value of type string"),
+        ({"type": "array"}, "first", "is not a list index"),
         ({"type": "array", "items": CLOSED}, "3.b", "no field 'b'"),
     ],
 )
