@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: what ran, how long, and what it took."""
+"""OpenTelemetry spans of tasks, model requests and tool calls."""
 
 from weft.telemetry.exporting import set_up, shut_down
 from weft.telemetry.spans import Span, current_context, is_content_shown, span

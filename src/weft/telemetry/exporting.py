@@ -1,4 +1,4 @@
-"""Sending spans away, for the command line: a program that uses weft sets its own provider."""
+"""Export of spans for the command line; applications that embed weft set their own tracer provider."""
 
 import logging
 import os
@@ -12,30 +12,32 @@ log = logging.getLogger(__name__)
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 _PROVIDERS: list[Any] = []
-"""What was set up, to be shut down."""
+"""Tracer providers to shut down."""
 
 
 def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Collect spans and send them where the `OTEL_*` variables say; the result says why it cannot be done.
+    """Collect and export spans as configured by `OTEL_*` variables; return the reason if that fails.
 
-    Without these variables nothing is imported. What is not installed is no error: the work matters more.
+    Without these variables nothing is imported. A missing package is no error: the work matters more.
     """
     exporter = _wanted(environment)
     if exporter is None or _PROVIDERS:
         return None
     if exporter not in ("otlp", "console"):
-        return f"no spans are sent: OTEL_TRACES_EXPORTER is {exporter!r}; weft knows otlp, console and none"
+        return (
+            f"no spans are sent: OTEL_TRACES_EXPORTER is {exporter!r}; weft supports otlp, console and none"
+        )
     try:
         from opentelemetry import trace
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        return "no spans are sent: OTEL_* asks for them, which needs pip install 'weft[telemetry]'"
+        return "no spans are sent: the OTEL_* variables need pip install 'weft[telemetry]'"
     try:
         made = _exporter(exporter)
     except ImportError:
-        return "no spans are sent: OTEL_* asks for OTLP, which needs opentelemetry-exporter-otlp-proto-http"
+        return "no spans are sent: OTLP needs pip install opentelemetry-exporter-otlp-proto-http"
     given = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "weft"}
     provider = TracerProvider(resource=Resource.create(given))
     provider.add_span_processor(BatchSpanProcessor(made))
@@ -45,13 +47,13 @@ def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def shut_down() -> None:
-    """Send what has not been sent, if anything was set up."""
+    """Export pending spans and shut down, if `set_up` created a provider."""
     while _PROVIDERS:
         _PROVIDERS.pop().shutdown()
 
 
 def _wanted(environment: Mapping[str, str]) -> str | None:
-    """What the variables ask for, whether it is known or not; None for nothing."""
+    """Return the configured exporter, supported or not; None if spans are off."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     named = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()

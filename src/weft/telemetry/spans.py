@@ -87,7 +87,7 @@ def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[st
 
 
 def current_context() -> Context | None:
-    """Return a context in which new spans are children of the current span; None if spans are not collected."""
+    """Return a context in which spans are children of the current one; None if spans are not collected."""
     api = sys.modules.get("opentelemetry.trace")
     return copy_context() if api is not None and _is_collected(api) else None
 

@@ -60,7 +60,7 @@ def test_what_is_not_installed_is_told(missing: str, said: str, monkeypatch: pyt
 def test_an_exporter_that_is_not_known_is_told() -> None:
     said = set_up({"OTEL_TRACES_EXPORTER": "nonsense"}) or ""
 
-    assert "OTEL_TRACES_EXPORTER is 'nonsense'; weft knows otlp, console and none" in said
+    assert "OTEL_TRACES_EXPORTER is 'nonsense'; weft supports otlp, console and none" in said
     assert set_up({"OTEL_TRACES_EXPORTER": "none"}) is None
 
 
