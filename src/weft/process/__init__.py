@@ -1,1 +1,1 @@
-"""Child processes: their group, their pipes, and what ends them with weft."""
+"""Child processes: process groups, pipes, and a watchdog that kills them if weft dies."""

@@ -1,10 +1,10 @@
-"""A program in a process group of its own, which ends as a whole.
+"""A child process in its own process group, which ends as a whole.
 
-Not asyncio's subprocesses: they reap the child as soon as it exits, which frees its process id while we may
-still have to signal the group of that id; some versions of Python let their `wait()` hang as long as any
-grandchild holds a pipe open; and one that is cancelled while it starts kills the child alone. Here the child
-is reaped when its output has been read, and the group is looked at at once: as long as it has a member, the
-kernel gives its id to nobody else. A watchdog ends the group if this process is killed meanwhile.
+asyncio's subprocesses are not used. They reap the child as soon as it exits, which frees its process id
+while the group may still have to be signalled. In some versions of Python their `wait()` hangs while a
+grandchild holds a pipe open, and a cancellation during the start kills only the child. Here the child is
+reaped after its output was read, and the group is checked immediately: as long as the group has a member,
+the kernel does not reuse its id. A watchdog kills the group if this process is killed meanwhile.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from weft.process.pipes import InputPipe, OutputPipe
 from weft.process.watchdog import watchdog
 
 DRAIN_SECONDS = 1.0
-"""How long the pipes may stay open after the program exited: `cmd > >(tee log)` still has output to come."""
+"""How long the pipes may stay open after the process exited: `cmd > >(tee log)` still writes output."""
 
 POLL_SECONDS = 0.02
-"""How often to look whether the rest of the group has ended: they are not our children, nothing tells us."""
+"""Interval between checks of the rest of the group: they are not our children, so there is no event."""
 
 KILL_SECONDS = 2.0
-"""How long SIGKILL may take to show. Only a process stuck in the kernel takes longer; nothing helps it."""
+"""How long SIGKILL may take. Only a process stuck in the kernel takes longer."""
 
 _CAN_LOOK = hasattr(os, "waitid")
-"""Whether we can see that a child has exited before we reap it; on macOS only from Python 3.13 on. Otherwise
-the watchdog hears a moment late that a group has ended."""
+"""Whether an exited child can be detected before it is reaped; on macOS only from Python 3.13 on. Otherwise
+the watchdog learns a moment too late that a group has ended."""
 
 
 class ProcessGroup:
-    """A running program and everything it started that stays in its group."""
+    """A running child process, and its descendants that stay in its group."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", *, stdin: bytes | None, max_output_bytes: int
@@ -61,7 +61,7 @@ class ProcessGroup:
         stdin: bytes | None,
         max_output_bytes: int,
     ) -> "ProcessGroup":
-        """Start a program in a new session, with pipes; raises OSError and ValueError as Popen does."""
+        """Start an executable in a new session, with pipes; raise OSError and ValueError as Popen does."""
         process = subprocess.Popen(
             argv,
             executable=executable,
@@ -76,7 +76,7 @@ class ProcessGroup:
         return cls(process, stdin=stdin, max_output_bytes=max_output_bytes)
 
     async def wait(self) -> int:
-        """The exit code (-N when signal N ended it), once the program has exited and its output was read."""
+        """Return the exit code (-N for signal N), once the process has exited and its output was read."""
         await self._exited.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
@@ -86,14 +86,14 @@ class ProcessGroup:
         return self._process.wait()
 
     async def end(self, grace_seconds: float) -> None:
-        """End every process of the group: SIGTERM, and SIGKILL for those still there after a grace time.
+        """End every process of the group: SIGTERM, then SIGKILL after the grace time.
 
-        It returns with the program reaped and the pipes closed. Cancelled, it skips the grace time.
+        On return the child is reaped and the pipes are closed. A cancellation skips the grace time.
         """
         try:
             if self._is_alive():
                 self._signal(signal.SIGTERM)
-                self._signal(signal.SIGCONT)  # A stopped process gets its SIGTERM only when it goes on.
+                self._signal(signal.SIGCONT)  # A stopped process handles SIGTERM only after SIGCONT.
                 await self._gone_within(grace_seconds)
             if self._is_alive():
                 self._signal(signal.SIGKILL)
@@ -109,7 +109,7 @@ class ProcessGroup:
             await asyncio.sleep(POLL_SECONDS)
 
     def _is_alive(self) -> bool:
-        """Whether a process of the group runs; reaps the program when it has exited."""
+        """Return whether a process of the group runs; reap the child if it has exited."""
         if not self._is_reaped():
             return True
         try:
@@ -118,11 +118,11 @@ class ProcessGroup:
             return False
         if not _has_living_member(self.pid):
             return False
-        watchdog.guard(self.pid)  # Again: the program has been reaped, but not what it left behind.
+        watchdog.guard(self.pid)  # Again: the child has been reaped, but not its descendants.
         return True
 
     def _is_reaped(self) -> bool:
-        """Whether the program has exited; then it is reaped, but not before the watchdog is told."""
+        """Return whether the child has exited; reap it, after releasing the group from the watchdog."""
         if self._process.returncode is None and _CAN_LOOK and _has_exited(self.pid):
             watchdog.release(self.pid)
         return self._process.poll() is not None
@@ -132,29 +132,29 @@ class ProcessGroup:
             os.killpg(self.pid, number)
 
     def _close(self) -> None:
-        """Let go of the pipes and of the watch; see to it that the program is reaped."""
-        watchdog.release(self.pid)  # What is left got SIGKILL.
+        """Close the pipes, stop watching, and make sure that the child is reaped."""
+        watchdog.release(self.pid)  # The remaining processes got SIGKILL.
         self.stdout.close()
         self.stderr.close()
         if self._stdin is not None:
             self._stdin.close()
         self._unwatch()
         if self._process.poll() is None:
-            # It got SIGKILL and ends as soon as the kernel lets it; somebody must be there to reap it.
+            # It got SIGKILL and will end; a thread waits to reap it.
             threading.Thread(target=self._process.wait, name="weft-reaper", daemon=True).start()
 
     def _watch(self) -> None:
-        """Set `_exited` when the program exits."""
+        """Set `_exited` when the child exits."""
         try:
             self._pidfd = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
-            # No Linux, an old one, or no file descriptor left.
+            # Not Linux, an old kernel, or no free file descriptor.
             threading.Thread(target=self._wait_in_thread, name="weft-child", daemon=True).start()
         else:
             self._loop.add_reader(self._pidfd, self._on_exit)
 
     def _on_exit(self) -> None:
-        self._unwatch()  # At once: it stays readable, and would keep the event loop spinning.
+        self._unwatch()  # Immediately: it stays readable, and the event loop would spin.
         self._exited.set()
 
     def _unwatch(self) -> None:
@@ -179,7 +179,7 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def _has_exited(pid: int, *, is_patient: bool = False) -> bool:
-    """Whether a child has exited, which stays to be reaped; a patient look waits for that."""
+    """Return whether a child has exited, without reaping it; with `is_patient`, wait for that."""
     options = os.WEXITED | os.WNOWAIT | (0 if is_patient else os.WNOHANG)
     try:
         return os.waitid(os.P_PID, pid, options) is not None
@@ -188,20 +188,20 @@ def _has_exited(pid: int, *, is_patient: bool = False) -> bool:
 
 
 def _has_living_member(group: int) -> bool:
-    """Whether a process of the group is more than a zombie that its new parent has not reaped yet."""
+    """Return whether the group has a process that is not a zombie waiting for its new parent."""
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
-        return True  # No Linux: the signal found somebody, that is all there is to know.
+        return True  # Not Linux: the signal found a process; nothing else is known.
     for entry in proc.iterdir():
         if not entry.name.isdecimal():
             continue
         try:
-            # pid (name) state parent group ...; a name may hold anything, brackets and blanks too.
+            # pid (name) state parent group ...; a name may contain anything, also brackets and blanks.
             state, _, member_of = (
                 (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
             )
         except (OSError, ValueError):
-            continue  # It ended while we looked.
+            continue  # It ended meanwhile.
         if int(member_of) == group and state not in "ZX":
             return True
     return False

@@ -1,4 +1,4 @@
-"""The pipes of a program: its output kept up to a limit, its input fed as it reads."""
+"""Pipes of a child process: its output, kept up to a limit, and its input."""
 
 import asyncio
 import contextlib
@@ -9,31 +9,31 @@ from typing import IO
 from weft.secrets.registry import redact
 
 READ_BYTES = 64 * 1024
-"""As much as a pipe holds on Linux."""
+"""Default capacity of a pipe on Linux."""
 
 MOST_READS_AT_CLOSE = 16
-"""A pipe holds 1 MiB at the very most, for who is not root."""
+"""Enough for the maximum capacity of a pipe, 1 MiB for users other than root."""
 
 TAIL_BYTES = 2000
-"""How much of the end of an output is kept beside its beginning: where programs say what went wrong."""
+"""Bytes kept from the end of an output besides its beginning: that is where errors usually are."""
 
 
 _ESCAPED = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
-"""What JSON writes with six characters each, as \\u0000."""
+"""Characters that JSON writes as six characters each, such as \\u0000."""
 
 
 def stored_size(data: bytes | memoryview) -> int:
-    """Return how many bytes an output takes in a store, where it is kept as JSON."""
+    """Return the size of an output in a store, where it is JSON."""
     return len(data) + 5 * (len(data) - len(bytes(data).translate(None, _ESCAPED)))
 
 
 class OutputPipe:
-    """What a program writes: the first `limit` bytes as they are stored, and the last few."""
+    """The output of a process: its first bytes, up to `limit` in stored size, and its last few."""
 
     def __init__(self, pipe: IO[bytes], limit: int) -> None:
         self._pipe = pipe
         self._left = limit
-        """How much more is kept."""
+        """Remaining space, in stored size."""
         self._loop = asyncio.get_running_loop()
         self.kept = bytearray()
         self.tail = bytearray()
@@ -48,21 +48,21 @@ class OutputPipe:
 
     @property
     def text(self) -> str:
-        """What was kept; with a note at the end when that is not all."""
+        """Return the kept output, with a note at the end if it was truncated."""
         text = self.kept.decode("utf-8", "replace")
         if not self.is_cut:
             return text
-        # Redacted here: nobody further on knows half of a secret when it is followed by a note.
+        # Redacted here: later redaction does not recognise half of a secret followed by a note.
         return f"{redact(text)}\n[cut: {self.total - len(self.kept)} of {self.total} bytes left out]"
 
     @property
     def last_text(self) -> str:
-        """The last few lines."""
+        """Return the end of the output."""
         return redact(self.tail.decode("utf-8", "replace").strip())
 
     def close(self) -> None:
-        """Read what is there already, and let go of the pipe."""
-        # Not until nothing is left: a process that left the group may go on writing as fast as we read.
+        """Read the data that is available, and close the pipe."""
+        # Limited: a process that left the group may keep writing as fast as we read.
         for _ in range(MOST_READS_AT_CLOSE):
             if self.is_closed.is_set() or not self._read():
                 break
@@ -70,7 +70,7 @@ class OutputPipe:
             self._close()
 
     def _read(self) -> bool:
-        """Whether there was something to read."""
+        """Read once; return whether there was data."""
         try:
             data = os.read(self._pipe.fileno(), READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -78,7 +78,7 @@ class OutputPipe:
         if not data:
             self._close()
             return False
-        # Past the limit it is read and dropped: a program whose pipe is full would stop for ever.
+        # Beyond the limit data is read and dropped: a full pipe would block the process for ever.
         self._keep(data)
         self.tail += data[-TAIL_BYTES:]
         del self.tail[:-TAIL_BYTES]
@@ -86,7 +86,7 @@ class OutputPipe:
         return True
 
     def _keep(self, data: bytes) -> None:
-        """Keep as much of it as there is room for; nothing after the first byte that was dropped."""
+        """Keep as much of the data as fits; nothing after the first dropped byte."""
         if self.is_cut:
             return
         size = stored_size(data)
@@ -105,11 +105,11 @@ class OutputPipe:
 
 
 class InputPipe:
-    """What a program gets to read."""
+    """The input of a process."""
 
     def __init__(self, pipe: IO[bytes], text: bytes) -> None:
         self._pipe = pipe
-        self._rest = memoryview(text)
+        self._unwritten = memoryview(text)
         self._loop = asyncio.get_running_loop()
         os.set_blocking(pipe.fileno(), False)
         self._loop.add_writer(pipe.fileno(), self._write)
@@ -117,18 +117,18 @@ class InputPipe:
     def close(self) -> None:
         if not self._pipe.closed:
             self._loop.remove_writer(self._pipe.fileno())
-            # Popen's pipe is buffered, but we never wrote through its buffer: there is nothing to flush.
+            # Popen's pipe is buffered, but nothing was written through the buffer: no flush is needed.
             with contextlib.suppress(BrokenPipeError):
                 self._pipe.close()
 
     def _write(self) -> None:
         try:
-            written = os.write(self._pipe.fileno(), self._rest[:READ_BYTES])
+            written = os.write(self._pipe.fileno(), self._unwritten[:READ_BYTES])
         except (BlockingIOError, InterruptedError):
             return
         except BrokenPipeError:
-            self.close()  # A program need not read what it is given.
+            self.close()  # A process need not read its input.
             return
-        self._rest = self._rest[written:]
-        if not self._rest:
+        self._unwritten = self._unwritten[written:]
+        if not self._unwritten:
             self.close()
