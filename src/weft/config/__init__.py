@@ -1,1 +1,1 @@
-"""Settings: `weft.toml`, the environment, defaults, and where files are."""
+"""Settings from `weft.toml`, the environment and defaults, and the locations of files."""

@@ -1,4 +1,4 @@
-"""Where weft keeps files, and who may read them: models that can be fetched again, databases of this user."""
+"""Locations and permissions of weft's files: the cache of downloaded models, and the user's databases."""
 
 import errno
 import os
@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 STORE_FOLDER = ".weft"
-"""The folder of a project's own store and index. Only weft makes one of that name."""
+"""Folder of a project's store and index. Only weft creates folders of this name."""
 
 _OLD_FILE, _OLD_FOLDER = 0o644, 0o755
-"""What earlier versions made under the usual umask. Another mode is somebody's choice, and is kept."""
+"""Modes of files made by earlier versions with the usual umask. Other modes were chosen, and are kept."""
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""SQLite gives what it puts beside a database the mode of the database."""
+"""Files that SQLite creates beside a database, with the mode of the database."""
 
 _HEADS = (
     b"SQLite format 3\0",
@@ -23,11 +23,11 @@ _HEADS = (
     b"\x37\x7f\x06\x83",
     (3_007_000).to_bytes(4, sys.byteorder),
 )
-"""How a database of SQLite begins, its log in either byte order, and the index of its log."""
+"""First bytes of a SQLite database, of its log in either byte order, and of the index of its log."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """`WEFT_CACHE`, else weft's folder in the user's cache folder."""
+    """Return `WEFT_CACHE`, or weft's folder in the user's cache folder."""
     if given := environment.get("WEFT_CACHE"):
         return Path(given)
     if given := environment.get("XDG_CACHE_HOME"):
@@ -36,16 +36,17 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def keep_private(file: Path, *, is_shared: bool = False) -> None:
-    """Make the file of a database, and its folder, for this user alone; with `is_shared` for its group too.
+    """Create the file of a database and its folder for this user only; with `is_shared`, for its group too.
 
-    What an earlier version of weft left open to everybody is closed. Raises OSError when there is no folder.
+    Permissions that an earlier version of weft left open are tightened. Raise OSError if the folder cannot be
+    created.
     """
     if not file.parent.is_dir():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_shared:
-            file.parent.chmod(0o2770)  # not in `mode`, of which the umask takes away the group's rights
-    file = file.resolve()  # where a link leads, SQLite would make the file for everybody
-    with suppress(OSError):  # it exists, or the next open says why it cannot be made
+            file.parent.chmod(0o2770)  # not in `mode`: the umask would remove the group's rights
+    file = file.resolve()  # SQLite would create the target of a link readable for everybody
+    with suppress(OSError):  # it exists, or the next open tells why it cannot be created
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             if is_shared:
@@ -68,7 +69,7 @@ def _tighten(path: Path, old: int, new: int) -> None:
 
 
 def exposure(file: Path, *, is_shared: bool = False) -> str | None:
-    """Return who besides this user can reach a database, as a warning; None when nobody can."""
+    """Return a warning if other users can access a database; None if they cannot."""
     try:
         file = file.resolve()
         mode, folder = stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
@@ -89,15 +90,15 @@ def exposure(file: Path, *, is_shared: bool = False) -> str | None:
 
 
 def open_databases() -> set[tuple[int, int]]:
-    """Return the device and inode of every file of a database that this process has open.
+    """Return the device and inode of each database file that this process has open.
 
-    Nothing else may open those: closing a file drops all locks that the process has on it (that is how POSIX
-    locks work), and another process could then write into a transaction of ours, or remove its log.
+    Nothing else may open these files: closing a file drops all POSIX locks that the process holds on it, and
+    another process could then write into a transaction, or remove its log.
     """
     found = set()
-    with suppress(OSError):  # there is no such folder
+    with suppress(OSError):  # the folder does not exist
         for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - before every file that is read
-            with suppress(OSError):  # it is closed by now, or only written
+            with suppress(OSError):  # closed by now, or write-only
                 known = os.fstat(descriptor)
                 if stat.S_ISREG(known.st_mode) and os.pread(descriptor, 16, 0).startswith(_HEADS):
                     found.add(identity(known))
@@ -105,16 +106,18 @@ def open_databases() -> set[tuple[int, int]]:
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
-    """Return what tells a file from all others, whatever name it has."""
+    """Return what identifies a file regardless of its name."""
     return found.st_dev, found.st_ino
 
 
 def read_start(path: Path, max_bytes: int) -> bytes:
-    """Return the first bytes of a file. Raise OSError for what is not an ordinary file: it may never end, or
-    never begin. Pipes that a shell made for this process (`/dev/stdin`, `<(...)`) are read."""
+    """Return the first bytes of a file; raise OSError for a pipe or a device, which may never end or start.
+
+    Pipes that a shell made for this process (`/dev/stdin`, `<(...)`) are read.
+    """
     if identity(path.stat()) in open_databases():
         raise OSError(errno.EBUSY, "it belongs to a database that weft has open", str(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a named pipe would be waited for
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a named pipe would block
     with os.fdopen(descriptor, "rb") as file:
         is_handed_over = str(path).startswith(("/dev/stdin", "/dev/fd/", "/proc/self/fd/"))
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) and not is_handed_over:

@@ -5,26 +5,25 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 DEFAULT_GRACE_SECONDS = 2.0
-"""Between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for. When weft
-stops, it comes on top of the time that tasks get to end by themselves."""
+"""Time between SIGTERM and SIGKILL: long enough to remove temporary files, short enough to wait for. When
+weft stops, it is added to the time that tasks have to end by themselves."""
 
 
 EDIT_FORMAT = "^[a-z][a-z-]*$"
-"""What the name of an edit format of aider looks like."""
+"""Pattern for names of edit formats of aider."""
 
 
 class CommandSettings(Struct, frozen=True, kw_only=True):
-    """`[executors.command]`."""
+    """The table `[executors.command]`."""
 
     allow: tuple[str, ...] | None = None
-    """The programs that may run, by name or absolute path; None: any."""
+    """Executables that may run, by name or absolute path; None: any."""
     allow_shell: bool | None = None
-    """Whether `shell: true` works; None: only while every program may run, as a shell can run any."""
+    """Whether `shell: true` is allowed; None: only if every executable is, as a shell can run any."""
     environment: tuple[str, ...] = ()
-    """Further variables of weft's environment that commands and scripts get; `NAME_*` is every name that
-    begins so."""
+    """Further variables of weft's environment that commands and scripts get; `NAME_*` matches a prefix."""
     grace_seconds: Annotated[float, Meta(ge=0)] = DEFAULT_GRACE_SECONDS
-    """How long a command that is called off may take to end by itself."""
+    """How long a cancelled command may take to end by itself."""
 
     @property
     def is_shell_allowed(self) -> bool:
@@ -32,42 +31,42 @@ class CommandSettings(Struct, frozen=True, kw_only=True):
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
-    """`[executors.http]`."""
+    """The table `[executors.http]`."""
 
     allow_private: bool = False
-    """Whether loopback and private addresses may be called."""
+    """Whether requests to loopback and private addresses are allowed."""
     allow_hosts: tuple[str, ...] = ()
-    """`host` or `host:port` that may be called whatever its address is."""
+    """`host` or `host:port` allowed regardless of the address."""
 
 
 class PythonSettings(Struct, frozen=True, kw_only=True):
-    """`[executors.python]`."""
+    """The table `[executors.python]`."""
 
     modules: tuple[str, ...] = ()
-    """The modules whose functions may be called; each with its submodules."""
+    """Modules with functions that may be called, including submodules."""
     path: tuple[str, ...] = ()
-    """Folders to look for them in, after Python's own; in `weft.toml` relative to that file."""
+    """Folders to import them from, after Python's own; in `weft.toml` relative to that file."""
 
 
 class AiderSettings(Struct, frozen=True, kw_only=True):
-    """`[executors.aider]`."""
+    """The table `[executors.aider]`."""
 
     program: str | None = None
-    """A name on PATH, or an absolute path; None: `aider` on PATH, else weft's own."""
+    """Executable: a name on PATH, or an absolute path. None: `aider` on PATH, otherwise weft's own."""
     install: bool = True
-    """Whether it is installed into the cache folder when it is needed and not there."""
+    """Whether to install aider into the cache folder if it is needed and missing."""
     auto_commits: bool = True
-    """Whether it commits what it has changed, in a git repository."""
+    """Whether aider commits its changes in a git repository."""
     edit_format: Annotated[str, Meta(pattern=EDIT_FORMAT)] | None = None
-    """How the model writes edits (`diff`, `whole`, ...); None: what aider knows of the model."""
+    """Format in which the model writes edits (`diff`, `whole`, ...); None: aider's choice for the model."""
     map_tokens: Annotated[int, Meta(ge=0)] = 0
-    """How much of a map of the whole repository the model is shown; aider keeps it in the repository."""
+    """Maximum tokens of aider's repository map in the prompt; aider keeps the map in the repository."""
     timeout_seconds: Annotated[float, Meta(gt=0)] = 1800.0
-    """How long it may work where nobody watches."""
+    """Time limit for unattended runs of aider."""
 
 
 class ExecutorSettings(Struct, frozen=True, kw_only=True):
-    """What each built-in executor may do."""
+    """Permissions of the built-in executors."""
 
     aider: AiderSettings = field(default_factory=AiderSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
@@ -82,55 +81,55 @@ Fraction = Annotated[float, Meta(gt=0, le=1)]
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
-    """`[models.providers.NAME]`: how to reach a provider, and how fast to ask it."""
+    """The table `[models.providers.NAME]`: how to reach a provider, and its rate limits."""
 
     kind: Literal["openai", "anthropic", "google"] | None = None
-    """The protocol it speaks; None: its name says it."""
+    """Protocol; None: that of the provider's name."""
     base_url: str | None = None
     api_key_env: str | None = None
-    """The environment variable that holds the key; the key itself does not belong in a file."""
+    """Environment variable with the key; the key itself does not belong in a file."""
     timeout_seconds: Seconds = 300.0
-    """How long to wait for a whole answer; of a stream, between two pieces of its text."""
+    """How long to wait for a complete response, or between two chunks of a stream."""
     retries: Annotated[int, Meta(ge=0)] = 4
-    """How often a request is made again after a transient error."""
+    """Number of retries after transient errors."""
     concurrency: Positive = 64
-    """Requests under way at the same time."""
+    """Maximum number of concurrent requests."""
     requests_per_minute: Positive | None = None
     tokens_per_minute: Positive | None = None
 
 
 class ModelParameters(Struct, frozen=True, kw_only=True):
-    """`[models.settings."provider:model"]`: how one model is asked, and what is known of it."""
+    """The table `[models.settings."provider:model"]`: request parameters and properties of one model."""
 
     temperature: Amount | None = None
     max_tokens: Positive | None = None
     context_window: Positive | None = None
     input_price: Amount | None = None
-    """US dollars per million tokens, over what the price list says."""
+    """US dollars per million tokens; overrides the price list."""
     output_price: Amount | None = None
     output: Literal["held", "asked", "none"] | None = None
-    """How it is held to a JSON Schema; None: what is known of the provider."""
+    """How the model is made to follow a JSON Schema; None: as known for the provider."""
     has_tools: bool | None = None
 
 
 class HandlerSettings(Struct, frozen=True, kw_only=True):
-    """`[models.handler]`: `HandlerConfig` and `ResourceLimits` of every session."""
+    """The table `[models.handler]`: `HandlerConfig` and `ResourceLimits` of every session."""
 
     max_turns: Positive = 20
     max_context_window_fraction: Fraction = 0.9
-    """How much of a model's window the input may fill."""
+    """Part of the model's context window that the input may fill."""
     warning_threshold: Fraction = 0.8
     timeout_seconds: Seconds | None = None
-    """For a whole task with all its turns; None: no limit but the task's own."""
+    """Time limit for a task with all its turns; None: only the task's own limit."""
     system_prompt: str = ""
-    """Comes before the system prompt of every task."""
+    """Text to put before the system prompt of every task."""
 
 
 class ModelsSettings(Struct, frozen=True, kw_only=True):
-    """`[models]`."""
+    """The table `[models]`."""
 
     default: str | None = None
-    """An alias or `provider:model`. None: `WEFT_MODEL`, else the embedded model."""
+    """An alias or `provider:model`. None: `WEFT_MODEL`, otherwise the embedded model."""
     aliases: dict[str, str] = field(default_factory=dict)
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     settings: dict[str, ModelParameters] = field(default_factory=dict)
@@ -138,38 +137,38 @@ class ModelsSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolsSettings(Struct, frozen=True, kw_only=True):
-    """`[tools]`."""
+    """The table `[tools]`."""
 
     roots: tuple[str, ...] = (".",)
-    """Folders that file tools and `file_paths` may reach; in `weft.toml` relative to that file."""
+    """Folders that file tools and `file_paths` may access; in `weft.toml` relative to that file."""
     modules: tuple[str, ...] = ()
-    """Python modules that are imported for their `@weft.tool` functions."""
+    """Python modules to import for their `@weft.tool` functions."""
     allow_own_modules: bool = False
-    """Whether file tools may write modules that weft imports: these, and those of `[executors.python]`."""
+    """Whether file tools may write modules that weft imports, including those of `[executors.python]`."""
     executors: tuple[str, ...] = ()
     """Executors that may be called as tools, `executor:NAME`."""
     mcp: str = ".mcp.json"
-    """The file that names MCP servers."""
+    """File that lists the MCP servers."""
     read_only_hints: tuple[str, ...] = ()
-    """MCP servers that are believed when they call a tool read-only."""
+    """MCP servers that are trusted when they declare a tool read-only."""
 
 
 class MemorySettings(Struct, frozen=True, kw_only=True):
-    """`[memory]`."""
+    """The table `[memory]`."""
 
     roots: tuple[str, ...] = ()
-    """Folders whose files are indexed; in `weft.toml` relative to that file. None: the roots of `[tools]`."""
+    """Folders to index; in `weft.toml` relative to that file. Empty: the roots of `[tools]`."""
     max_file_bytes: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 1_000_000
-    """Larger files are left out. A file is read at once, so that there is a most."""
+    """Larger files are not indexed. Limited, because a file is read into memory as a whole."""
     ignore: tuple[str, ...] = ()
-    """More of what is left out: patterns as in a `.gitignore` at each root."""
+    """Further files to skip: patterns as in a `.gitignore` at each root."""
     max_tokens: Positive = 8_000
-    """How many tokens memory gives to one task; less where the model's window has less room."""
+    """Maximum tokens from memory per task; fewer if the model's context window is too small."""
     max_pieces: Positive = 20
-    """How many pieces of files are looked for."""
+    """Maximum number of pieces of files to search for."""
     max_files: Positive = 5
-    """How many files `file_paths` with a description gives."""
+    """Maximum number of files for `file_paths` with a description."""
     embeddings: str | None = None
-    """`local:NAME`: the embedded model that puts what was found by words into an order by meaning too."""
+    """`local:NAME`: the embedded model that also ranks keyword matches by meaning."""
     rerank: bool = False
-    """Whether the task's model is asked to put what was found into order."""
+    """Whether the task's model ranks the matches."""

@@ -30,16 +30,16 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    """`[store]`."""
+    """The table `[store]`."""
 
     shared: bool = False
-    """Whether the group of a SQLite store's file may use it; else this user alone."""
+    """Whether the file's group may use a SQLite store; otherwise only this user."""
     away_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] = 60.0
-    """How long calls of a store that is away are tried again."""
+    """How long calls of an unavailable store are retried."""
 
 
 class ProjectSettings(Struct, frozen=True, kw_only=True):
-    """Everything that a `weft.toml` can say."""
+    """The contents of a `weft.toml`."""
 
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     models: ModelsSettings = field(default_factory=ModelsSettings)
@@ -50,7 +50,7 @@ class ProjectSettings(Struct, frozen=True, kw_only=True):
 
 
 def find_project_file(folder: Path) -> Path | None:
-    """The `weft.toml` of this folder or of the nearest one above it."""
+    """Return the `weft.toml` of this folder or of the nearest folder above it."""
     for candidate in (folder, *folder.parents):
         if (candidate / PROJECT_FILE).is_file():
             return candidate / PROJECT_FILE
@@ -58,11 +58,11 @@ def find_project_file(folder: Path) -> Path | None:
 
 
 def read_project(folder: Path) -> ProjectSettings:
-    """What the project's `weft.toml` says; the defaults when there is no such file."""
+    """Read the project's `weft.toml`; return the defaults if there is no such file."""
     path = find_project_file(folder)
     if path is None:
         return ProjectSettings(tools=_tools(ToolsSettings(), folder))
-    # Imported here: what reads it is needed only where there is a file.
+    # Imported here: needed only if there is a file.
     from weft.config.toml import read_models
 
     document = _document(path)
@@ -84,12 +84,12 @@ def project_folder(start: Path) -> Path:
 
 
 def base_folder(project: ProjectSettings) -> Path:
-    """The folder that relative paths of tools, tasks and answers begin at: the first root of `[tools]`."""
+    """Return the base of relative paths in tools, tasks and answers: the first root of `[tools]`."""
     return Path(next(iter(project.tools.roots), ".")).absolute()
 
 
 def _document(path: Path) -> dict[str, Any]:
-    # Imported here: most projects have no such file, and every command would pay for it.
+    # Imported here: most projects have no such file, and the import would slow down every command.
     import tomllib
 
     try:
@@ -112,11 +112,12 @@ def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
 
 
 def _command(settings: CommandSettings, path: Path) -> CommandSettings:
-    """The settings as they are; an entry that could never match is an error, not a silent refusal."""
+    """Return the settings; raise InvalidSetting for an entry that could never match."""
     for entry in settings.allow or ():
         if not entry or ("/" in entry and not entry.startswith("/")):
             raise InvalidSetting(
-                f"{path}: [executors.command] allow: {entry!r} must be a program's name or an absolute path"
+                f"{path}: [executors.command] allow: {entry!r} must be the name of an executable or an "
+                "absolute path"
             )
     for entry in settings.environment:
         if not entry.removesuffix("*").isidentifier():
@@ -126,17 +127,18 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
 
 
 def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
-    """The settings as they are; a relative path would mean another program in every folder."""
+    """Return the settings; raise InvalidSetting for a relative path, which would depend on the folder."""
     program = settings.program
     if program is not None and (not program or ("/" in program and not program.startswith("/"))):
         raise InvalidSetting(
-            f"{path}: [executors.aider] program: {program!r} must be a program's name or an absolute path"
+            f"{path}: [executors.aider] program: {program!r} must be the name of an executable or an "
+            "absolute path"
         )
     return settings
 
 
 def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
-    """The settings with the folders made absolute; without any, the project's own folder."""
+    """Return the settings with absolute folders; by default the project's own folder."""
     for module in settings.modules:
         module_name(module, where="[executors.python] modules")
     folders = settings.path or (".",)
@@ -144,7 +146,7 @@ def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
 
 
 def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
-    """The settings with the paths made absolute: they are relative to the file, or to the working folder."""
+    """Return the settings with absolute paths; they are relative to the file, or to the working folder."""
     for module in settings.modules:
         module_name(module, where="[tools] modules")
     (mcp,) = _absolute((settings.mcp,), folder)
@@ -152,16 +154,17 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
 
 
 def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
-    """The settings of a file with the roots made absolute."""
+    """Return the settings with absolute roots."""
     if settings.embeddings is not None and not settings.embeddings.startswith("local:"):
         raise InvalidSetting(
-            f"{path}: [memory] embeddings: {settings.embeddings!r} is no embedded model, as local:minilm is"
+            f"{path}: [memory] embeddings: {settings.embeddings!r} is not an embedded model "
+            "such as local:minilm"
         )
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, path.parent))
 
 
 def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
-    """What `[tools]` names and is not there, in words; nobody needs to have the usual MCP file."""
+    """Return messages about missing paths of `[tools]`; the default MCP file may be missing."""
     missing = [
         f"[tools] roots: there is no folder {root}" for root in settings.roots if not Path(root).is_dir()
     ]
@@ -181,7 +184,9 @@ def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
 def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     for part in paths:
         if "\0" in part:
-            raise InvalidSetting(f"{folder / PROJECT_FILE}: {part!r} is no path: it has a NUL character")
+            raise InvalidSetting(
+                f"{folder / PROJECT_FILE}: {part!r} is not a path: it contains a NUL character"
+            )
     return tuple(str((folder / part).resolve()) for part in paths)
 
 
@@ -193,28 +198,28 @@ _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What `App.open` needs to know."""
+    """The settings that `App.open` needs."""
 
     db: str
-    """A path of a SQLite file, a `postgresql://` URL, or `:memory:`: a store that ends with its process."""
+    """Path of a SQLite file, a `postgresql://` URL, or `:memory:` for a store that ends with the process."""
     user_id: str | None = None
-    """On whose behalf to act; None: as the operator of the store, who sees every owner's tasks."""
+    """User to act for; None: the operator of the store, who sees the tasks of all owners."""
     sqlite_synchronous: str = "NORMAL"
-    """NORMAL keeps every commit through a crash of the process, FULL through a loss of power too."""
+    """With NORMAL, commits survive a crash of the process; with FULL, also a loss of power."""
     away_seconds: float = 60.0
-    """How long calls of a store that is away are tried again before they fail."""
+    """How long calls of an unavailable store are retried before they fail."""
     is_shared: bool = False
-    """Whether the group of the store's file may use it: `[store] shared`."""
+    """Whether the group of the store's file may use the store: `[store] shared`."""
     lease_seconds: float = 15.0
-    """How long an engine process that says nothing is taken to be alive."""
+    """How long a worker without a heartbeat counts as alive."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
-    """What the built-in executors may do."""
+    """Permissions of the built-in executors."""
     models: ModelsSettings = field(default_factory=ModelsSettings)
-    """Which models there are, and how they are asked."""
+    """Available models and their settings."""
     tools: ToolsSettings = field(default_factory=ToolsSettings)
-    """What tools there are, and what they may reach."""
+    """Available tools and their permissions."""
     secrets: SecretSettings = field(default_factory=SecretSettings)
-    """Which secrets task records may name."""
+    """Secrets that task records may name."""
 
 
 def load_settings(
@@ -224,11 +229,11 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Settings:
-    """The settings in force: arguments win over `WEFT_*` variables, those over `weft.toml` and defaults."""
+    """Return the settings: arguments win over `WEFT_*` variables, those over `weft.toml` and defaults."""
     folder = folder or working_folder()
     synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
     if synchronous not in _SYNCHRONOUS:
-        raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it can be normal or full")
+        raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it must be normal or full")
     project = read_project(folder)
     model = _given(None, "", "WEFT_MODEL", environment)
     return Settings(
@@ -246,7 +251,7 @@ def load_settings(
 
 
 def working_folder() -> Path:
-    """The folder the process is in; raises InvalidSetting when it is gone."""
+    """Return the working folder of the process; raise InvalidSetting if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -254,14 +259,14 @@ def working_folder() -> Path:
 
 
 def _given(value: str | None, option: str, variable: str, environment: Mapping[str, str]) -> str | None:
-    """What an option or a variable says; None when neither is there.
+    """Return the value of an option or a variable; None if neither is set.
 
-    An empty value is refused: `--user "$UNSET"` must not make somebody the operator.
+    An empty value is refused: `--user "$UNSET"` must not turn somebody into the operator.
     """
     source = option if value is not None else variable
     found = value if value is not None else environment.get(variable)
     if found is not None and (not found.strip() or not found.isprintable()):
-        raise InvalidSetting(f"{source} is empty or has characters that cannot be printed")
+        raise InvalidSetting(f"{source} is empty or has unprintable characters")
     return found
 
 
@@ -269,7 +274,7 @@ def _location(given: str | None, folder: Path) -> str:
     if given is None:
         return str(default_store(folder))
     if _URL.match(given) and not is_postgresql(given):
-        # Not repeated: it may hold a password.
+        # The value is not shown: it may contain a password.
         raise InvalidSetting("--db or WEFT_DB is not a path, a postgresql:// URL or :memory:")
     return given
 
@@ -283,12 +288,12 @@ def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> fl
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 86_400:
-        raise InvalidSetting(f"{name} is {text!r}; it can be a number of seconds from 0.1 to 86400")
+        raise InvalidSetting(f"{name} is {text!r}; it must be a number of seconds from 0.1 to 86400")
     return seconds
 
 
 def default_store(folder: Path) -> Path:
-    """`.weft/weft.db` of the nearest folder upwards that has one, else of this folder."""
+    """Return `.weft/weft.db` of the nearest folder upwards that has one, otherwise of this folder."""
     for candidate in (folder, *folder.parents):
         file = candidate / STORE_FOLDER / STORE_FILE
         if _is_own(file):
@@ -297,7 +302,7 @@ def default_store(folder: Path) -> Path:
 
 
 def _is_own(file: Path) -> bool:
-    """Whether the file is there and ours: a stranger's `/tmp/.weft` is nobody's project."""
+    """Return whether the file exists and is this user's; another user's `/tmp/.weft` is not a project."""
     try:
         return file.stat().st_uid == os.getuid()
     except OSError:
@@ -305,17 +310,16 @@ def _is_own(file: Path) -> bool:
 
 
 def is_postgresql(db: str) -> bool:
-    """Whether the location names a PostgreSQL database."""
     return db.startswith(("postgresql://", "postgres://"))
 
 
 def is_memory(db: str) -> bool:
-    """Whether it is in memory: `:memory:` is a store of its own, `:memory:NAME` is shared in the process."""
+    """Return whether the store is in memory; `:memory:NAME` is shared within the process."""
     return db.startswith(":memory:")
 
 
 def shown_location(db: str) -> str:
-    """The location without a password, for messages."""
+    """Return the location without a password, for messages."""
     if not is_postgresql(db):
         return db
     try:
@@ -324,6 +328,6 @@ def shown_location(db: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         return "postgresql://"
-    if "@" in parts.path:  # a slash in the password: what looks like the path is the rest of it
+    if "@" in parts.path:  # a slash in the password: the apparent path is the end of the password
         return f"{parts.scheme}://"
     return f"{parts.scheme}://{host}{port}{parts.path}"

@@ -1,4 +1,4 @@
-"""Read tables of `weft.toml`, and name what is wrong with them."""
+"""Read tables of `weft.toml`, with messages about invalid ones."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -16,13 +16,13 @@ T = TypeVar("T", bound=Struct)
 
 
 class InvalidSetting(RequestError):
-    """A setting has a value that weft does not know."""
+    """A setting has an unknown name or an invalid value."""
 
     code = "invalid-setting"
 
 
 def tables_of(document: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    """The table of tables that has this name; empty when it is not there."""
+    """Return the table of tables with this name; empty if it is missing."""
     tables = document.get(name, {})
     if not isinstance(tables, dict):
         raise InvalidSetting(f"{path}: {name} must be a table")
@@ -30,7 +30,7 @@ def tables_of(document: dict[str, Any], name: str, path: Path) -> dict[str, Any]
 
 
 def table(kind: type[T], tables: dict[str, Any], name: str, *, where: str) -> T:
-    """The settings of one table; the defaults when it is not there."""
+    """Convert a table to settings; return the defaults if it is missing."""
     values = tables.get(name, {})
     if not isinstance(values, dict):
         raise InvalidSetting(f"{where} must be a table")
@@ -42,7 +42,7 @@ def table(kind: type[T], tables: dict[str, Any], name: str, *, where: str) -> T:
 
 
 def check_names(names: Iterable[str], known: Iterable[str], *, where: str, what: str) -> None:
-    """Refuse a name that is not known, with the one that may be meant."""
+    """Raise InvalidSetting for an unknown name, with a suggestion."""
     known = list(known)
     for name in names:
         if name not in known:
@@ -50,8 +50,8 @@ def check_names(names: Iterable[str], known: Iterable[str], *, where: str, what:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What may be meant by a name that is not known, as the end of a message."""
-    # Imported here: only a mistake needs it, and it is slow to import.
+    """Return a suggestion for an unknown name, as the end of a message."""
+    # Imported here: slow to import, and needed only for mistakes.
     from difflib import get_close_matches
 
     known = list(known)
@@ -60,13 +60,13 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def module_name(module: str, *, where: str) -> None:
-    """Refuse what is not the name of a module."""
+    """Raise InvalidSetting if the text is not the name of a module."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise InvalidSetting(f"{where}: {module!r} is not the name of a module")
 
 
 Hint = Callable[[str, list[str]], str]
-"""What may be meant by a word that is not known, of those that are."""
+"""Returns a suggestion for an unknown word from the known ones."""
 
 _WORDS: tuple[tuple[type[Any], str], ...] = (
     (inspect.BoolType, "true or false"),
@@ -78,7 +78,7 @@ _WORDS: tuple[tuple[type[Any], str], ...] = (
 
 
 def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | None:
-    """The first value that does not fit its setting; None when all of them do."""
+    """Return a message about the first value that does not fit its setting; None if all fit."""
     for field in msgspec.structs.fields(kind):
         if field.name not in values:
             continue
@@ -92,14 +92,14 @@ def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | Non
 
 
 def _wanted(wanted: inspect.Type) -> str:
-    """What a setting takes: "a whole number, at least 1"."""
+    """Describe the type of a setting: "a whole number, at least 1"."""
     match wanted:
         case inspect.UnionType(types=types):
             return " or ".join(_wanted(one) for one in types if not isinstance(one, inspect.NoneType))
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
-            return f"a list, each of it {_wanted(item)}"
+            return f"a list, each item {_wanted(item)}"
     words = next((words for known, words in _WORDS if isinstance(wanted, known)), "something else")
     return ", ".join([words, *_bounds(wanted)])
 
@@ -111,15 +111,15 @@ def _bounds(wanted: inspect.Type) -> list[str]:
 
 
 def _given(value: Any, wanted: inspect.Type, hint: Hint) -> str:
-    """What is there instead; a text only where one of some words is wanted, for it may be a secret."""
+    """Describe the actual value; texts only where some words are allowed, because others may be secrets."""
     if isinstance(value, bool):
         return f"; this is {str(value).lower()}"
     if isinstance(value, int | float):
         return f"; this is {value}"
     words = _literals(wanted)
     if isinstance(value, str) and words:
-        said = hint(value, words)
-        return f"; this is {value!r}{said if 'did you mean' in said else ''}"
+        suggestion = hint(value, words)
+        return f"; this is {value!r}{suggestion if 'did you mean' in suggestion else ''}"
     return ""
 
 
@@ -134,17 +134,17 @@ KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-"""Where the key of each provider that weft knows is looked for, the first that is set."""
+"""Environment variables with the keys of known providers; the first that is set counts."""
 
 LOCAL = "local"
-"""The provider part of the embedded models' names."""
+"""Provider name of the embedded models."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _SECRETS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "api_token"})
 
 
 def read_models(tables: dict[str, Any], path: Path) -> ModelsSettings:
-    """The settings of `[models]`."""
+    """Read the table `[models]`."""
     where = f"{path}: [models]"
     _refuse_keys(tables, "openai", where)
     check_names(tables, ModelsSettings.__struct_fields__, where=where, what="setting")
@@ -174,7 +174,7 @@ def _check_model(name: str, providers: list[str], where: str) -> None:
 
 
 def _many(kind: type[Any], tables: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    """The settings of each table in a table: `[models.providers.NAME]`."""
+    """Return the settings of each table in a table, such as `[models.providers.NAME]`."""
     found = tables_of(tables, name, path)
     for key, values in found.items():
         if isinstance(values, dict):
@@ -187,7 +187,7 @@ def _shown(key: str) -> str:
 
 
 def _refuse_keys(values: dict[str, Any], provider: str, where: str) -> None:
-    """Refuse a key in the file, without repeating it: files are shared, and end up in repositories."""
+    """Refuse an API key in the file, without showing it: files are shared, and end up in repositories."""
     for name in values:
         if name.lower().replace("-", "_") in _SECRETS:
             variable = KEY_VARIABLES.get(provider, (f"{provider.upper().replace('-', '_')}_API_KEY",))[0]
@@ -199,7 +199,7 @@ def _refuse_keys(values: dict[str, Any], provider: str, where: str) -> None:
 
 def _check_provider(name: str, provider: ProviderSettings, where: str) -> None:
     if not _NAME.fullmatch(name):
-        raise InvalidSetting(f"{where}: a provider's name is lower-case letters, digits, - and _")
+        raise InvalidSetting(f"{where}: a provider's name must be lower-case letters, digits, - and _")
     if name == LOCAL:
         raise InvalidSetting(f"{where}: 'local' is the name of the embedded models; choose another")
     if name not in KEY_VARIABLES and provider.kind is None and provider.base_url is None:
@@ -207,14 +207,14 @@ def _check_provider(name: str, provider: ProviderSettings, where: str) -> None:
     if name in KEY_VARIABLES and provider.kind not in (None, name):
         raise InvalidSetting(f"{where}: the kind of '{name}' is '{name}'; choose another name")
     if provider.api_key_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", provider.api_key_env):
-        # Not repeated: it may be the key itself.
+        # The value is not shown: it may be the key itself.
         raise InvalidSetting(f"{where}: api_key_env must be the name of an environment variable, not a key")
     if provider.base_url is not None:
         check_base_url(provider.base_url, where=f"{where}: base_url")
 
 
 def check_base_url(url: str, *, where: str) -> None:
-    """Refuse what is not an http(s) address, or has a password in it."""
+    """Raise InvalidSetting if the URL is not an http(s) address, or contains a user or password."""
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -232,7 +232,7 @@ def _aliases(given: dict[str, Any], where: str) -> dict[str, str]:
         if not isinstance(target, str) or not target.strip():
             raise InvalidSetting(f"{where}: '{name}' must be the name of a model, as text")
         if ":" in name or not name.strip():
-            raise InvalidSetting(f"{where}: '{name}' has a ':' in it or is empty; that is no alias")
+            raise InvalidSetting(f"{where}: '{name}' is not a valid alias: it is empty or contains ':'")
     for name in given:
         seen = [name]
         while (target := given.get(seen[-1])) is not None:

@@ -71,11 +71,11 @@ def test_the_nearest_file_upwards_counts(tmp_path: Path) -> None:
         ),
         (
             "[executors.command]\nallow = 'git'",
-            "[executors.command]: allow must be a list, each of it a text",
+            "[executors.command]: allow must be a list, each item a text",
         ),
         (
             "[executors.command]\nallow = ['bin/git']",
-            "'bin/git' must be a program's name or an absolute path",
+            "'bin/git' must be the name of an executable or an absolute path",
         ),
         ("[executors.command]\nenvironment = ['A=b']", "'A=b' is not the name of a variable"),
         ("[executors.command]\ngrace_seconds = -1", "grace_seconds must be a number, at least 0; this is -1"),
@@ -113,8 +113,8 @@ def test_the_shell_is_off_while_there_is_a_list_of_programs(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[memory]\nroots = ["\\u0000"]\n', r"'\\x00' is no path: it has a NUL character"),
-        ('[tools]\nroots = ["a\\u0000b"]\n', r"'a\\x00b' is no path: it has a NUL character"),
+        ('[memory]\nroots = ["\\u0000"]\n', r"'\\x00' is not a path: it contains a NUL character"),
+        ('[tools]\nroots = ["a\\u0000b"]\n', r"'a\\x00b' is not a path: it contains a NUL character"),
         ("[memory]\nmax_file_bytes = 99999999999999999999\n", r"\[memory\].*max_file_bytes"),
         ("[memory]\nmax_file_bytes = 1000000001\n", r"\[memory\].*max_file_bytes.*at most 1e\+09"),
     ],

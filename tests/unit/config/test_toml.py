@@ -132,7 +132,7 @@ def test_the_variable_wins_over_the_file(tmp_path: Path) -> None:
         ("[models]\ndefault = 1", "default must be the name of a model"),
         ("[models]\nproviders = 1", "providers must be a table"),
         ("[models.aliases]\na = 1", "'a' must be the name of a model"),
-        ("[models.aliases]\n'a:b' = 'openai:x'", "that is no alias"),
+        ("[models.aliases]\n'a:b' = 'openai:x'", "is not a valid alias"),
         ("[models.aliases]\na = 'b'\nb = 'c'\nc = 'a'", "aliases form a cycle: a -> b -> c -> a"),
         ("[models.aliases]\na = 'a'", "aliases form a cycle: a -> a"),
         (
@@ -156,7 +156,7 @@ def test_the_variable_wins_over_the_file(tmp_path: Path) -> None:
         ),
         ("[models.providers.openai]\nkind = 'google'", "the kind of 'openai' is 'openai'"),
         ("[models.providers.local]\nkind = 'openai'", "'local' is the name of the embedded models"),
-        ("[models.providers.Mine]\nkind = 'openai'", "a provider's name is lower-case letters"),
+        ("[models.providers.Mine]\nkind = 'openai'", "a provider's name must be lower-case letters"),
         ("[models.providers.mine]\nbase_url = 'localhost:1'", "must be an address like http://"),
         ("[models.providers.mine]\nbase_url = 'http://u:p@x/'", "must not have a user or password in it"),
         ("[models.providers.mine]\nbase_url = 'http://[x/'", "must be an address like http://"),
