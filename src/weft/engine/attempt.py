@@ -63,7 +63,6 @@ class Attempts:
         """Methods for which no executor appeared within the waiting time."""
 
     def completed(self, claimed: Claimed, result: JsonObject) -> AttemptResult:
-        """Return the result of a successful attempt."""
         return AttemptResult(claimed.claim, Completed(self._clock.now(), result))
 
     def failed(self, claimed: Claimed, error: BaseException) -> AttemptResult:
@@ -245,9 +244,8 @@ class ProgressReports:
             now = asyncio.get_running_loop().time()
             if now - last >= MIN_SECONDS_BETWEEN:
                 last = now
-                with StoreTolerance(
-                    f"progress of task {claim.task_id}"
-                ):  # progress is optional: the task must not fail without it
+                # Progress is optional: the task must not fail without it.
+                with StoreTolerance(f"progress of task {claim.task_id}"):
                     await self._store.report(claim, progress=progress, now=self._clock.now())
 
         return report

@@ -22,7 +22,7 @@ from weft.store.protocol import Claim, TaskStore
 
 def new_worker_id() -> str:
     """Return a unique worker id: host, machine and PID namespace, process id, random part."""
-    return f"{socket.gethostname()}:{_place()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    return f"{socket.gethostname()}:{_machine_id()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 class Life(Enum):
@@ -41,8 +41,8 @@ def life_of(worker: str) -> Life:
 
     A zombie counts as dead: it only waits for its parent. A reused process id counts as running.
     """
-    *_, place, process, _ = ["", "", *worker.rsplit(":", 3)]
-    if place != _place() or not process.isdigit():
+    *_, machine, process, _ = ["", "", *worker.rsplit(":", 3)]
+    if machine != _machine_id() or not process.isdigit():
         return Life.UNKNOWN
     try:
         # The name in parentheses may contain anything; the state follows the last parenthesis.
@@ -62,7 +62,7 @@ def is_dead_here(worker: str) -> bool:
 
 
 @cache
-def _place() -> str:
+def _machine_id() -> str:
     """Return an id shared by processes that can see each other: this boot and the PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -231,7 +231,7 @@ class Worker:
         self._on_lost([claim for claim in claims if claim in self._running])
 
     def _note_unknown(self, held: Collection[Claim]) -> None:
-        """Note claims that the store assigns to this worker and that it does not work on: nobody else can.
+        """Note claims of this worker that it does not work on; no other worker could claim their tasks.
 
         Only those unknown at two heartbeats count: a committed claim may not have reached the engine yet.
         """

@@ -170,7 +170,7 @@ class DurableEffects:
         return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
-        """Return the tool's value; other runs reuse it only if the tool is declared deterministic."""
+        """Return the tool's value; other runs reuse it only if the tool is pure."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             reuse_hash = await self._reuse_hash(call)

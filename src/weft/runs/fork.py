@@ -18,9 +18,9 @@ def may_reuse(task: Task) -> bool:
     fork is a copy too, but continues a run.
     """
     params = task.params or {}
-    said, fork = params.get("reuse"), params.get(FORK)
-    if isinstance(said, bool):
-        return said
+    reuse, fork = params.get("reuse"), params.get(FORK)
+    if isinstance(reuse, bool):
+        return reuse
     is_fork = isinstance(fork, dict) and fork.get("of") == task.original_task_id
     return task.origin_type is not Origin.COPY or is_fork
 
@@ -29,21 +29,21 @@ class Fork:
     """The steps of the forked run, split at the fork point."""
 
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
-        place = place_of_key(from_key)
-        self._before = {step.key: step for step in steps if place_of_key(step.key) < place}
+        position = place_of_key(from_key)
+        self._before = {step.key: step for step in steps if place_of_key(step.key) < position}
         self._old = frozenset(step.task.id for step in steps)
         self.is_reusing = is_reusing
 
     @classmethod
     async def open(cls, store: TaskStore, task: Task) -> Self | None:
         """Return the fork that the task's `params` describe; None if the task is not a fork."""
-        said = (task.params or {}).get(FORK)
-        if not isinstance(said, dict) or not is_task_id(said.get("of")):
+        fork = (task.params or {}).get(FORK)
+        if not isinstance(fork, dict) or not is_task_id(fork.get("of")):
             return None
         # A submitted record can name any run: only steps of the same owner are used.
-        found = await store.steps_of(TaskId(said["of"]))
+        found = await store.steps_of(TaskId(fork["of"]))
         steps = [step for step in found if step.task.user_id == task.user_id]
-        return cls(steps, str(said.get("from")), is_reusing=said.get("reuse") is not False)
+        return cls(steps, str(fork.get("from")), is_reusing=fork.get("reuse") is not False)
 
     def find(self, key: str, input_hash: str) -> Task | None:
         """Return a step of the forked run before the fork that had an equal request and has an outcome."""

@@ -126,12 +126,10 @@ class Journal:
         return self._run.user_id
 
     def now(self) -> datetime:
-        """Return the time for timestamps of records."""
         return self._clock.now()
 
     @property
     def tree_id(self) -> TaskId:
-        """Return the id of the flow that contains the run."""
         return self._run.task_tree_id
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:

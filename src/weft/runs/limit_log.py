@@ -27,7 +27,6 @@ class RunHistory:
         self._journal = journal
 
     def reached(self, key: str) -> LimitReached | None:
-        """Return the limit that an earlier attempt reached at that key."""
         found = self._journal.past.kept(key) if self._journal.past else None
         if found is None or found.task.status is not Status.FAILED:
             return None
@@ -43,21 +42,17 @@ class RunHistory:
             return None
 
     def is_behind(self) -> bool:
-        """Return whether there are recorded steps that the program has not reached yet."""
         return self._journal.past.has_left()
 
     def is_known(self, key: str) -> bool:
-        """Return whether steps are recorded at that key or below it."""
         return self._journal.past.is_known(key)
 
     def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
-        """Store a reached limit."""
         failure = {"code": reached.code, "error": msgspec.to_builtins(reached.error)}
         facts = {"failure": failure, "steps": reached.steps, "limits": reached.limits, "used": reached.used}
         return self._journal.keep(key, LIMIT, reached.error.message, facts)
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
-        """Skip the recorded steps at that key and below it; return the calls among them that were made."""
         return [
             SkippedCall(step.task.name, _told_usage(step.task))
             for step in self._journal.past.pass_over(key)
@@ -65,7 +60,6 @@ class RunHistory:
         ]
 
     def reject(self, key: str) -> None:
-        """Keep other runs from reusing the result of a step."""
         self._journal.reject(key)
 
 

@@ -73,7 +73,7 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
 
 
 def _own_failure(task: Task) -> TaskFailed:
-    """Return the failure of a run that no step ended, unless the stored one is from an earlier attempt."""
+    """Return the failure of a run that no step ended; a stored failure of an earlier attempt is ignored."""
     if FAILURE in (task.params or {}):
         kept = failure_of((task.params or {})[FAILURE], task.error)
         if kept.error.message in (task.error or ""):
@@ -100,17 +100,17 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
     for task in tasks:
         below.setdefault(task.parent_id, []).append(task)
     by_id = {task.id: task for task in tasks}
-    told = {_place(task, by_id) for task in tasks if has_told_usage(task)}
+    counted = {_step_id(task, by_id) for task in tasks if has_told_usage(task)}
     total, reused = Usage(), 0
     for task in filter(is_answer, tasks):
         reused += task.origin_type is Origin.LINK
         # A session restarted in another record already counts the turns of the first one.
-        turns = () if _place(task, by_id) in told else below.get(task.id, ())
+        turns = () if _step_id(task, by_id) in counted else below.get(task.id, ())
         total += usage_of(task, turns) or Usage()
     return Spent(total, reused)
 
 
-def _place(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
+def _step_id(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
     """Return the id of the run that contains the step, and the step key."""
     key = str(step_fields(task).get(KEY))
     while is_step(task) and task.parent_id is not None and task.parent_id in by_id:

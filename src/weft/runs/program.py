@@ -105,7 +105,6 @@ def printed(program: Program, name: str = "<python>") -> StoredText:
 
 
 def printed_library(library: TaskLibrary) -> StoredText:
-    """Return the templates of a library as source text."""
     return printed(Program(tuple(definition.template for definition in library)), "<library>")
 
 

@@ -42,7 +42,7 @@ def due_time(now: datetime) -> str | None:
 
 
 def count_time_of(task: Task, *, now: datetime | None = None) -> None:
-    """Count the waiting time of a recorded question towards enclosing limits; `now` if it is still open."""
+    """Count the waiting time of a recorded question towards enclosing limits; pass `now` if it is open."""
     scope = scope_around()
     ended = task.completed_at if now is None else now
     if scope is None or not scope.has_waits or task.created_at is None or ended is None:

@@ -153,7 +153,7 @@ def resumable(found: StoredStep | None) -> Task | None:
 
 
 def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
-    """Return the step field with the usage of earlier attempts; empty if its parts still show it."""
+    """Return a step field with the usage of earlier attempts that recorded turns do not show, or nothing."""
     return unkept_usage(task, _parts(past, key)).as_mark()
 
 

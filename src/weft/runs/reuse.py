@@ -54,10 +54,7 @@ class ReusableResults:
         return None
 
     async def _look(self, reuse_hash: str) -> None:
-        """Query the store once per digest.
-
-        Concurrent callers wait, so that the first caller gets the first result.
-        """
+        """Query the store once per digest; other callers wait, so that the first gets the first result."""
         looking = self._looking[reuse_hash] = asyncio.Event()
         try:
             found = await self._store.reusable_steps(
@@ -114,12 +111,12 @@ def request_digest(request: Any) -> str:
     return digest(type(request).__name__, request)
 
 
-def turn_digest(said: Sequence[Message]) -> str:
+def turn_digest(messages: Sequence[Message]) -> str:
     """Return the digest of a session's messages so far; replay compares it.
 
     The model and its settings do not count: they may change when a run is resumed.
     """
-    return digest(_timeless(said))
+    return digest(_timeless(messages))
 
 
 def payload_digest(payload: HandlerPayload, settings_digest: str) -> str | None:

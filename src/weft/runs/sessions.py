@@ -78,7 +78,7 @@ class JournaledSession:
         self.reuse_hash: str | None = None
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
-        """Return the data that the session started with, as recorded: files may have changed since."""
+        """Return the recorded data of the session's start, or find it: files may have changed since."""
         key = f"{self._step.key}#1"
         began = self._journal.past.given_to(key) if self._journal.past else None
         if began is not None and CONTEXT in began:
@@ -102,12 +102,12 @@ class JournaledSession:
     async def reply(
         self,
         key: str,
-        said: Sequence[Message],
+        messages: Sequence[Message],
         ask: Callable[[], Awaitable[ModelReply]],
         goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
         """Return the recorded response of the turn, or ask for one; it is stored if further turns follow."""
-        input_hash, name = turn_digest(said), f"turn {key.rpartition('#')[2]}"
+        input_hash, name = turn_digest(messages), f"turn {key.rpartition('#')[2]}"
         found = self._past(key, input_hash, name)
         if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ModelReply)

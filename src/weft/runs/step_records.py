@@ -146,7 +146,7 @@ def completed(task: Task, result: JsonObject, now: datetime) -> Task:
 
 
 def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
-    """Return the failed record; a failure of a budget is not stored for replay, which counts again."""
+    """Return the failed record; a BudgetExceeded is not stored for replay, which counts budgets again."""
     facts = {} if isinstance(error, BudgetExceeded) else {"failure": failure_json(error)}
     params = with_mark(task, **facts).params
     return evolve(

@@ -145,7 +145,7 @@ class StepWriter:
             try:
                 refused = await self._store.write_steps(self._run, changes)
             except TransientError as error:
-                if self._lost is not None:  # stopped: no caller waits any more, and this was the last try
+                if self._lost is not None:  # stopped: no caller waits, and the store has retried
                     raise
                 log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
                 await asyncio.sleep(pause)

@@ -122,7 +122,6 @@ async def _with_needed(
 
 
 def stored_text(template: RegisteredTemplate) -> StoredText:
-    """Return a registered template as a library source."""
     return StoredText(f"{template.name}@{template.version}", template.text, "sexp")
 
 

@@ -103,7 +103,6 @@ class CheckedWorkflow:
         self.problems += self._cycle_problems()
 
     def method_of(self, step: WorkflowStepDefinition) -> str:
-        """Return the method for a step's record."""
         return self._interfaces[step.task_name].method
 
     def params_of(self, step: WorkflowStepDefinition) -> JsonObject:

@@ -69,8 +69,8 @@ def parse_elements(source: Source) -> Element:
     try:
         builder.parser.Parse(builder.content, True)
     except expat.ExpatError as error:
-        place = Span(source, error.lineno, error.offset + 1)
-        raise refuse(place, "syntax-error", builder.explain(expat.ErrorString(error.code))) from None
+        span = Span(source, error.lineno, error.offset + 1)
+        raise refuse(span, "syntax-error", builder.explain(expat.ErrorString(error.code))) from None
     return builder.root
 
 
@@ -93,8 +93,8 @@ class _Builder:
 
     def refuse_doctype(self, *_: object) -> None:
         before = self.content[: self.parser.CurrentByteIndex].rpartition(b"<!DOCTYPE")[0].decode()
-        place = Span(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
-        raise refuse(place, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
+        span = Span(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise refuse(span, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         around = self.open[-1] if self.open else None
@@ -108,8 +108,8 @@ class _Builder:
         space = attributes.get("xml:space")
         is_preserved = space == "preserve" or (space is None and around is not None and around.is_preserved)
         here = self.here
-        places = {name: self.value_span(name) for name in attributes if name in _LOCATED}
-        element = Element(tag, attributes, here, is_preserved, [], [], here, places)
+        value_spans = {name: self.value_span(name) for name in attributes if name in _LOCATED}
+        element = Element(tag, attributes, here, is_preserved, [], [], here, value_spans)
         if around is None:
             self.root = element
         else:

@@ -372,7 +372,6 @@ def read_history(element: Element, reading: Reading) -> HistorySettings | None:
 
 
 def read_tools(element: Element, reading: Reading) -> tuple[str, ...]:
-    """Return the names of tools, each once."""
     holder = element.child("tools")
     names = re.findall(r"[^\s,]+", holder.text) if holder is not None else []
     for name in names:
