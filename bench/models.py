@@ -96,7 +96,7 @@ async def concurrent(options: argparse.Namespace, limits: str = "{}") -> Figure:
         assert await evaluator.evaluate(program) == count
         best = min(best, time.perf_counter() - start)
         cpu = min(cpu, time.process_time() - started)
-        assert model.most_under_way == count
+        assert model.most_concurrent == count
     budget = " within a budget" if limits != "{}" else ""
     return Figure(
         f"{count:,} concurrent calls of {LATENCY_SECONDS * 1e3:.0f} ms{budget}",

@@ -1,4 +1,4 @@
-"""weft runs the work language models do, as durable tasks."""
+"""weft runs language-model work as durable tasks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ __all__ = [
     "tool",
 ]
 
-_PLACES: dict[str, tuple[str, str | None]] = {
+_PUBLIC_NAMES: dict[str, tuple[str, str | None]] = {
     "App": ("weft.app.app", "App"),
     "EngineLimits": ("weft.engine.limits", "EngineLimits"),
     "EvaluationLimits": ("weft.evaluator.budget", "EvaluationLimits"),
@@ -101,13 +101,13 @@ _PLACES: dict[str, tuple[str, str | None]] = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `weft --help` does not pay for all of them."""
-    if name not in _PLACES:
+    if name not in _PUBLIC_NAMES:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
-    module, attribute = _PLACES[name]
+    module, attribute = _PUBLIC_NAMES[name]
     found = import_module(module)
     return found if attribute is None else getattr(found, attribute)
 
 
 def __dir__() -> list[str]:
-    """What is here, and the public names that are imported when they are used."""
+    """Return the loaded names and the public names that are imported on first use."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The `weft` command, which is also `python -m weft`."""
+"""Entry point of the `weft` command and of `python -m weft`."""
 
 import signal
 
@@ -6,7 +6,7 @@ import signal
 def main() -> None:
     """Run the command line and exit with its code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # In the middle of an import, Ctrl-C would be a traceback: nobody is there yet to make a line of it.
+        # Nothing handles KeyboardInterrupt during the imports below; Ctrl-C would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from weft.cli.main import main as run
 

@@ -1,4 +1,4 @@
-"""Helpers for asyncio: blocking calls in threads of their own, and fair queues."""
+"""Helpers for asyncio: blocking calls in their own threads, and fair queues."""
 
 import asyncio
 import threading
@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking") -> T:
-    """The value of a function that blocks.
+    """Run a blocking function in a daemon thread of its own and return its result.
 
-    Not asyncio's own pool: that has a handful of threads, which name look-ups share, and the interpreter
-    waits for them at exit. When the caller is cancelled the thread goes on and its outcome is dropped.
+    asyncio's default pool is not used: it has few threads, shares them with name look-ups, and the
+    interpreter waits for them at exit. If the caller is cancelled, the thread keeps running and its result
+    is dropped.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
@@ -40,90 +41,90 @@ async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking"
         try:
             loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:
-            return  # The loop is closed: nobody waits any more.
+            return  # The loop is closed, so nobody waits for the result.
 
-    # A daemon: a function that never returns must not keep the process from ending.
+    # A daemon thread, so that a function that never returns cannot keep the process alive.
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome
 
 
 def abandon(task: asyncio.Task[Any]) -> None:
-    """Leave a task that does not heed its cancellation to itself.
+    """Stop tracking a task that ignores its cancellation.
 
-    Nothing waits for it any more: `asyncio.run`, too, would wait for ever for a task that it knows of.
+    Without this, `asyncio.run` would wait for the task forever.
     """
-    asyncio._unregister_task(task)  # noqa: SLF001 - documented, for whoever makes tasks of their own
-    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - we have logged it
+    asyncio._unregister_task(task)  # noqa: SLF001 - documented for custom task types
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - the caller logs it
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-_Place = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+_Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class TurnQueue:
-    """`async with line:` has its turn when all who came before have left. Used by many loops and threads."""
+    """A first-come, first-served lock (`async with queue:`) for many event loops and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[_Place] = deque()
+        self._waiting: deque[_Waiter] = deque()
         self._is_taken = False
 
     async def __aenter__(self) -> None:
         loop = asyncio.get_running_loop()
-        place: _Place = (loop, loop.create_future())
+        waiter: _Waiter = (loop, loop.create_future())
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
                 return
-            self._waiting.append(place)
+            self._waiting.append(waiter)
         try:
-            await place[1]
+            await waiter[1]
         except asyncio.CancelledError:
             with self._lock:
-                is_in_line = place in self._waiting
-                if is_in_line:
-                    self._waiting.remove(place)
-            if not is_in_line:  # the turn had come already
-                self._hand_on()
+                is_queued = waiter in self._waiting
+                if is_queued:
+                    self._waiting.remove(waiter)
+            if not is_queued:  # the lock was already handed to this waiter
+                self._wake_next()
             raise
 
     async def __aexit__(self, *problem: object) -> None:
-        self._hand_on()
+        self._wake_next()
 
-    def _hand_on(self) -> None:
+    def _wake_next(self) -> None:
         with self._lock:
             while self._waiting:
                 loop, turn = self._waiting.popleft()
                 try:
-                    loop.call_soon_threadsafe(_begin, turn)
-                except RuntimeError:  # that loop has been closed: nobody waits there any more
+                    loop.call_soon_threadsafe(_wake, turn)
+                except RuntimeError:  # that loop is closed, so nobody waits there
                     continue
                 return
             self._is_taken = False
 
 
-def _begin(turn: "asyncio.Future[None]") -> None:
+def _wake(turn: "asyncio.Future[None]") -> None:
     if not turn.done():
         turn.set_result(None)
 
 
 class WaitQueue:
-    """The first in the line looks again when something has ended; the others stand behind it.
+    """A queue in which only the first waiter checks its condition again when something has finished.
 
-    So a thousand that wait cost no more than one. Of one event loop: that of the evaluation.
+    The others wait for `lock`, so a thousand waiters cost no more than one. For use in one event loop.
     """
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        """Held by who stands first."""
+        """Held by the first waiter."""
         self._next: asyncio.Future[None] | None = None
 
-    async def moved(self) -> None:
-        """Wait until something has ended; for who stands first."""
+    async def wait_for_change(self) -> None:
+        """Wait until `notify` is called. The caller must hold `lock`."""
         self._next = asyncio.get_running_loop().create_future()
         await self._next
 
-    def move(self) -> None:
-        """Say that something has ended."""
+    def notify(self) -> None:
+        """Wake the first waiter, because something has finished."""
         if self._next is not None and not self._next.done():
             self._next.set_result(None)

@@ -1,4 +1,4 @@
-"""Time comes from a `Clock` that is passed in; nothing else asks the machine what time it is."""
+"""Clocks, which are passed in wherever time is needed; no other module reads the system time."""
 
 import time
 from collections.abc import Callable
@@ -6,26 +6,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 JUMP_SECONDS = 2.0
-"""A difference to the monotonic time that is a jump of the clock, not a delay or a correction by NTP."""
+"""Difference from the monotonic time above which a clock has jumped; smaller ones are delays or NTP
+corrections."""
 
 
 class Clock(Protocol):
-    """What tells the time."""
+    """A source of the current time."""
 
     def now(self) -> datetime:
-        """The current time, in UTC."""
+        """Return the current time in UTC."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The clock of this machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
 
 class ManualClock:
-    """A clock that moves only when told to; for tests."""
+    """A clock for tests that changes only when `advance` or `set` is called."""
 
     def __init__(self, start: datetime = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)) -> None:
         self._now = start
@@ -41,11 +42,12 @@ class ManualClock:
 
 
 DRIFT = 0.001
-"""How much faster than the server's a machine's clock may run: many times what quartz and NTP allow."""
+"""How much faster than the server's clock this machine's clock may run: far more than quartz and NTP
+allow."""
 
 
 class SyncedClock:
-    """Tell the time of a server: what it said last, plus the monotonic time since then."""
+    """The time of a server: the last time it sent, plus the monotonic time since then."""
 
     def __init__(self, server_now: datetime, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -55,11 +57,11 @@ class SyncedClock:
         return self._server_now + timedelta(seconds=(self._monotonic() - self._read_at) * self._rate)
 
     def sync(self, server_now: datetime) -> None:
-        """Take over a time that the server has just sent.
+        """Adjust to a time that the server has just sent.
 
-        A reply that took longer tells an earlier time: unless the server's clock jumped, this one only runs
-        a little slower until the next reply. Else a machine that runs faster than the server would be ahead
-        of it by more every hour, and take that for a jump at last.
+        A slow reply carries an earlier time. Unless the server's clock jumped, this clock then runs
+        slightly slower until the next reply. Otherwise a machine that runs faster than the server would
+        gain on it every hour, until the difference looked like a jump.
         """
         now = self.now()
         behind = (now - server_now).total_seconds()

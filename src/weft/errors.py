@@ -1,14 +1,14 @@
-"""Every error weft raises on purpose.
+"""Base classes of all errors that weft raises on purpose.
 
     WeftError
-    |-- AuthorError          the author of a template or program must act (has a place in a file)
+    |-- AuthorError          the author of a template or program must act (has a location in a source)
     |-- RequestError         the caller must act: bad input, not found, not allowed now
-    |-- TransientError       nobody must act yet: trying again may help
-    `-- InternalError        we must act: a bug in weft
+    |-- TransientError       a retry may help
+    `-- InternalError        a bug in weft
 
-Families say who must act; each class has a stable `code`, and its facts as attributes. Exit codes (and
-later HTTP and JSON-RPC codes) come from the class attribute `exit_code`, so the table is in one place:
-the classes themselves. `docs/reference/errors.md` lists every code; a test compares.
+Families say who must act. Each class has a stable `code` and its facts as attributes. Exit codes (and later
+HTTP and JSON-RPC codes) come from the class attribute `exit_code`. `docs/reference/errors.md` lists every
+code; a test compares the two.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,56 +18,56 @@ EXIT_FAILED = 1
 EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
 EXIT_WAITING = 4
-"""Neither done nor failed: it waits for the answer of a person."""
+"""Suspended, neither done nor failed: it waits for the answer of a person."""
 EXIT_UNAVAILABLE = 5
-"""The work could not be tried: no model, store or network. Trying again later may help."""
+"""The work could not be tried: no model, store or network. A later retry may help."""
 EXIT_INTERRUPTED = 130
 
 
-_SHOWN: list[Callable[[str], str]] = []
-"""What every message goes through: nothing until there is a secret. It adds itself; errors know nobody."""
+_MESSAGE_FILTERS: list[Callable[[str], str]] = []
+"""Applied to every message. The registry of secrets adds itself here, so that this module imports nothing."""
 
 
 def show_messages_through(change: Callable[[str], str]) -> None:
-    """Have the messages of all errors changed from now on; the second time does nothing."""
-    if change not in _SHOWN:
-        _SHOWN.append(change)
+    """Apply a function to the messages of all errors raised from now on; adding it twice has no effect."""
+    if change not in _MESSAGE_FILTERS:
+        _MESSAGE_FILTERS.append(change)
 
 
 class WeftError(Exception):
-    """The base of every error weft raises on purpose."""
+    """Base class of all errors that weft raises on purpose."""
 
     code: ClassVar[str] = "error"
     exit_code: int = EXIT_FAILED
-    """Of the class; of an error that knows more about itself, its own."""
+    """A class attribute; an instance may override it."""
 
     def __init__(self, message: str) -> None:
-        for change in _SHOWN:
+        for change in _MESSAGE_FILTERS:
             message = change(message)
         super().__init__(message)
         self.message = message
 
     def problems(self) -> list[dict[str, Any]]:
-        """The single problems behind the error, in their JSON form; empty when it is just one."""
+        """Return the individual problems behind the error as JSON; empty if the error is a single problem."""
         return []
 
 
 class AuthorError(WeftError):
-    """The author of a template or program must act."""
+    """The author of a template or program must fix it."""
 
     code = "author-error"
     exit_code = EXIT_INVALID
 
 
 class RequestError(WeftError):
-    """The caller must act."""
+    """The caller must change the request."""
 
     code = "request-error"
     exit_code = EXIT_INVALID
 
 
 class MissingExtra(RequestError):
-    """An optional part of weft was asked for that is not installed."""
+    """An optional part of weft is needed that is not installed."""
 
     code = "missing-extra"
 
@@ -77,14 +77,14 @@ class MissingExtra(RequestError):
 
 
 class TransientError(WeftError):
-    """Trying again may help."""
+    """A retry may help."""
 
     code = "transient-error"
     exit_code = EXIT_UNAVAILABLE
 
 
 class OutOfMemory(TransientError):
-    """There is not enough memory for what was asked."""
+    """Memory is not sufficient for the request."""
 
     code = "out-of-memory"
     exit_code = EXIT_FAILED
@@ -100,24 +100,24 @@ class InternalError(WeftError):
 
 
 def unexpected(error: Exception, *, what: str) -> WeftError:
-    """Return our error for one that nobody foresaw: a bug in weft, unless memory ran out."""
+    """Return the error for an unforeseen exception: OutOfMemory for MemoryError, else InternalError."""
     if isinstance(error, MemoryError):
         return OutOfMemory(f"{what}: memory ran out")
     return InternalError(f"{what}: {text_of(error)}")
 
 
 def text_of(value: object) -> str:
-    """The value as text, whatever it is: an error with its type, one without words by its type alone."""
+    """Return any value as text; an exception is prefixed with its type, which stands alone if `__str__` fails."""
     name = type(value).__name__
     try:
         text = str(value)
-    except Exception:  # a `__str__` that raises, or returns no text
+    except Exception:  # `__str__` raises or does not return a string
         return name
     return f"{name}: {text}".rstrip(": ") if isinstance(value, BaseException) else text
 
 
 def error_classes(root: type[WeftError] = WeftError) -> Iterator[type[WeftError]]:
-    """All error classes known now, the root first."""
+    """Yield all error classes that are imported by now, the root first."""
     yield root
     for child in root.__subclasses__():
         yield from error_classes(child)

@@ -1,8 +1,8 @@
-"""Faults that tests plan: places where the process is killed, and calls of the store that fail.
+"""Injected faults for tests: points where the process is killed, and store calls that fail.
 
 `WEFT_FAULT=store.applied:3` kills the process with SIGKILL the third time it reaches `store.applied`, as a
-power cut would. `WEFT_STORE_FAULT=fail:3` makes the third call of the store fail, `hang:3` leaves it without
-an answer, `lose-reply:3` commits the third write and loses the reply; `plan_store_fault` does the same in a
+power cut would. `WEFT_STORE_FAULT=fail:3` makes the third store call fail, `hang:3` makes it hang, and
+`lose-reply:3` commits the third write and loses the reply; `plan_store_fault` does the same in a
 test. Without a plan a fault point costs one comparison.
 """
 
@@ -21,21 +21,21 @@ STORE_APPLIED = "store.applied"
 """Everything is written, nothing is committed."""
 
 STORE_COMMITTED = "store.committed"
-"""The commit is done; the callers have not been told."""
+"""The commit is done; the callers do not know it yet."""
 
 FAULT_POINTS = (STORE_BEGAN, STORE_APPLIED, STORE_COMMITTED)
 
 PULL_FETCHED = "pull.fetched"
-"""A package with a piece of a model is here and right; nothing of it is in the model's file yet."""
+"""A package with a part of a model is downloaded and verified; nothing of it is in the model's file yet."""
 
 PULL_APPENDING = "pull.appending"
-"""A part of a piece is in the file."""
+"""The package is partly appended to the file."""
 
 PULL_APPENDED = "pull.appended"
-"""The piece is in the file; the package is still here."""
+"""The package is appended to the file and not deleted yet."""
 
 PULL_CHECKED = "pull.checked"
-"""The whole file is right; it does not have its name yet."""
+"""The whole file is verified and not renamed to its final name yet."""
 
 PULL_FAULT_POINTS = (PULL_FETCHED, PULL_APPENDING, PULL_APPENDED, PULL_CHECKED)
 
@@ -44,7 +44,7 @@ _reached: Counter[str] = Counter()
 
 
 def reach(point: str) -> None:
-    """Say that the code has come to a fault point."""
+    """Mark a fault point; kills the process if `WEFT_FAULT` names this point and this visit."""
     if point != _point:
         return
     _reached[point] += 1
@@ -53,22 +53,22 @@ def reach(point: str) -> None:
 
 
 class StoreFault(StrEnum):
-    """What can become of one call of a store."""
+    """What can go wrong with one store call."""
 
     FAIL = "fail"
-    """It fails as if the store were away, before anything is written."""
+    """The call fails as if the store were unreachable, before anything is written."""
     HANG = "hang"
-    """The store does not answer, before anything is written, until a time limit ends the call."""
+    """The call hangs before anything is written, until a time limit ends it."""
     LOSE_REPLY = "lose-reply"
-    """A write is committed, and the connection is lost before the reply. Only where there is a connection."""
+    """A write is committed and the connection lost before the reply. Only for stores with a connection."""
 
 
 HANG_SECONDS = 90.0
-"""How long a call hangs that has no time limit of its own: longer than any lease."""
+"""How long a call without its own time limit hangs: longer than any lease."""
 
 
 class StorePlan:
-    """The fault of one call; counts the calls. Each write is one, each read, and each further try of them."""
+    """Gives one numbered store call a fault. Every write, read and retry counts as a call."""
 
     def __init__(self, fault: StoreFault | None, at: int) -> None:
         self._fault = fault
@@ -77,11 +77,11 @@ class StorePlan:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the call came that the plan is for."""
+        """Return whether the planned call was made."""
         return self.calls >= self._at
 
     def next_fault(self, *, is_write: bool) -> StoreFault | None:
-        """Count a call and return the fault that it is to have."""
+        """Count a call and return its fault, or None."""
         if not is_write and self._fault is StoreFault.LOSE_REPLY:
             return None
         self.calls += 1
@@ -89,7 +89,7 @@ class StorePlan:
 
 
 class StoreFaults:
-    """The plan in force, which stores look at when a call begins; None: no call fails."""
+    """Holder of the active plan, which stores check at the start of a call; None means no faults."""
 
     __slots__ = ("plan",)
 
@@ -103,7 +103,7 @@ store_faults = StoreFaults()
 
 @contextmanager
 def plan_store_fault(fault: StoreFault | None, at: int = 0) -> Iterator[StorePlan]:
-    """Give the call of that number a fault inside the block; without a fault, only count calls."""
+    """Give call number `at` a fault inside the block; with `fault=None` only count the calls."""
     before, plan = store_faults.plan, StorePlan(fault, at)
     store_faults.plan = plan
     try:
@@ -113,5 +113,5 @@ def plan_store_fault(fault: StoreFault | None, at: int = 0) -> Iterator[StorePla
 
 
 async def hang() -> None:
-    """Wait until a time limit of the caller ends the call."""
+    """Sleep until a time limit of the caller cancels the call."""
     await asyncio.sleep(HANG_SECONDS)

@@ -1,28 +1,28 @@
-"""The garbage collector: held off while many objects are built that all stay, and rarer in a program of ours.
+"""Tuning of the garbage collector: paused during bulk construction, less frequent in weft's own processes.
 
-Python's collector walks everything again each time a quarter more objects exist. While a large flow is read
-that finds nothing to free and makes the time grow faster than the flow: a third of it at 100,000 tasks.
+Python's collector walks all objects again each time their number grows by a quarter. While a large flow is
+read, that frees nothing and costs a third of the time at 100,000 tasks.
 """
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-GARBAGE = 10_000
-"""New objects before the collector looks, in a process that is ours: a few megabytes. Python's own 700 come
-together in twenty steps of a run."""
+GC_THRESHOLD = 10_000
+"""New objects before a collection in weft's own processes: a few megabytes. Python's default of 700 is
+reached within twenty steps of a run."""
 
 
 def rarer_collector() -> None:
-    """Leave what exists by now out of collections, and collect less often: for programs, not libraries."""
+    """Exclude existing objects from collections and collect less often; for processes that weft owns."""
     if not gc.get_freeze_count():
         gc.freeze()
-    gc.set_threshold(GARBAGE, 10, 10)
+    gc.set_threshold(GC_THRESHOLD, 10, 10)
 
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the collector off inside the block; it stays off afterwards only if it was off before."""
+    """Disable the collector inside the block, then restore its earlier state."""
     was_on = gc.isenabled()
     gc.disable()
     try:

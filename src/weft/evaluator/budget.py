@@ -211,7 +211,7 @@ class Scope:
                 # From nothing again where nothing is under way: a sum of fractions drifts.
                 rest = scope.reserved[resource] - amounts[resource] if scope.reservations else 0.0
                 scope.reserved[resource] = max(0.0, rest)
-        self.line().move()
+        self.line().notify()
 
     def left(self, resource: str) -> float:
         """How much may still be used or set aside, the scopes around considered."""

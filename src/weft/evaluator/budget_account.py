@@ -30,7 +30,7 @@ class ScopePurse:
         line = self._scope.line()
         async with line.lock:
             while not is_enough(self.left()) and self._is_more_to_come():
-                await line.moved()
+                await line.wait_for_change()
 
     def _is_more_to_come(self) -> bool:
         scope = self._scope

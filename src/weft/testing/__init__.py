@@ -1,4 +1,4 @@
-"""For tests of programs that use models: answers without a model, a key or a network."""
+"""Fakes for tests of programs that use models: no model, key or network is needed."""
 
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, Usage

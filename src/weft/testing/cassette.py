@@ -1,7 +1,7 @@
-"""A file of recorded answers: JSON lines, one for every exchange, that people can read and compare.
+"""A file of recorded model responses, as JSON lines that people can read and compare.
 
-Answers are kept by what was asked, without times and counters. A line is written when its answer is there, so
-that a run that is killed keeps what it has; a last line that was cut is passed over.
+Responses are indexed by their request, without times and counters. Each line is written as soon as its
+response arrives, so a killed process loses none; an incomplete last line is ignored.
 """
 
 import difflib
@@ -25,37 +25,37 @@ from weft.secrets.truncation import cut
 VERSION = 1
 
 MAX_COMPARED = 200
-"""How many recorded requests are compared with one that is not recorded: the last ones."""
+"""How many recorded requests, the latest ones, are compared with one that is not recorded."""
 
 MAX_DIFF_LINES = 20
 
 _COUNTERS = ("resourceUsage", "maxTokens")
-"""What of the metadata says how much was used before and what is left in a budget, not what is asked."""
+"""Metadata about usage and the remaining budget, which is not part of the request."""
 
 
 class BadCassette(RequestError):
-    """A file of recorded answers is not one."""
+    """A file of recorded responses is invalid."""
 
     code = "bad-cassette"
 
 
 class RecordedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a cassette knows of a model."""
+    """Facts about a model that are kept in a cassette."""
 
     id: str
     asked_as: str | None = None
-    """The name by which it was asked for; None: as the default model."""
+    """The name by which it was looked up; None for the default model."""
     features: Features = field(default_factory=Features)
     prices: tuple[float | None, float | None] = (None, None)
     """US dollars per million tokens of input and output."""
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """A request and its answer."""
+    """A request and its response."""
 
     key: str
     tokens: int
-    """How many the model counted for the request."""
+    """The tokens of the request, as the model counted them."""
     request: dict[str, Any]
     reply: ModelReply
 
@@ -67,14 +67,14 @@ class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cassette:
-    """The answers of a file, given in the order in which they were recorded."""
+    """The responses of a file, returned in the order in which they were recorded."""
 
     def __init__(self, path: Path | str, *, is_new: bool = False) -> None:
         self.path = Path(path)
         self.models: dict[str | None, RecordedModel] = {}
         self._exchanges: dict[str, list[Exchange]] = {}
         self._given: Counter[str] = Counter()
-        """Where the last line begins, if it was cut: it is taken away before the next is written."""
+        """How many recorded responses were used, by request key."""
         if is_new:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
@@ -82,11 +82,10 @@ class Cassette:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is recorded."""
         return not self._exchanges
 
     def next(self, payload: HandlerPayload) -> Exchange | None:
-        """The next answer to the payload; None when no more is recorded."""
+        """Return the next recorded response to the payload, or None when none is left."""
         key = key_of(request_of(payload))
         recorded = self._exchanges.get(key, [])
         index = self._given[key]
@@ -96,18 +95,18 @@ class Cassette:
         return recorded[index]
 
     def tokens_of(self, payload: HandlerPayload) -> int | None:
-        """What was counted for the payload; None when it is not recorded."""
+        """Return the recorded token count of the payload, or None if it is not recorded."""
         recorded = self._exchanges.get(key_of(request_of(payload)))
         return recorded[0].tokens if recorded else None
 
     def add_model(self, model: RecordedModel) -> None:
-        """Record what is known of a model, once for every name."""
+        """Record a model, once per name."""
         if self.models.get(model.asked_as) != model:
             self.models[model.asked_as] = model
             self._append(_Line(model=model))
 
     def add(self, payload: HandlerPayload, reply: ModelReply, tokens: int) -> ModelReply:
-        """Record an answer; as it will be given, without secrets."""
+        """Record a response and return it as it will be replayed, without secrets."""
         request = request_of(payload)
         kept = redact_struct(reply)
         exchange = Exchange(key=key_of(request), tokens=tokens, request=request, reply=kept)
@@ -117,11 +116,11 @@ class Cassette:
         return kept
 
     def missing(self, payload: HandlerPayload) -> str:
-        """Why there is no answer to the payload: how often it is recorded, or what is recorded instead."""
+        """Return why the payload has no recorded response, with the difference to the nearest recorded request."""
         request = request_of(payload)
         recorded = len(self._exchanges.get(key_of(request), []))
         if recorded:
-            return f"this request is recorded {recorded} times in {self.path}, and was asked once more"
+            return f"this request is recorded {recorded} times in {self.path}, and was sent once more"
         everything = [exchange.request for exchanges in self._exchanges.values() for exchange in exchanges]
         if not everything:
             return f"nothing is recorded in {self.path}"
@@ -131,16 +130,16 @@ class Cassette:
 
     def _read(self) -> None:
         lines = self.path.read_bytes().split(b"\n")
-        # After the last line end is what a process wrote that was ended meanwhile: no answer.
+        # Text after the last line end is incomplete: the process was killed while it wrote.
         for number, text in enumerate(lines[:-1], 1):
             if text.strip():
-                self._take_in(text, f"{self.path}:{number}")
+                self._read_line(text, f"{self.path}:{number}")
 
-    def _take_in(self, text: bytes, where: str) -> None:
+    def _read_line(self, text: bytes, where: str) -> None:
         try:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise BadCassette(f"{where}: no recorded answer: {error}") from error
+            raise BadCassette(f"{where}: not a recorded response: {error}") from error
         if line.cassette is not None and line.cassette != VERSION:
             raise BadCassette(f"{where}: a cassette of version {line.cassette}; this weft reads {VERSION}")
         if line.model is not None:
@@ -158,15 +157,15 @@ class Cassette:
         text = msgspec.json.encode(line, order="deterministic") + b"\n"
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed: several processes may record
-            _drop_cut_line(file)
+            fcntl.flock(file, fcntl.LOCK_EX)  # held until close, because several processes may record
+            _drop_incomplete_line(file)
             os.write(file, text)
         finally:
             os.close(file)
 
 
-def _drop_cut_line(file: int) -> None:
-    """Shorten a file to its last line end. Who holds the lock knows that nobody is writing that line."""
+def _drop_incomplete_line(file: int) -> None:
+    """Truncate a file to its last line end. The caller holds the lock, so nobody is writing that line."""
     size = end = os.fstat(file).st_size
     while end > 0:
         start = max(0, end - 65536)
@@ -180,27 +179,27 @@ def _drop_cut_line(file: int) -> None:
 
 
 def request_of(payload: HandlerPayload) -> dict[str, Any]:
-    """What is asked, as JSON: without times and counters, and without secrets."""
+    """Return the request as JSON, without times, counters and secrets."""
     plain = _stable(msgspec.to_builtins(payload))
     found: dict[str, Any] = redact_json(plain)
     return found
 
 
 def key_of(request: dict[str, Any]) -> str:
-    """A hash of what is asked."""
+    """Return a hash of the request."""
     return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()[:16]
 
 
 def _key_of_recorded(exchange: Exchange) -> str:
-    """The key as it is made now: older cassettes have counters in the request, and so another key."""
+    """Return the current key of a recorded exchange: older cassettes hashed the counters too."""
     try:
         return key_of(_stable(exchange.request))
-    except (LookupError, TypeError, AttributeError):  # edited by hand: then the key is what counts
+    except (LookupError, TypeError, AttributeError):  # edited by hand: the written key counts
         return exchange.key
 
 
 def _stable(request: dict[str, Any]) -> dict[str, Any]:
-    """The payload without its own times and counters; what users call so is theirs."""
+    """Return the payload without its own times and counters; fields of the same name in user data stay."""
     metadata = {key: value for key, value in request["metadata"].items() if key not in _COUNTERS}
     messages = [
         {key: value for key, value in message.items() if key != "timestamp"}
@@ -226,7 +225,7 @@ def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> 
 
 
 def _lines(value: Any, where: str = "") -> list[str]:
-    """The value as lines, texts line by line: so that a difference in a long prompt is one line."""
+    """Return the value as lines, with texts split, so that a change in a long prompt shows as one line."""
     if isinstance(value, dict):
         return [
             line for key, part in sorted(value.items()) for line in _lines(part, f"{where}.{key}".lstrip("."))

@@ -1,4 +1,4 @@
-"""For tests of programs that use models: answers without a model, a key or a network."""
+"""Functions that create the fakes of `weft.testing`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ from weft.testing.simple_index import SimpleIndex
 
 
 def models(answers: Model | Mapping[str, Model] | Answers) -> StaticModels:
-    """Models for `LocalEffects(models=...)`: a model for every name, or models by name.
+    """Return models for `LocalEffects(models=...)`: one model for every name, or models by name.
 
-    Of anything else a ScriptedModel is made, which answers for every name.
+    Anything else becomes the responses of a ScriptedModel that serves every name.
     """
     if isinstance(answers, Mapping):
         named = {name: one for name, one in answers.items() if _is_model(one)}
@@ -32,30 +32,30 @@ def models(answers: Model | Mapping[str, Model] | Answers) -> StaticModels:
 
 
 def memory(*roots: Path | str) -> Memory:
-    """Memory of the files of these folders for `LocalEffects(memory=...)`; nothing is written anywhere."""
+    """Return an in-memory index of the files in these folders, for `LocalEffects(memory=...)`."""
     index = SimpleIndex()
     return Memory(index, index, roots)
 
 
 def recorded_effects(path: Path | str, mode: Mode = "auto", **options: Any) -> LocalEffects:
-    """Effects that ask the models of the project, with their answers recorded in a file or replayed from it.
+    """Return effects that record the responses of the project's models in a file, or replay them from it.
 
-    All else is done: tools are called, scripts run. `options` are those of `LocalEffects`.
+    Everything else is performed: tools are called, scripts run. `options` are those of `LocalEffects`.
     """
     return LocalEffects(models=recorded_models(_ProjectModels(), path, mode), **options)
 
 
 class _ProjectModels:
-    """The models that `weft.toml` and the environment name; nothing is read before one is looked for."""
+    """The models that `weft.toml` and the environment name, read when the first one is looked up."""
 
     def __init__(self) -> None:
-        self._equipment = ProjectResources()
+        self._resources = ProjectResources()
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        return await self._equipment.models().find(model, provider)
+        return await self._resources.models().find(model, provider)
 
     async def close(self) -> None:
-        await self._equipment.close()
+        await self._resources.close()
 
 
 def _is_model(value: Any) -> bool:
@@ -70,5 +70,5 @@ def effects(
     contexts: Sequence[Any] | Mapping[str, Any] | Callable[[ContextQuery], Any] = (),
     files: Mapping[str, str] | None = None,
 ) -> InMemoryEffects:
-    """Effects that perform nothing: models, scripts, tools and memory answer as told."""
+    """Return effects that perform nothing: models, scripts, tools and memory give scripted responses."""
     return InMemoryEffects(answers, scripts=scripts, tools=tools, contexts=contexts, files=files)

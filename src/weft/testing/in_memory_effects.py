@@ -23,27 +23,27 @@ from weft.limits import MAX_SHOWN_CHARACTERS
 
 
 class NotScripted(TaskFailed):
-    """Nothing is scripted for a request, or no more."""
+    """No scripted response is left for a request."""
 
 
 class Scripted:
-    """A list, a mapping or a function that requests are answered from."""
+    """A list, a mapping or a function that supplies responses."""
 
     def __init__(self, what: str, source: Sequence[Any] | Mapping[str, Any] | Callable[[Any], Any]) -> None:
         self._what = what
         self._source = source
         self._given: dict[str, int] = {}
-        """How many answers of each list were given; the whole source is the list of no name."""
+        """How many responses of each list were used, by key; "" if the source itself is the list."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is scripted at all."""
+        """Return whether no response is scripted."""
         return not callable(self._source) and not self._source
 
     def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
-        """The answer to a request: by name, else by a part of its text, else of the other texts in order.
+        """Return the response: by name, else by a key that occurs in the text, else in one of the other texts.
 
-        Raises NotScripted without one.
+        Raises NotScripted if there is no match.
         """
         source = self._source
         if callable(source):
@@ -70,18 +70,18 @@ class Scripted:
 
 
 Answer = Any
-"""What a model is to say: a text; a TaskResult; an exception to raise; any other value as its JSON text."""
+"""A scripted response: a text; a TaskResult; an exception to raise; any other value as its JSON text."""
 
 Outcome = Any
-"""How a program is to end: a ScriptOutcome; a text, which is its standard output; an exception to raise."""
+"""The outcome of a script: a ScriptOutcome; a text, used as standard output; an exception to raise."""
 
 
 class InMemoryEffects:
-    """Performs nothing: answers as told, and keeps what it was asked.
+    """Effects that perform nothing: they return scripted responses and record every request.
 
-    Answers are a list (given in the order of asking), a mapping, or a function of the request. A mapping is
-    looked up by the name of the template, then by the first of its keys that the prompt contains (of a
-    script: the command); its values may be lists, given one after the other.
+    Answers are a list (used in order), a mapping, or a function of the request. A mapping is looked up by the
+    name of the template, then by the first of its keys that occurs in the prompt (for a script: the command).
+    Its values may be lists, which are used in order.
     """
 
     def __init__(
@@ -103,42 +103,40 @@ class InMemoryEffects:
         self._latency_seconds = latency_seconds
         self._sleep = sleep
         self.steps: list[Step] = []
-        """Every step in the order in which it was asked for."""
+        """Every step, in the order in which the steps began."""
         self.cancelled: list[str] = []
-        """The keys of steps that were cancelled while they were under way."""
+        """The keys of steps that were cancelled while they were running."""
         self.messages: list[str] = []
-        self.most_under_way = 0
-        """How many effects were under way at the same time, at most."""
-        self._under_way = 0
+        self.most_concurrent = 0
+        """The largest number of effects that were running at the same time."""
+        self._running = 0
 
     @property
     def calls(self) -> list[ModelCall]:
-        """What was asked of models, in order."""
+        """Return the model calls, in order."""
         return [step.request for step in self.steps if isinstance(step.request, ModelCall)]
 
     @property
     def runs(self) -> list[ScriptRun]:
-        """The programs that were to be run, in order."""
+        """Return the script runs, in order."""
         return [step.request for step in self.steps if isinstance(step.request, ScriptRun)]
 
     @property
     def composites(self) -> list[Composite]:
-        """The composite tasks, in the order in which they began."""
+        """Return the composite tasks, in the order in which they began."""
         return [step.request for step in self.steps if isinstance(step.request, Composite)]
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
-        """The scripted answer."""
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         answer = await self._perform(step, lambda: self._answers.next(call, call.template, call.prompt))
         return answer if isinstance(answer, TaskResult) else TaskResult(as_text(answer), "COMPLETE")
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
-        """The scripted outcome."""
         command = run.shell if run.shell is not None else " ".join(run.argv)
         outcome = await self._perform(step, lambda: self._scripts.next(run, run.template, command))
         return outcome if isinstance(outcome, ScriptOutcome) else ScriptOutcome(as_text(outcome), "", 0)
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Any:
-        """What the function of that name returns."""
+    async def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Any:
+        """Call the Python function of that name."""
 
         def act() -> Any:
             tool = (self._tools or {}).get(call.tool)
@@ -155,9 +153,9 @@ class InMemoryEffects:
         return await self._perform(step, act)
 
     async def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
-        """The scripted match; an empty one when none is scripted."""
+        """Return the scripted context, or an empty one if no context is scripted."""
         nothing = {"context_summary": "", "matches": []}
         scripted = self._contexts
         found: dict[str, Any] = await self._perform(
@@ -166,29 +164,27 @@ class InMemoryEffects:
         return found
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of the body."""
         self.steps.append(step)
         return await body()
 
     def log(self, message: str) -> None:
-        """Keep the message in `messages`."""
         self.messages.append(message)
 
     def tools(self) -> frozenset[str] | None:
-        """The names of the tools that were given."""
+        """Return the names of the given tools, or None if none were given."""
         return None if self._tools is None else frozenset(self._tools)
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text that was given for the path."""
+        """Return the given text of a path. Raises FileNotFoundError."""
         if path not in self._files:
             raise FileNotFoundError(f"no file '{path}'")
         return self._files[path]
 
     async def _perform(self, step: Step, act: Callable[[], Any]) -> Any:
-        """Keep the step, take the time it is to take, and give or raise what was scripted."""
+        """Record the step, wait for the latency, then return or raise the scripted response."""
         self.steps.append(step)
-        self._under_way += 1
-        self.most_under_way = max(self.most_under_way, self._under_way)
+        self._running += 1
+        self.most_concurrent = max(self.most_concurrent, self._running)
         try:
             answer = act()
             if self._latency_seconds:
@@ -200,4 +196,4 @@ class InMemoryEffects:
             self.cancelled.append(step.key)
             raise
         finally:
-            self._under_way -= 1
+            self._running -= 1

@@ -1,4 +1,4 @@
-"""A model whose answers were decided beforehand: for tests of programs, handlers and tools."""
+"""A model with scripted responses, for tests of programs, handlers and tools."""
 
 import asyncio
 import re
@@ -17,8 +17,8 @@ from weft.llm.tool_calls import sound_reply
 from weft.testing.in_memory_effects import NotScripted, Scripted
 
 Answer = Any
-"""What a model is to say: a text; a ToolUse, or a tuple of them; a ModelReply; an exception to raise; any
-other value as its JSON text."""
+"""A scripted response: a text; a ToolUse, or a tuple of them; a ModelReply; an exception to raise; any other
+value as its JSON text."""
 
 Answers = Sequence[Answer] | Mapping[str, Answer] | Callable[[HandlerPayload], Answer]
 
@@ -29,11 +29,11 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ScriptedModel:
-    """Answers as told, word by word if somebody listens, and keeps what it was asked.
+    """Returns scripted responses, streamed word by word if `on_text` is given, and records every payload.
 
-    Answers are a list (given in the order of asking), a mapping, or a function of the payload. A mapping is
-    looked up by the name of the template, then by the first of its keys that the prompt contains, or else a
-    message before it or the context; its values may be lists, given one after the other.
+    Answers are a list (used in order), a mapping, or a function of the payload. A mapping is looked up by the
+    name of the template, then by the first of its keys that occurs in the prompt, else in an earlier user
+    message or the context. Its values may be lists, which are used in order.
     """
 
     def __init__(
@@ -55,39 +55,38 @@ class ScriptedModel:
         """US dollars per million tokens."""
         self._sleep = sleep
         self._uses = 0
-        self._under_way = 0
+        self._running = 0
         self.payloads: list[HandlerPayload] = []
-        """Every payload in the order in which it was asked."""
+        """Every payload, in the order of the requests."""
         self.cancelled: list[HandlerPayload] = []
-        """Those that were cancelled before they were answered."""
-        self.most_under_way = 0
-        """How many payloads were under way at the same time, at most."""
+        """The payloads of requests that were cancelled before the response."""
+        self.most_concurrent = 0
+        """The largest number of requests that were running at the same time."""
 
     @property
     def id(self) -> str:
-        """The id that was given; `test:scripted`."""
         return self._id
 
     @property
     def features(self) -> Features:
-        """What was given. Answers are not changed to fit: `output` says what the handler is to think."""
+        """Return the given features. Responses are not changed to fit them."""
         return self._features
 
     @property
     def settings_digest(self) -> str:
-        """Its answers are decided beforehand."""
+        """Return "": scripted responses do not depend on settings."""
         return ""
 
     @property
     def prompts(self) -> list[str]:
-        """The last thing a user said in every payload, in order."""
+        """Return the last user message of every payload, in order."""
         return [_prompts(payload)[0] for payload in self.payloads]
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """The scripted answer, after the latency; raises ModelError when there is none."""
+        """Return the scripted response after the latency. Raises ModelError if no response is scripted."""
         self.payloads.append(payload)
-        self._under_way += 1
-        self.most_under_way = max(self.most_under_way, self._under_way)
+        self._running += 1
+        self.most_concurrent = max(self.most_concurrent, self._running)
         try:
             reply = self._reply(payload)
             if self._latency_seconds:
@@ -101,14 +100,13 @@ class ScriptedModel:
             self.cancelled.append(payload)
             raise
         finally:
-            self._under_way -= 1
+            self._running -= 1
 
     async def count_tokens(self, payload: HandlerPayload) -> int:
-        """One for every four characters and four for every message: not what a real one counts, but fixed."""
+        """Return a fixed estimate: one token per four characters, and four per message."""
         return estimated_tokens(payload)
 
     def price(self, usage: Usage) -> float | None:
-        """What the given prices say; nothing without."""
         input_price, output_price = self._prices
         return (usage.input_tokens * input_price + usage.output_tokens * output_price) / 1e6
 
@@ -140,7 +138,7 @@ class ScriptedModel:
         return ModelReply(text=as_text(answer), model=self._id)
 
     def _use(self, use: ToolUse, payload: HandlerPayload) -> ToolUse:
-        """The use with an id, and under the name that the payload has for the tool."""
+        """Return the tool use with an id, and with the tool's name as the payload spells it."""
         self._uses += 1
         known = {tool.name for tool in payload.tools}
         sent = _NOT_IN_NAMES.sub("_", use.name)
@@ -148,26 +146,26 @@ class ScriptedModel:
         return msgspec.structs.replace(use, id=use.id or f"use-{self._uses}", name=name)
 
     def _counted(self, reply: ModelReply, input_tokens: int) -> ModelReply:
-        said = sum(count_text(msgspec.json.encode(use).decode()) for use in reply.tool_uses)
-        usage = Usage(input_tokens=input_tokens, output_tokens=count_text(reply.text) + said)
+        tool_tokens = sum(count_text(msgspec.json.encode(use).decode()) for use in reply.tool_uses)
+        usage = Usage(input_tokens=input_tokens, output_tokens=count_text(reply.text) + tool_tokens)
         return msgspec.structs.replace(
             reply, usage=msgspec.structs.replace(usage, cost=self.price(usage)), response_model=self._id
         )
 
 
 def tool_use(name: str, /, **arguments: Any) -> ToolUse:
-    """A scripted tool call; the model gives it an id."""
+    """Return a scripted tool call; the model adds its id."""
     return ToolUse(id="", name=name, arguments=arguments)
 
 
 async def stream(text: str, on_text: OnText) -> None:
-    """Give the text word by word."""
+    """Pass the text to `on_text` word by word."""
     for piece in _PIECE.findall(text):
         on_text(piece)
-        await asyncio.sleep(0)  # others have their turn, and a cancellation comes between two pieces
+        await asyncio.sleep(0)  # so that other tasks run, and a cancellation takes effect between two words
 
 
 def _prompts(payload: HandlerPayload) -> list[str]:
-    """What users said, the last first; what is asked now stands there even while tools are used."""
-    said = [message.content for message in payload.messages if isinstance(message, UserMessage)]
-    return said[::-1] or [""]
+    """Return the user messages, the last first; it is the current prompt even while tools are used."""
+    texts = [message.content for message in payload.messages if isinstance(message, UserMessage)]
+    return texts[::-1] or [""]

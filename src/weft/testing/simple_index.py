@@ -1,4 +1,4 @@
-"""An index that is kept in memory and compares words: small, exact and slow; for tests and few files."""
+"""An in-memory index that compares words: small, exact and slow; for tests and few files."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _KINDS = {"class": "class"}
 
 
 class SimpleIndex:
-    """Index and matcher in one. It knows no ignore rules, and forgets everything when it is closed."""
+    """Index and matcher in one. It applies no ignore rules, and `close` clears it."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], str] = {}
@@ -37,7 +37,7 @@ class SimpleIndex:
         skipped: Counter[str] = Counter()
         changed = 0
         for number, (key, file) in enumerate(seen.items(), start=1):
-            self._take(key, file, skipped)
+            self._read(key, file, skipped)
             if on_progress is not None:
                 changed += self._texts.get(key) != before.get(key)
                 on_progress(IndexProgress(number, changed, 0, len(seen)))
@@ -52,31 +52,28 @@ class SimpleIndex:
         )
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
-        """Read all files again."""
+        """Read all files of the root again, whatever `paths` are."""
         return self.update([root])
 
     def facts(self, root: str, path: str) -> FileFacts | None:
-        """What is known of a file."""
         return self._facts.get((root, path))
 
     def status(self) -> dict[str, Any]:
-        """Roots and files."""
         counts = Counter(root for root, _ in self._texts)
         roots = [{"root": root, "files": count} for root, count in sorted(counts.items())]
         return {"roots": roots, "files": len(self._texts)}
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
-        """Forget roots, or everything."""
+        """Remove these roots from the index; None means all."""
         wanted = None if roots is None else {str(Path(root).resolve()) for root in roots}
         for key in [key for key in self._texts if wanted is None or key[0] in wanted]:
             self._forget(key)
 
     def close(self) -> None:
-        """Forget everything."""
         self.drop()
 
     def match(self, query: Query) -> list[Match]:
-        """The pieces with the largest part of the query's words; a word in names counts twice."""
+        """Return the chunks that share most words with the query; a word in a path or symbol counts twice."""
         wanted: dict[str, float] = {}
         for part in query.parts:
             for word in words_of(part.text):
@@ -107,7 +104,7 @@ class SimpleIndex:
                 why = {name: words for name, words in why.items() if words}
                 yield Match(chunk=chunk, score=score / total, why=why)
 
-    def _take(self, key: tuple[str, str], file: Path, skipped: "Counter[str]") -> None:
+    def _read(self, key: tuple[str, str], file: Path, skipped: "Counter[str]") -> None:
         try:
             found = file.stat()
             content = b"" if found.st_size > MAX_FILE_BYTES else file.read_bytes()

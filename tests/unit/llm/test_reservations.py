@@ -245,7 +245,7 @@ async def test_concurrent_requests_wait_for_what_others_do_not_use() -> None:
     results = await asyncio.gather(*(run(model, scope) for _ in range(50)))
 
     assert [result.content for result in results] == ["ok"] * 50
-    assert 1 < model.most_under_way <= 6
+    assert 1 < model.most_concurrent <= 6
     assert (scope.used["tokens"], scope.reserved["tokens"]) == (5050, 0)
     assert all((payload.metadata.max_tokens or 1000) >= 16 for payload in model.payloads)
 

@@ -55,7 +55,7 @@ async def test_the_same_payload_asked_twice_gives_its_answers_in_order(path: Pat
 
     replaying = ReplayingModel(path)
     assert [(await replaying.request(a_payload())).text for _ in range(2)] == ["one", "two"]
-    with pytest.raises(ModelError, match=r"recorded 2 times in .*, and was asked once more"):
+    with pytest.raises(ModelError, match=r"recorded 2 times in .*, and was sent once more"):
         await replaying.request(a_payload())
 
 
@@ -246,7 +246,7 @@ def test_an_empty_or_foreign_file_is_no_cassette(path: Path) -> None:
         recorded(None, path)
     path.parent.mkdir()
     path.write_text("hello\n")
-    with pytest.raises(BadCassette, match=r"review.jsonl:1: no recorded answer"):
+    with pytest.raises(BadCassette, match=r"review.jsonl:1: not a recorded response"):
         recorded(None, path)
     path.write_text('{"cassette": 2}\n')
     with pytest.raises(BadCassette, match="version 2; this weft reads 1"):

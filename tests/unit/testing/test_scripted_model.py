@@ -125,4 +125,4 @@ async def test_the_latency_is_waited_and_a_cancelled_payload_is_kept() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await request
-    assert (slept, model.cancelled, model.most_under_way) == ([3.0], [a_payload()], 1)
+    assert (slept, model.cancelled, model.most_concurrent) == ([3.0], [a_payload()], 1)

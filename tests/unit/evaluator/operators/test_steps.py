@@ -66,7 +66,7 @@ async def test_nested_inputs_run_concurrently() -> None:
     program = '(task :instructions "x" :inputs ((a (task :instructions "a")) (b (task :instructions "b"))))'
     await asyncio.wait_for(evaluate(program, effects), 5)
 
-    assert effects.most_under_way == 2
+    assert effects.most_concurrent == 2
 
 
 async def test_inner_tasks_of_a_reduce_run_concurrently() -> None:
@@ -75,7 +75,7 @@ async def test_inner_tasks_of_a_reduce_run_concurrently() -> None:
                    :reduction (identity current_result))"""
     await asyncio.wait_for(evaluate(program, effects), 5)
 
-    assert effects.most_under_way == 3
+    assert effects.most_concurrent == 3
 
 
 async def test_a_thousand_tasks_wait_together() -> None:
@@ -83,7 +83,7 @@ async def test_a_thousand_tasks_wait_together() -> None:
     program = '(deftask f (n) :instructions "{{n}}") (length (map f (range 0 1000)))'
 
     assert await asyncio.wait_for(evaluate(program, effects), 30) == 1_000
-    assert effects.most_under_way == 1_000
+    assert effects.most_concurrent == 1_000
 
 
 async def test_the_first_failure_stops_what_runs_beside_it() -> None:
@@ -218,7 +218,7 @@ def gate(count: int) -> InMemoryEffects:
     opened = asyncio.Event()
 
     async def sleep(_: float) -> None:
-        if effects.most_under_way >= count:
+        if effects.most_concurrent >= count:
             opened.set()
         await opened.wait()
 
