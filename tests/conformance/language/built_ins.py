@@ -127,7 +127,7 @@ BUILT_INS: list[tuple[str, Any]] = [
     ),
     (
         "(try (range 0 1 0) (catch e (get-in e '(notes error message))))",
-        "the step of range is a whole number other than 0; this is 0",
+        "the step of range must not be 0",
     ),
     ("(cons 1 nil)", [1]),
     ("(cons 1 2)", "error: wrong-type"),

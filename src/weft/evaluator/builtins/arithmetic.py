@@ -1,15 +1,15 @@
-"""Numbers. Integers are exact; floats are finite: what would be infinite is an error."""
+"""Built-in arithmetic. Integers are exact; a float result that is not finite is an error."""
 
 import math
 from typing import Any
 
-from weft.evaluator.builtins.table import built_in, want, want_numbers
+from weft.evaluator.builtins.table import built_in, require_numbers, require_type
 from weft.evaluator.errors import exhausted, program_error
 from weft.limits import MAX_INTEGER_BITS
 
 
 def _number(name: str, value: Any) -> Any:
-    """The result of an operation, if it can be kept."""
+    """Return the result of an operation. Raises ProgramError if it is too large or not real."""
     if value.__class__ is int:
         if value.bit_length() > MAX_INTEGER_BITS:
             raise exhausted(
@@ -23,34 +23,34 @@ def _number(name: str, value: Any) -> Any:
     return value
 
 
-@built_in("+")
+@built_in("+", "(+ n ...)")
 def add(*values: Any) -> Any:
-    """(+ n ...): the sum; 0 of none."""
-    want_numbers("+", values)
+    """Return the sum; 0 without arguments."""
+    require_numbers("+", values)
     return _number("+", sum(values))
 
 
-@built_in("-")
+@built_in("-", "(- n ...)")
 def subtract(first: Any, *rest: Any) -> Any:
-    """(- n ...): the first less the others; of one, its negative."""
-    want_numbers("-", (first, *rest))
+    """Subtract the other numbers from the first; negate a single number."""
+    require_numbers("-", (first, *rest))
     return _number("-", first - sum(rest) if rest else -first)
 
 
-@built_in("*")
+@built_in("*", "(* n ...)")
 def multiply(*values: Any) -> Any:
-    """(* n ...): the product; 1 of none."""
-    want_numbers("*", values)
+    """Return the product; 1 without arguments."""
+    require_numbers("*", values)
     product: Any = 1
     for value in values:
         product = _number("*", product * value)
     return product
 
 
-@built_in("/")
+@built_in("/", "(/ n ...)")
 def divide(first: Any, *rest: Any) -> Any:
-    """(/ n ...): the first divided by the others, an integer where that is exact; of one, its inverse."""
-    want_numbers("/", (first, *rest))
+    """Divide the first by the others, to an integer if exact; invert a single number."""
+    require_numbers("/", (first, *rest))
     quotient, divisors = (first, rest) if rest else (1, (first,))
     for divisor in divisors:
         quotient = _quotient(quotient, divisor)
@@ -65,39 +65,39 @@ def _quotient(value: Any, divisor: Any) -> Any:
     return _number("/", value / divisor)
 
 
-@built_in("mod")
+@built_in("mod", "(mod a b)")
 def modulo(value: Any, divisor: Any) -> Any:
-    """(mod a b): what is left of a; it has the sign of b."""
-    want_numbers("mod", (value, divisor))
+    """Return a modulo b, with the sign of b."""
+    require_numbers("mod", (value, divisor))
     return value % divisor
 
 
-@built_in("quotient")
+@built_in("quotient", "(quotient a b)")
 def whole_quotient(value: Any, divisor: Any) -> int:
-    """(quotient a b): how often b goes into a, rounded towards zero."""
-    want_numbers("quotient", (value, divisor))
+    """Return the integer quotient, rounded towards zero."""
+    require_numbers("quotient", (value, divisor))
     if value.__class__ is int and divisor.__class__ is int:
         whole = int(abs(value) // abs(divisor))
         return whole if (value < 0) == (divisor < 0) else -whole
     return math.trunc(float(_number("quotient", value / divisor)))
 
 
-@built_in("abs")
+@built_in("abs", "(abs n)")
 def absolute(value: Any) -> Any:
-    """(abs n): without the sign."""
-    want("number", "abs", value)
+    """Return the absolute value."""
+    require_type("number", "abs", value)
     return abs(value)
 
 
-@built_in("min", is_linear=True)
+@built_in("min", "(min n ...) or (min list)", is_linear=True)
 def minimum(*values: Any) -> Any:
-    """(min n ...) or (min list): the smallest."""
+    """Return the smallest number."""
     return min(_several("min", values))
 
 
-@built_in("max", is_linear=True)
+@built_in("max", "(max n ...) or (max list)", is_linear=True)
 def maximum(*values: Any) -> Any:
-    """(max n ...) or (max list): the largest."""
+    """Return the largest number."""
     return max(_several("max", values))
 
 
@@ -106,37 +106,37 @@ def _several(name: str, values: tuple[Any, ...]) -> Any:
         (values,) = values
         if not values:
             raise program_error("bad-value", f"{name} of an empty list")
-    want_numbers(name, values)
+    require_numbers(name, values)
     return values
 
 
-@built_in("round")
+@built_in("round", "(round n)")
 def rounded(value: Any) -> Any:
-    """(round n): the nearest integer; of two, the even one."""
-    want("number", "round", value)
+    """Return the nearest integer; halves go to the even one."""
+    require_type("number", "round", value)
     return round(value)
 
 
-@built_in("floor")
+@built_in("floor", "(floor n)")
 def floor(value: Any) -> Any:
-    """(floor n): the next integer below."""
-    want("number", "floor", value)
+    """Return the largest integer that is not greater than n."""
+    require_type("number", "floor", value)
     return math.floor(value)
 
 
-@built_in("ceiling")
+@built_in("ceiling", "(ceiling n)")
 def ceiling(value: Any) -> Any:
-    """(ceiling n): the next integer above."""
-    want("number", "ceiling", value)
+    """Return the smallest integer that is not less than n."""
+    require_type("number", "ceiling", value)
     return math.ceil(value)
 
 
-@built_in("sqrt")
+@built_in("sqrt", "(sqrt n)")
 def square_root(value: Any) -> Any:
-    """(sqrt n): the square root; an integer where that is exact."""
-    want("number", "sqrt", value)
+    """Return the square root, as an integer if exact."""
+    require_type("number", "sqrt", value)
     if value < 0:
-        raise program_error("bad-value", "sqrt takes a number from 0")
+        raise program_error("bad-value", "sqrt takes a number that is not negative")
     if value.__class__ is int:
         root = math.isqrt(value)
         if root * root == value:
@@ -144,10 +144,10 @@ def square_root(value: Any) -> Any:
     return math.sqrt(value)
 
 
-@built_in("expt")
+@built_in("expt", "(expt a b)")
 def power(base: Any, exponent: Any) -> Any:
-    """(expt a b): a to the power of b."""
-    want_numbers("expt", (base, exponent))
+    """Return a to the power of b."""
+    require_numbers("expt", (base, exponent))
     if base.__class__ is int and exponent.__class__ is int and exponent >= 0:
         bits = base.bit_length() * exponent
         if abs(base) > 1 and bits - exponent > MAX_INTEGER_BITS:

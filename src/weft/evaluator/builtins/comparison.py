@@ -1,4 +1,4 @@
-"""Comparison and predicates."""
+"""Built-in comparisons and predicates."""
 
 import operator
 from collections.abc import Callable
@@ -14,33 +14,33 @@ from weft.language.library import TaskDefinition
 
 
 def _all_equal(*values: Any) -> bool:
-    """(= a b ...): whether all are equal: numbers by value, lists and dicts by content."""
+    """Return whether all are equal: numbers by value, lists and dicts by content."""
     first = values[0]
     return all(are_equal(first, other) for other in values[1:])
 
 
 for _name in ("=", "eq?", "equal?"):
-    built_in(_name)(_all_equal)
+    built_in(_name, "(= a b ...)")(_all_equal)
 
 
-@built_in("!=")
+@built_in("!=", "(!= a b ...)")
 def differ(*values: Any) -> bool:
-    """(!= a b ...): whether they are not all equal."""
+    """Return whether not all are equal."""
     return not _all_equal(*values)
 
 
 def _ordered(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
     def compare(*values: Any) -> bool:
         if not all(is_number(value) for value in values):
-            _want_comparable(name, values)
+            _require_comparable(name, values)
         return all(holds(one, other) for one, other in pairwise(values))
 
     compare.__doc__ = doc
-    built_in(name)(compare)
+    built_in(name, f"({name} a b ...)")(compare)
 
 
-def _want_comparable(name: str, values: tuple[Any, ...]) -> None:
-    """Raise ProgramError unless all are numbers or all are strings."""
+def _require_comparable(name: str, values: tuple[Any, ...]) -> None:
+    """Raise ProgramError unless all values are numbers or all are strings."""
     first = values[0]
     for position, value in enumerate(values):
         if first.__class__ is str and value.__class__ is not str:
@@ -49,75 +49,75 @@ def _want_comparable(name: str, values: tuple[Any, ...]) -> None:
             raise wrong_type(name, "numbers" if position else "numbers or strings", value, position)
 
 
-_ordered("<", operator.lt, "(< a b ...): whether each is less than the next; numbers or strings.")
-_ordered(">", operator.gt, "(> a b ...): whether each is more than the next; numbers or strings.")
-_ordered("<=", operator.le, "(<= a b ...): whether none is more than the next; numbers or strings.")
-_ordered(">=", operator.ge, "(>= a b ...): whether none is less than the next; numbers or strings.")
+_ordered("<", operator.lt, "Return whether each is less than the next; numbers or strings.")
+_ordered(">", operator.gt, "Return whether each is greater than the next; numbers or strings.")
+_ordered("<=", operator.le, "Return whether no value is greater than the next; numbers or strings.")
+_ordered(">=", operator.ge, "Return whether no value is less than the next; numbers or strings.")
 
 
-@built_in("not")
+@built_in("not", "(not x)")
 def negate(value: Any) -> bool:
-    """(not x): whether x is false: false, nil, 0, "", () or the empty dict."""
+    """Return whether x is false: false, nil, 0, "", () or the empty dict."""
     return not value
 
 
-@built_in("number?")
+@built_in("number?", "(number? x)")
 def number(value: Any) -> bool:
-    """(number? x): whether x is a number."""
+    """Return whether x is a number."""
     return is_number(value)
 
 
-@built_in("integer?")
+@built_in("integer?", "(integer? x)")
 def integer(value: Any) -> bool:
-    """(integer? x): whether x is a number without a fraction, 2.0 too."""
+    """Return whether x is a number without a fraction, such as 2 or 2.0."""
     return value.__class__ is int or (value.__class__ is float and value.is_integer())
 
 
-@built_in("string?")
+@built_in("string?", "(string? x)")
 def string(value: Any) -> bool:
-    """(string? x): whether x is a string."""
+    """Return whether x is a string."""
     return value.__class__ is str
 
 
-@built_in("boolean?")
+@built_in("boolean?", "(boolean? x)")
 def boolean(value: Any) -> bool:
-    """(boolean? x): whether x is true or false."""
+    """Return whether x is true or false."""
     return value is True or value is False
 
 
-@built_in("list?")
+@built_in("list?", "(list? x)")
 def is_list(value: Any) -> bool:
-    """(list? x): whether x is a list."""
+    """Return whether x is a list."""
     return value.__class__ is list
 
 
-@built_in("dict?")
+@built_in("dict?", "(dict? x)")
 def is_dict(value: Any) -> bool:
-    """(dict? x): whether x is a dict."""
+    """Return whether x is a dict."""
     return value.__class__ is dict
 
 
-@built_in("symbol?")
+@built_in("symbol?", "(symbol? x)")
 def symbol(value: Any) -> bool:
-    """(symbol? x): whether x is a quoted name."""
+    """Return whether x is a quoted name."""
     return value.__class__ is Symbol
 
 
-@built_in("function?")
+@built_in("function?", "(function? x)")
 def function(value: Any) -> bool:
-    """(function? x): whether x can be called: a closure, a built-in, a task."""
+    """Return whether x can be called: a closure, a built-in, a task."""
     return value.__class__ in (Closure, BuiltIn, TaskDefinition)
 
 
-@built_in("null?")
+@built_in("null?", "(null? x)")
 def null(value: Any) -> bool:
-    """(null? x): whether x is nil or the empty list."""
+    """Return whether x is nil or the empty list."""
     return value is None or (value.__class__ is list and not value)
 
 
-@built_in("empty?")
+@built_in("empty?", "(empty? x)")
 def empty(value: Any) -> bool:
-    """(empty? x): whether a list, dict or string has nothing in it; nil has nothing."""
+    """Return whether a list, dict or string is empty; nil is empty."""
     if value is None or value.__class__ in (list, dict, str):
         return not value
     if value.__class__ is TaskResult:

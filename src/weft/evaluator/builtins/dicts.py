@@ -1,11 +1,11 @@
-"""Dicts and JSON. A dict is never changed: every built-in gives a new one."""
+"""Built-ins for dicts and JSON. Dicts are immutable; every built-in returns a new one."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from weft.evaluator.builtins.table import as_list, built_in, check_size, want, wrong_type
+from weft.evaluator.builtins.table import as_list, built_in, check_size, require_type, wrong_type
 from weft.evaluator.errors import program_error
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import check_finite, fields_of, json_text, part_of
@@ -13,7 +13,7 @@ from weft.language.ast import Symbol
 
 
 def _key(name: str, value: Any, position: int) -> str:
-    """A key of a dict: a string, or a symbol, whose name it is."""
+    """Return a string or symbol as the key of a dict."""
     if value.__class__ is str:
         return str(value)
     if value.__class__ is Symbol:
@@ -29,95 +29,99 @@ def _dict(name: str, value: Any, position: int = 0) -> dict[str, Any]:
     raise wrong_type(name, "a dict", value, position)
 
 
-@built_in("dict", takes_keywords=True)
+@built_in("dict", '(dict :key x ...) or (dict "key" x ...)', takes_keywords=True)
 def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """(dict :key x ...) or (dict "key" x ...): a dict."""
+    """Create a dict."""
     if len(pairs) % 2:
-        raise program_error("wrong-arity", f"dict takes keys and values in turn; it was given {len(pairs)}")
+        raise program_error(
+            "wrong-arity", f"dict takes pairs of keys and values; it was given {len(pairs)} arguments"
+        )
     made = {_key("dict", pairs[at], at): pairs[at + 1] for at in range(0, len(pairs), 2)}
     return {**made, **(keywords or {})}
 
 
-@built_in("get")
+@built_in("get", "(get d key default)")
 def get(value: Any, key: Any, default: Any = None) -> Any:
-    """(get d key default): the value of a key, an element, a field of a task result; else the default."""
-    _want_parts("get", value)
+    """Return a value, an element or a field of a task result; else the default."""
+    _require_parts("get", value)
     return part_of(value, str(key) if key.__class__ is Symbol else key, default)
 
 
-@built_in("get-in")
+@built_in("get-in", "(get-in d (list key ...))")
 def get_in(value: Any, path: Any) -> Any:
-    """(get-in d (list key ...)): the part at the end of the path; nil when there is none."""
+    """Return the part at the end of the path, or nil."""
     path = as_list("get-in", path, 1)
     for key in path:
         value = part_of(value, str(key) if key.__class__ is Symbol else key)
     return value
 
 
-def _want_parts(name: str, value: Any) -> None:
+def _require_parts(name: str, value: Any) -> None:
     if value is not None and value.__class__ not in (dict, list, TaskResult):
         raise wrong_type(name, "a dict, a list or a task result", value, 0)
 
 
-@built_in("assoc", is_linear=True)
+@built_in("assoc", "(assoc d key x ...)", is_linear=True)
 def assoc(value: Any, *pairs: Any) -> dict[str, Any]:
-    """(assoc d key x ...): the dict with these values."""
+    """Return a dict with these values added."""
     if len(pairs) % 2:
-        raise program_error("wrong-arity", f"assoc takes keys and values in turn; it was given {len(pairs)}")
+        raise program_error(
+            "wrong-arity", f"assoc takes pairs of keys and values; it was given {len(pairs)} arguments"
+        )
     made = _dict("assoc", value) if value is not None else {}
     for at in range(0, len(pairs), 2):
         made[_key("assoc", pairs[at], at + 1)] = pairs[at + 1]
     return made
 
 
-@built_in("dissoc", is_linear=True)
+@built_in("dissoc", "(dissoc d key ...)", is_linear=True)
 def dissoc(value: Any, *keys: Any) -> dict[str, Any]:
-    """(dissoc d key ...): the dict without these keys."""
+    """Return a dict without these keys."""
     made = _dict("dissoc", value)
     for position, key in enumerate(keys, 1):
         made.pop(_key("dissoc", key, position), None)
     return made
 
 
-@built_in("keys", is_linear=True)
+@built_in("keys", "(keys d)", is_linear=True)
 def keys(value: Any) -> list[str]:
-    """(keys d): the keys, in order."""
+    """Return the keys, in order."""
     return list(_dict("keys", value))
 
 
-@built_in("values", is_linear=True)
+@built_in("values", "(values d)", is_linear=True)
 def values(value: Any) -> list[Any]:
-    """(values d): the values, in order."""
+    """Return the values, in order."""
     return list(_dict("values", value).values())
 
 
-@built_in("items", is_linear=True)
+@built_in("items", "(items d)", is_linear=True)
 def items(value: Any) -> list[list[Any]]:
-    """(items d): a list of (key value)."""
+    """Return a list of (key value)."""
     return [[key, part] for key, part in _dict("items", value).items()]
 
 
-@built_in("merge", is_linear=True)
+@built_in("merge", "(merge d ...)", is_linear=True)
 def merge(*dicts: Any) -> dict[str, Any]:
-    """(merge d ...): one dict of all; of two values for a key the later counts."""
+    """Merge the dicts; the last value of a key counts."""
     made: dict[str, Any] = {}
     for position, value in enumerate(dicts):
         made.update(_dict("merge", value, position))
     return made
 
 
-@built_in("has-key?")
+@built_in("has-key?", "(has-key? d key)")
 def has_key(value: Any, key: Any) -> bool:
-    """(has-key? d key): whether the dict has the key."""
+    """Return whether the dict has the key."""
     return _key("has-key?", key, 1) in _dict("has-key?", value)
 
 
-@built_in("json-parse", is_linear=True)
+@built_in("json-parse", "(json-parse s)", is_linear=True)
 def json_parse(text: Any) -> Any:
-    """(json-parse s): the value of a JSON text; of a task result, of its content."""
+    """Parse a JSON text, or the content of a task result."""
     if text.__class__ is TaskResult:
         text = text.content
-    want("string", "json-parse", text)
+    require_type("string", "json-parse", text)
     check_size("json-parse", len(text))
     try:
         value = msgspec.json.decode(text)
@@ -129,7 +133,7 @@ def json_parse(text: Any) -> Any:
     return value
 
 
-@built_in("json-string", is_linear=True)
+@built_in("json-string", "(json-string x)", is_linear=True)
 def json_string(value: Any) -> str:
-    """(json-string x): the JSON text of a value."""
+    """Return the JSON text of a value."""
     return json_text(value)

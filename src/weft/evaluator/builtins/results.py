@@ -1,4 +1,4 @@
-"""Task results, errors, messages."""
+"""Built-ins for task results, errors and log messages."""
 
 from typing import Any
 
@@ -18,55 +18,55 @@ def _result(name: str, value: Any) -> TaskResult:
     return value
 
 
-@built_in("content")
+@built_in("content", "(content r)")
 def content(value: Any) -> str:
-    """(content r): the text of a task result."""
+    """Return the text of a task result."""
     return _result("content", value).content
 
 
-@built_in("status")
+@built_in("status", "(status r)")
 def status(value: Any) -> str:
-    """(status r): COMPLETE, CONTINUATION or FAILED."""
+    """Return COMPLETE, CONTINUATION or FAILED."""
     return _result("status", value).status
 
 
-@built_in("parsed")
+@built_in("parsed", "(parsed r)")
 def parsed(value: Any) -> Any:
-    """(parsed r): the parsed content of a task result; nil when there is none."""
+    """Return the parsed content of a task result, or nil."""
     found = _result("parsed", value).parsed_content
     return None if found is UNSET else found
 
 
-@built_in("notes")
+@built_in("notes", "(notes r)")
 def notes(value: Any) -> dict[str, Any]:
-    """(notes r): the notes of a task result, a dict."""
+    """Return the notes of a task result, a dict."""
     return _result("notes", value).notes
 
 
-@built_in("failed?")
+@built_in("failed?", "(failed? x)")
 def failed(value: Any) -> bool:
-    """(failed? x): whether x is a task result that failed."""
+    """Return whether x is a failed task result."""
     return isinstance(value, TaskResult) and value.status == "FAILED"
 
 
-@built_in("log-message", needs_compiler=True)
+@built_in("log-message", "(log-message x ...)", needs_compiler=True)
 def log_message(compiler: Compiler, *values: Any) -> None:
-    """(log-message x ...): keeps the values as text in the log, a space between them; nil."""
+    """Log the values as text, separated by spaces; return nil."""
     compiler.machine.effects.log(" ".join(map(to_text, values)))
 
 
-@built_in("error")
+@built_in("error", "(error message details)")
 def error(message: Any, details: Any = None) -> Any:
-    """(error message details): fails; `catch` finds both in the notes."""
+    """Fail; `catch` finds both in the notes."""
     notes = None if details is None else {"details": to_json(details)}
     raise TaskFailed(
         TaskFailure(reason="execution_halted", message=to_text(message), notes=notes), code="raised"
     )
 
 
-@built_in("raise")
+@built_in("raise", "(raise x)")
 def raise_again(value: Any) -> Any:
-    """(raise x): fails with a failed task result as it is, or with x as the message."""
+    """Fail with a failed task result, or with x as the message."""
     if isinstance(value, TaskResult) and value.status == "FAILED":
         raise TaskFailed(_error_of(value), code="raised")
     return error(value)
@@ -79,7 +79,7 @@ def _error_of(result: TaskResult) -> TaskError:
         return TaskFailure(reason="subtask_failure", message=result.content, content=result.content)
 
 
-@built_in("identity")
+@built_in("identity", "(identity x)")
 def identity(value: Any) -> Any:
-    """(identity x): x."""
+    """Return x."""
     return value

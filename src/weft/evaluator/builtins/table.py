@@ -1,4 +1,4 @@
-"""How built-ins are declared, and the checks they share."""
+"""Declaration of built-ins, and their shared checks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from weft.limits import MAX_VALUE_SIZE
 Act = TypeVar("Act", bound=Callable[..., Any])
 
 BUILT_INS: dict[str, BuiltIn] = {}
-"""Every built-in by its name; filled when the modules of this package are imported."""
+"""All built-ins by name; filled when the modules of this package are imported."""
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -24,9 +24,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def built_in(
-    name: str, *, is_linear: bool = False, needs_compiler: bool = False, takes_keywords: bool = False
+    name: str,
+    usage: str,
+    *,
+    is_linear: bool = False,
+    needs_compiler: bool = False,
+    takes_keywords: bool = False,
 ) -> Callable[[Act], Act]:
-    """Declare a built-in; the first line of its docstring is its help."""
+    """Declare a built-in; its help is the usage and its one-line docstring."""
 
     def declare(act: Act) -> Act:
         least, most = BUILT_IN_ARITIES[name]
@@ -35,7 +40,7 @@ def built_in(
             act,
             least=least,
             most=most,
-            doc=(act.__doc__ or "").partition("\n")[0],
+            doc=f"{usage}: {act.__doc__}",
             is_linear=is_linear,
             needs_compiler=needs_compiler,
             takes_keywords=takes_keywords,
@@ -45,8 +50,8 @@ def built_in(
     return declare
 
 
-def want(kind: str, name: str, *values: Any, first: int = 0) -> None:
-    """Raise ProgramError unless all values are of the kind; `first` is the position of the first of them."""
+def require_type(kind: str, name: str, *values: Any, first: int = 0) -> None:
+    """Raise ProgramError unless all values are of the kind; `first` is the position of the first value."""
     allowed = _TYPES[kind]
     for position, value in enumerate(values, first):
         if value.__class__ not in allowed:
@@ -54,7 +59,7 @@ def want(kind: str, name: str, *values: Any, first: int = 0) -> None:
 
 
 def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
-    """Return an argument that is a list, for which nil is an empty one; raises ProgramError for others."""
+    """Return a list argument; nil is an empty list. Raises ProgramError."""
     if value.__class__ is list:
         return value
     if value is None:
@@ -63,29 +68,29 @@ def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
 
 
 def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramError:
-    """`+ takes numbers; the second is a string`."""
+    """Return the error `+ takes numbers; the second is a string`."""
     which = _ORDINALS[position] if position < len(_ORDINALS) else f"argument {position + 1}"
     article = "an" if wanted == "a integer" else ""
     wanted = f"{article} integer" if article else wanted
-    place = f"the {which}" if position < len(_ORDINALS) else which
-    return program_error("wrong-type", f"{name} takes {wanted}; {place} is {kind_of(value)}")
+    argument = f"the {which}" if position < len(_ORDINALS) else which
+    return program_error("wrong-type", f"{name} takes {wanted}; {argument} is {kind_of(value)}")
 
 
-def want_function(name: str, value: Any) -> None:
+def require_function(name: str, value: Any) -> None:
     """Raise ProgramError unless the value can be called."""
     if kind_of(value) not in ("a function", "a task"):
         raise wrong_type(name, "a function", value, 0)
 
 
-def want_numbers(name: str, values: Sequence[Any]) -> None:
-    """Raise ProgramError unless all are numbers."""
+def require_numbers(name: str, values: Sequence[Any]) -> None:
+    """Raise ProgramError unless all values are numbers."""
     for position, value in enumerate(values):
         if not is_number(value):
             raise wrong_type(name, "numbers", value, position)
 
 
 def check_size(name: str, size: int, most: int = MAX_VALUE_SIZE) -> None:
-    """Raise ProgramError before a value of that many elements or characters is made."""
+    """Raise ProgramError if a value would have more than `most` elements or characters."""
     if size > most:
-        message = f"{name} would give {size} elements or characters; the most is {most}"
+        message = f"{name} would return {size} elements or characters; the limit is {most}"
         raise exhausted("size", message, limit=most)
