@@ -16,7 +16,7 @@ from typing import Any
 from bench.measure import Benchmark, Figure
 from weft.effects.local import LocalEffects
 from weft.evaluator.budget import Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.effects import UNLIMITED, BudgetAccount, ContextPayload, ModelCall, Step, Turn
 from weft.evaluator.evaluator import Evaluator
 from weft.language.sexp import read_program
@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Yield the overhead of single calls, and the time of many at once."""
     scope = Scope({"tokens": 1e12, "cost": 1e9})
     yield asyncio.run(overhead("one call", options))
-    yield asyncio.run(overhead("one call in a budget", options, purse=lambda: ScopePurse(scope, "bench")))
+    yield asyncio.run(overhead("one call in a budget", options, purse=lambda: ScopeAccount(scope, "bench")))
     yield asyncio.run(overhead("one call with a conversation of 10 turns", options, turns=10))
     yield asyncio.run(concurrent(options))
     yield asyncio.run(concurrent(options, "(with-budget (:tokens 1000000000 :cost 1000) {})"))

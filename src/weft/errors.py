@@ -107,7 +107,7 @@ def unexpected(error: Exception, *, what: str) -> WeftError:
 
 
 def text_of(value: object) -> str:
-    """Return any value as text; an exception is prefixed with its type, which stands alone if `__str__` fails."""
+    """Return any value as text: an exception with its type as a prefix, the type alone if `__str__` fails."""
     name = type(value).__name__
     try:
         text = str(value)

@@ -198,7 +198,7 @@ def test_steps_and_time_are_limited() -> None:
 
     assert (steps.code, seconds.code) == (1, 1)
     assert "more than 1000 steps" in steps.err
-    assert "not done after 0.2 seconds" in seconds.err
+    assert "timed out after 0.2 seconds" in seconds.err
 
 
 def test_messages_go_to_standard_error() -> None:

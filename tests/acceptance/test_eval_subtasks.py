@@ -56,8 +56,8 @@ def test_subtasks_are_shown_and_the_model_goes_on_whatever_comes_of_them(
 
     assert (ran.code, ran.out) == (0, "Cats purr.\n")
     missing, cycle, begun, ended, usage = ran.err.splitlines()
-    assert "there is no template 'none'; there are: boss, explain" in missing
-    assert "'boss' is at work on the same inputs already: boss -> boss" in cycle
+    assert "there is no template 'none'; templates: boss, explain" in missing
+    assert "'boss' is already running with the same inputs: boss -> boss" in cycle
     assert (begun, ended) == ("subtask 1/s6 'explain': started", "subtask 1/s6 'explain': completed")
     assert usage.startswith("5 model calls, ")
     bodies = [one.body for one in model_server.requests]

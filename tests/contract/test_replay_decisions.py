@@ -75,7 +75,7 @@ FORMS = {
 async def test_a_failure_that_ended_others_is_told_again(
     runs: RunsBench, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "KNOWN_IN_A_ROW", 10)
+    monkeypatch.setattr(machine, "MAX_RESOLVED_IN_A_ROW", 10)
     stage = Stage(runs)
     runs.effects = lambda: Told(stage)
     text, then = FORMS[form]
@@ -320,7 +320,7 @@ async def test_the_event_loop_gets_its_turns_while_failures_are_told_again(
     runs: RunsBench, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(runs)
-    monkeypatch.setattr(machine, "KNOWN_IN_A_ROW", 10)
+    monkeypatch.setattr(machine, "MAX_RESOLVED_IN_A_ROW", 10)
     turns, counted = 0, list[int]()
 
     def turn() -> None:

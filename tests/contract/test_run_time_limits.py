@@ -113,7 +113,7 @@ async def test_questions_of_one_time_limit_share_its_time(runs: RunsBench, clock
     outcome = await runs.go_on(resting.root_id)
 
     assert outcome.status is Status.FAILED
-    assert "not done after 7200 seconds" in str((await runs.flow(resting.root_id)).root.error)
+    assert "timed out after 7200 seconds" in str((await runs.flow(resting.root_id)).root.error)
 
 
 async def test_questions_that_wait_at_the_same_time_count_once(runs: RunsBench, clock: ManualClock) -> None:

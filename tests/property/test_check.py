@@ -34,7 +34,7 @@ CHECKED = {
 
 CERTAIN = (
     "not bound",
-    "can leave the program",
+    "cannot be converted to text or JSON",
     ":files takes",
     ":model takes",
     ":history takes",

@@ -11,7 +11,7 @@ from tests.given_tools import GivenTool, GivenTools
 from tests.model_calls import JSON, a_call, a_step
 from weft.config.sections import HandlerSettings
 from weft.evaluator.budget import Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolFailed, ToolUse
@@ -78,7 +78,7 @@ def test_any_model_ends_in_a_result_or_a_failure(
     handler = Handler(model, tools, HandlerSettings(max_turns=max_turns))
 
     try:
-        result = asyncio.run(handler.run(a_step(call), call, ScopePurse(scope, "it")))
+        result = asyncio.run(handler.run(a_step(call), call, ScopeAccount(scope, "it")))
     except TaskFailed as error:
         result = error.result()
 

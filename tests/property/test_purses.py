@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.evaluator.budget import Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.errors import BudgetExceeded
 
 AMOUNTS = st.tuples(st.integers(0, 400), st.integers(0, 100))
@@ -28,7 +28,7 @@ CALLS = st.lists(
 
 async def spend(scopes: list[Scope], call: Any) -> None:
     name, (tokens, used), (cents, spent), turns, end, is_inner = call
-    purse = ScopePurse(scopes[is_inner], name)
+    purse = ScopeAccount(scopes[is_inner], name)
     for _ in range(turns):
         await asyncio.sleep(0)
     before = purse.left()

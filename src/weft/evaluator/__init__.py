@@ -1,1 +1,1 @@
-"""Syntax tree to value. Everything that touches the world goes through `Effects`."""
+"""Evaluates syntax trees. All I/O goes through `Effects`."""

@@ -1,4 +1,4 @@
-"""Branches: code that runs by itself, in a greenlet, with step keys of its own."""
+"""Branches: compiled code that runs in its own greenlet, with its own step keys."""
 
 from collections.abc import Callable
 from contextvars import copy_context
@@ -14,7 +14,8 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 
 
 class ReplayedLimit(Struct, frozen=True):
-    """The end of a scope that an evaluation before has come to: after so many steps, and limits since."""
+    """The recorded point at which a limit ended a scope: steps taken, and limits opened since the last
+    step."""
 
     steps: int
     limits: int
@@ -22,58 +23,59 @@ class ReplayedLimit(Struct, frozen=True):
 
 
 class Branch(greenlet):
-    """Code that runs by itself, one step after the other."""
+    """Compiled code that runs sequentially in its own greenlet."""
 
     def __init__(self, run: Callable[[], Any], scope: Scope, prefix: str = "", *, level: int = 0) -> None:
         super().__init__(run)
-        self.gr_context = copy_context()  # else it would begin with an empty one
+        self.gr_context = copy_context()  # a greenlet would start with an empty one
         self.scope = scope
         self.level = level
         self.prefix = prefix
         self.item = 0
-        """The number of the item that is worked on, from 1; 0: there are none."""
+        """The number of the current item, from 1; 0 if the branch has no items."""
         self.steps = 0
         self.limits = 0
-        """Scopes with limits that were opened since the last step."""
-        self.foretold: ReplayedLimit | None = None
-        """Where it is known that a limit ends the scope."""
+        """How many scopes with limits were opened since the last step."""
+        self.replayed_limit: ReplayedLimit | None = None
+        """Where a recorded limit ends the scope, on replay."""
         self.conversation: tuple[Turn, ...] = ()
-        """The exchanges of tasks with `history` so far: those before the branch, then its own."""
+        """The turns of tasks with `history` so far: those before the branch, then its own."""
 
     def next_key(self) -> str:
-        """The key of the step that is taken now; raises where it is known that none is any more."""
-        if self.foretold is not None and self.steps >= self.foretold.steps:
-            raise self.foretold.error
+        """Return the key of the next step; raises the recorded error once a replayed limit is reached."""
+        if self.replayed_limit is not None and self.steps >= self.replayed_limit.steps:
+            raise self.replayed_limit.error
         self.steps += 1
         self.limits = 0
         return self.key_of(self.steps)
 
     def key_of(self, number: int) -> str:
-        """The key of a step of the item that is worked on."""
+        """Return the key of a step of the current item."""
         item = f"/{self.item}/" if self.item else ""
         return f"{self.prefix}{item}{number}"
 
     def next_limit(self) -> str:
-        """The key of the scope with limits that is opened now; raises as `next_key` does."""
-        end = self.foretold
+        """Return the key of the next scope with limits; raises as `next_key` does."""
+        end = self.replayed_limit
         if end is not None and (self.steps, self.limits) >= (end.steps, end.limits):
             raise end.error
         self.limits += 1
         return f"{self.key_of(self.steps)}!{self.limits}"
 
     def pause(self, awaited: Any) -> Any:
-        """Leave the branch, which runs now, until what it waits for has ended; what that gave."""
+        """Switch from this running branch to the event loop until `awaited` has finished; return its
+        outcome."""
         return self.parent.switch(awaited)  # type: ignore[union-attr]  # a started greenlet has a parent
 
 
 def current_branch() -> Branch:
-    """The branch that runs now."""
+    """Return the running branch. Raises InternalError outside of `Machine.run`."""
     branch = getcurrent()
     if not isinstance(branch, Branch):
         raise InternalError("compiled code runs only inside Machine.run")
     return branch
 
 
-def is_of_outer_scope(error: TaskFailed) -> bool:
-    """Whether the budget that is used up belongs to the running scope or one around it."""
+def is_outer_budget_error(error: TaskFailed) -> bool:
+    """Return whether an exceeded budget belongs to the current scope or an enclosing one."""
     return isinstance(error, BudgetExceeded) and error.scope in current_branch().scope.chain()

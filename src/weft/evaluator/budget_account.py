@@ -1,15 +1,15 @@
-"""Account of a branch: what its budgets leave for a request, and what requests used."""
+"""Budget account of a branch: reserves budget for requests and counts their usage."""
 
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.budget import MOST, PAID, Scope
+from weft.evaluator.budget import MAX_AMOUNT, RESERVABLE, Scope
 from weft.evaluator.effects import Allowance, Reservation
 from weft.evaluator.values import is_number
 
 
-class ScopePurse:
-    """Pays out of a scope and those around it, in the name of one spender."""
+class ScopeAccount:
+    """Charges a scope and its enclosing scopes, on behalf of one spender."""
 
     __slots__ = ("_scope", "_spender", "is_used")
 
@@ -17,36 +17,36 @@ class ScopePurse:
         self._scope = scope
         self._spender = spender
         self.is_used = False
-        """Whether something was set aside: then what is used is counted by settling it."""
+        """Whether a reservation was made; its usage is then counted when it is settled."""
 
     def left(self) -> Allowance:
-        """What may still be spent or set aside; concurrent requests have taken theirs."""
+        """Return what is neither used nor reserved, also by concurrent requests."""
         return Allowance(max(0.0, self._scope.left("tokens")), max(0.0, self._scope.left("cost")))
 
     async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
-        """Wait in line while too little is left and requests under way may free more."""
-        if is_enough(self.left()) or not self._is_more_to_come():
+        """Wait in the queue while too little is left and running requests may release more."""
+        if is_enough(self.left()) or not self._may_get_more():
             return
-        line = self._scope.line()
-        async with line.lock:
-            while not is_enough(self.left()) and self._is_more_to_come():
-                await line.wait_for_change()
+        queue = self._scope.wait_queue()
+        async with queue.lock:
+            while not is_enough(self.left()) and self._may_get_more():
+                await queue.wait_for_change()
 
-    def _is_more_to_come(self) -> bool:
+    def _may_get_more(self) -> bool:
         scope = self._scope
-        return any(scope.attainable(resource) > max(0.0, scope.left(resource)) for resource in PAID)
+        return any(scope.attainable(resource) > max(0.0, scope.left(resource)) for resource in RESERVABLE)
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        """Set an amount aside for a turn in every scope; raises BudgetExceeded where it is not left."""
+        """Reserve an amount for a turn in every scope. Raises BudgetExceeded if it is not available."""
         self.is_used = True
         self._scope.spend("turns", 1)
         amounts = _amounts(tokens, cost)
         self._scope.reserve(amounts)
-        return _Reserved(self._scope, self._spender, amounts)
+        return _ScopeReservation(self._scope, self._spender, amounts)
 
 
-class _Reserved:
-    """An amount that was set aside. It is freed once, whatever is called how often."""
+class _ScopeReservation:
+    """A reserved amount, released at most once."""
 
     __slots__ = ("_amounts", "_is_open", "_scope", "_spender")
 
@@ -57,29 +57,27 @@ class _Reserved:
         self._is_open = True
 
     def settle(self, tokens: float, cost: float) -> None:
-        """Count what was really used, and free the rest."""
         if self._is_open:
             self.release()
             self._scope.pay(self._spender, _amounts(tokens, cost))
 
     def release(self) -> None:
-        """Free all of it."""
         if self._is_open:
             self._is_open = False
             self._scope.free(self._amounts)
 
 
 def _amounts(tokens: float, cost: float) -> dict[str, float]:
-    return {"tokens": _countable(tokens), "cost": _countable(cost)}
+    return {"tokens": _to_amount(tokens), "cost": _to_amount(cost)}
 
 
-def _countable(amount: float) -> float:
-    """An amount whose sums mean something: not below zero, not infinite, not NaN."""
-    return float(min(amount, MOST)) if amount > 0 else 0.0
+def _to_amount(amount: float) -> float:
+    """Return an amount that can be added up: not negative, not infinite, not NaN."""
+    return float(min(amount, MAX_AMOUNT)) if amount > 0 else 0.0
 
 
 def pay(scope: Scope, spender: str, usage: Any) -> None:
-    """Count what a call took, if that is said; never raises: what is over shows at the next call."""
+    """Count the usage of a call, if it is known. Never raises; an exceeded budget shows at the next call."""
     if not isinstance(usage, dict):
         return
     tokens = usage.get("tokens")
@@ -89,5 +87,5 @@ def pay(scope: Scope, spender: str, usage: Any) -> None:
 
 
 def _amount(value: Any) -> float:
-    """What was used, if that is said in a way that can be counted: an answer that is paid for is not lost."""
-    return min(value, MOST) if is_number(value) and value > 0 else 0
+    """Return a reported number if it is usable, else 0: a paid response must not be lost for a bad report."""
+    return min(value, MAX_AMOUNT) if is_number(value) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""Syntax tree to closures, once; what runs afterwards is plain Python functions."""
+"""Compiles syntax trees to Python closures."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from weft.evaluator.environment import Env, GlobalEnv
 from weft.evaluator.errors import program_error
-from weft.evaluator.functions import BuiltIn, Closure, finished, new_frame, wrong_arity
+from weft.evaluator.functions import BuiltIn, Closure, new_frame, run_tail_calls, wrong_arity
 from weft.evaluator.functions import Code as Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.values import kind_of
@@ -21,7 +21,7 @@ Form = Callable[["Compiler", Any, bool], Code]
 
 
 class TaskCalls(Protocol):
-    """How what is no function is called; the operators have it."""
+    """Calls templates and tools; the operators implement it."""
 
     def call_template(
         self,
@@ -31,7 +31,7 @@ class TaskCalls(Protocol):
         keywords: Mapping[str, Any],
         span: Span,
     ) -> Any:
-        """The result of a template."""
+        """Evaluate a template and return its result."""
         ...
 
     def call_tool(
@@ -42,12 +42,12 @@ class TaskCalls(Protocol):
         keywords: Mapping[str, Any],
         span: Span,
     ) -> Any:
-        """What a tool returns."""
+        """Call a tool and return its result."""
         ...
 
 
 class NoTaskCalls:
-    """Refuses: for evaluators of pure programs."""
+    """Rejects all calls; for evaluators of pure programs."""
 
     def call_template(self, compiler: "Compiler", definition: TaskDefinition, *_: Any) -> Any:
         raise program_error("bad-value", f"task '{definition.name}' cannot be called here")
@@ -57,7 +57,7 @@ class NoTaskCalls:
 
 
 class Compiler:
-    """Compiles nodes for one evaluator: the code knows its machine."""
+    """Compiles nodes for one evaluator; the compiled code refers to its machine."""
 
     def __init__(
         self,
@@ -73,12 +73,11 @@ class Compiler:
         self.global_env = global_env if global_env is not None else GlobalEnv(library)
         self.task_calls = task_calls or NoTaskCalls()
         self.bodies: dict[str, tuple[TaskDefinition, Code]] = {}
-        """Compiled bodies of templates by name, each with the definition it was compiled from."""
+        """Compiled bodies of templates by name, each with its definition."""
         self._forms = forms
         self._hidden: list[frozenset[str]] = [frozenset()]
 
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:
-        """The code of a node."""
         form = self._forms.get(type(node))
         if form is None:
             raise refuse(node.span, "bad-value", f"{type(node).__name__} cannot be evaluated here")
@@ -86,7 +85,7 @@ class Compiler:
 
     @contextmanager
     def hiding(self, names: Iterable[str]) -> Iterator[None]:
-        """Compile inside a scope that binds these names: the built-ins among them are hidden there."""
+        """Compile inside a scope that binds these names, which hide built-ins of the same name."""
         self._hidden.append(self._hidden[-1] | (BUILT_IN_NAMES.intersection(names)))
         try:
             yield
@@ -94,7 +93,7 @@ class Compiler:
             self._hidden.pop()
 
     def hides(self, name: str) -> bool:
-        """Whether a local name hides the built-in of that name here."""
+        """Return whether a local name hides the built-in of that name here."""
         return name in self._hidden[-1]
 
     def invoke(
@@ -104,12 +103,12 @@ class Compiler:
         keywords: Mapping[str, Any] | None = None,
         span: Span = NOWHERE,
     ) -> Any:
-        """The value of a call of whatever can be called; raises ProgramError, perhaps without a place."""
+        """Call a function, built-in or template. Raises ProgramError, possibly without a location."""
         if function.__class__ is Closure:
             if keywords:
-                arguments = by_name(function, arguments, keywords)
+                arguments = order_arguments(function, arguments, keywords)
             self.machine.meter.count(1)
-            return finished(function.frame(arguments))
+            return run_tail_calls(function.frame(arguments))
         if function.__class__ is BuiltIn:
             return self.invoke_built_in(function, arguments, keywords)
         if function.__class__ is TaskDefinition:
@@ -118,8 +117,8 @@ class Compiler:
             "wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}"
         )
 
-    def caller(self, function: Any) -> Callable[[Any], Any]:
-        """`invoke` for many calls with one argument."""
+    def make_caller(self, function: Any) -> Callable[[Any], Any]:
+        """Return a faster `invoke` for many calls with one argument."""
         if function.__class__ is not Closure or function.arity != 1:
             return lambda value: self.invoke(function, (value,))
         meter, code, outer, parameter = (
@@ -136,14 +135,14 @@ class Compiler:
             meter.left -= 1
             if meter.left < 0:
                 meter.refill()
-            return finished(code(frame))
+            return run_tail_calls(code(frame))
 
         return call
 
     def invoke_built_in(
         self, function: BuiltIn, arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None
     ) -> Any:
-        """The value of a call of a built-in, its arguments checked."""
+        """Check the arguments of a built-in and call it."""
         if not function.takes(len(arguments)):
             raise wrong_arity(function.name, function.least, function.most, len(arguments))
         if keywords and not function.takes_keywords:
@@ -156,20 +155,20 @@ class Compiler:
             return function.act(*arguments, keywords=keywords)
         if not function.is_linear:
             return function.act(*arguments)
-        self.machine.meter.count(work_of(arguments))
+        self.machine.meter.count(count_work(arguments))
         value = function.act(*arguments)
         if value.__class__ in (list, str, dict):
             self.machine.meter.check_size(len(value))
         return value
 
 
-def work_of(arguments: Sequence[Any]) -> int:
-    """How many steps it counts to walk over the arguments; 256 elements are copied in the time of a call."""
+def count_work(arguments: Sequence[Any]) -> int:
+    """Return how many operations it counts to traverse the arguments: 1 per 256 elements."""
     return sum(len(one) for one in arguments if isinstance(one, list | str | dict)) >> 8
 
 
-def by_name(function: Closure, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
-    """All arguments of a closure by position."""
+def order_arguments(function: Closure, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+    """Return all arguments of a closure by position."""
     name = function.name or "the function"
     values = dict(zip(function.parameters, arguments, strict=False))
     for keyword, value in keywords.items():

@@ -1,4 +1,4 @@
-"""Which form or operator compiles which node."""
+"""Tables of the forms and operators that compile each type of node."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.forms.bindings import NAME_FORMS
 from weft.evaluator.forms.calls import CALL_FORMS
 from weft.evaluator.forms.control import BRANCHING_FORMS, LOOP_FORMS
-from weft.evaluator.forms.error_locations import expressed
+from weft.evaluator.forms.error_locations import with_expression
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.atomic import atomic
-from weft.evaluator.operators.cond import task_cond
-from weft.evaluator.operators.director_loop import director_evaluator_loop
-from weft.evaluator.operators.reduce import reduce
-from weft.evaluator.operators.script import script
-from weft.evaluator.operators.sequential import sequential
-from weft.evaluator.operators.templates import reference, template
+from weft.evaluator.operators.atomic import compile_atomic
+from weft.evaluator.operators.cond import compile_task_cond
+from weft.evaluator.operators.director_loop import compile_director_evaluator_loop
+from weft.evaluator.operators.reduce import compile_reduce
+from weft.evaluator.operators.script import compile_script
+from weft.evaluator.operators.sequential import compile_sequential
+from weft.evaluator.operators.templates import compile_reference, compile_template
 from weft.language.ast import (
     Atomic,
     DirectorEvaluatorLoop,
@@ -33,8 +33,8 @@ from weft.language.ast import (
 FORMS: Mapping[type[Node], Form] = {**NAME_FORMS, **BRANCHING_FORMS, **CALL_FORMS, **LOOP_FORMS}
 
 
-def _telling(form: Form) -> Form:
-    """Compile as the form does, and put the expression that failed into errors that only have its place."""
+def _add_expressions(form: Form) -> Form:
+    """Wrap a form so that errors with only a location also get the expression that failed."""
 
     def compile_task(compiler: Compiler, node: Any, is_tail: bool) -> Code:
         code = form(compiler, node, is_tail)
@@ -45,22 +45,22 @@ def _telling(form: Form) -> Form:
             except TaskFailed as error:
                 if not error.lacks_expression:
                     raise
-                raise expressed(error, node) from error.__cause__
+                raise with_expression(error, node) from error.__cause__
 
         return run
 
     return compile_task
 
 
-_FORMS: Mapping[type[Node], Form] = {
-    Atomic: atomic,
-    Script: script,
-    Sequential: sequential,
-    Reduce: reduce,
-    DirectorEvaluatorLoop: director_evaluator_loop,
-    Reference: reference,
-    TaskCond: task_cond,
-    Template: template,
+_OPERATORS: Mapping[type[Node], Form] = {
+    Atomic: compile_atomic,
+    Script: compile_script,
+    Sequential: compile_sequential,
+    Reduce: compile_reduce,
+    DirectorEvaluatorLoop: compile_director_evaluator_loop,
+    Reference: compile_reference,
+    TaskCond: compile_task_cond,
+    Template: compile_template,
 }
 
-OPERATORS: Mapping[type[Node], Form] = {kind: _telling(form) for kind, form in _FORMS.items()}
+OPERATORS: Mapping[type[Node], Form] = {kind: _add_expressions(form) for kind, form in _OPERATORS.items()}

@@ -1,11 +1,10 @@
-"""The effects protocol: what the evaluator requests, and who performs it.
+"""The Effects protocol: the requests of the evaluator and the interface that performs them.
 
-A model asks for subtasks while its own task is under way. So the step that it works on carries a `Spawn`, if
-its template lists the tool: with it the subtask is evaluated below that step, through the same effects, and
-paid for out of the same budgets. Nothing else in a step lets anybody evaluate anything.
+A model can request subtasks while its own task is running. If its template lists the tool, the step carries
+a `Spawn` that evaluates the subtask below that step, with the same effects and budgets.
 
-The evaluator is deterministic; a step's key says where in the evaluation it was asked for, and is the same
-whenever the same program is evaluated with the same answers, whatever ran concurrently.
+The evaluator is deterministic. A step's key says where in the evaluation the step was made. It is the same
+whenever the same program is evaluated with the same results, whatever ran concurrently.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,51 +22,52 @@ from weft.language.traversal import SPAWN_TOOL as SPAWN_TOOL
 
 
 class Allowance(Struct, frozen=True):
-    """What is left, the budgets around considered; infinite without a budget."""
+    """What the budgets of all scopes leave; infinite without a budget."""
 
     tokens: float = inf
     cost: float = inf
 
 
 class Reservation(Protocol):
-    """An amount set aside: nobody else can spend it until it is settled or released."""
+    """A reserved amount that nobody else can spend until it is settled or released."""
 
     def settle(self, tokens: float, cost: float) -> None:
-        """Count what was really used, and free the rest. Never raises: what is paid for is not lost."""
+        """Count what was used and release the remainder. Never raises: a paid response is not lost."""
         ...
 
     def release(self) -> None:
-        """Free all of it: the request was not made, or nothing is charged for it."""
+        """Release all of it, because no request was made or charged."""
         ...
 
 
 class BudgetAccount(Protocol):
-    """The budgets that a request counts in: of its task, of what is around it, of the run."""
+    """The budgets that a request counts in: those of its task, its enclosing scopes and the run."""
 
     def left(self) -> Allowance:
-        """What may still be spent or set aside."""
+        """Return what may still be spent or reserved."""
         ...
 
     async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
-        """Wait until enough is left, or as much as there can be once requests under way have ended.
+        """Wait until enough is left, or until no running request can release more.
 
-        What is set aside is the worst case: most of it is free again soon. At once where that cannot help.
+        Reservations are for the worst case, so most of an amount is soon released. Returns at once if waiting
+        cannot help.
         """
         ...
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        """Set an amount aside; raises BudgetExceeded, which says who spent what, when it is not left."""
+        """Reserve an amount. Raises BudgetExceeded, which names the spenders, if it is not available."""
         ...
 
 
-class _Free:
+class _NoReservation:
     def settle(self, tokens: float, cost: float) -> None: ...
 
     def release(self) -> None: ...
 
 
 class Unlimited:
-    """A purse without a bottom."""
+    """An account without limits."""
 
     def left(self) -> Allowance:
         return Allowance()
@@ -75,35 +75,35 @@ class Unlimited:
     async def room(self, is_enough: Callable[[Allowance], bool]) -> None: ...
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        return _Free()
+        return _NoReservation()
 
 
 UNLIMITED = Unlimited()
 
 
 class Subtask(Protocol):
-    """A subtask that may begin: its request is valid, a template is chosen, the limits allow it."""
+    """A subtask that may start: its request is valid, a template is chosen, the limits allow it."""
 
     @property
     def key(self) -> str:
-        """The key of its step: that of the step which spawns it, and a number: `3/1/s2`."""
+        """Return the key of its step: the key of the spawning step and a number, such as `3/1/s2`."""
         ...
 
     @property
     def template(self) -> str:
-        """The name of the template that was chosen."""
+        """Return the name of the chosen template."""
         ...
 
     @property
     def depth(self) -> int:
-        """How many subtasks it is inside of, itself included: 1 for that of a task which nobody spawned."""
+        """Return the nesting depth: 1 for a subtask of a task that is not a subtask itself."""
         ...
 
     async def run(self) -> TaskResult:
-        """Its completed result.
+        """Evaluate the subtask and return its completed result.
 
-        Raises TaskFailed (`subtask_failure`), which a model may be told of, and BudgetExceeded when a budget
-        around the spawning task is used up, or one of the whole chain: nobody inside may go on then.
+        Raises TaskFailed (`subtask_failure`), which may be shown to a model, and BudgetExceeded when a
+        budget around the spawning task or of the whole chain is used up, which must end everything inside.
         """
         ...
 
@@ -112,42 +112,42 @@ class Spawn(Protocol):
     """Lets one step spawn subtasks."""
 
     def definition(self) -> ToolDefinition:
-        """What a model is told of the tool: which templates there are, and what they take."""
+        """Return the tool definition for the model, with the templates and their inputs."""
         ...
 
     def begin(self, request: dict[str, Any], number: int) -> Subtask:
-        """The subtask that a `SubtaskRequest`, as JSON, asks for; raises as `Subtask.run` does.
+        """Return the subtask for a `SubtaskRequest` in JSON form. Raises as `Subtask.run` does.
 
-        The number is the caller's: the same for the same request whenever the step is performed again, and
-        another one for each request of the step. It makes the key of the subtask.
+        The caller chooses the number, which becomes part of the subtask's key. It must be unique among the
+        requests of the step, and the same for the same request when the step is performed again.
         """
         ...
 
 
 class ContextPayload(Struct, frozen=True):
-    """What of the surroundings reaches a task, and what is to be fetched for it."""
+    """The context that a task inherits, and what is fetched for it."""
 
     settings: ContextManagement
     inherited: dict[str, Any] = field(default_factory=dict)
-    """Bindings of the parent that are handed down: all, none, or the relevant inputs."""
+    """Bindings inherited from the parent: all, none, or the relevant inputs."""
     previous_outputs: str | None = None
-    """What earlier steps gave, as `accumulation_format` says; None when nothing is accumulated."""
+    """Outputs of earlier steps in the `accumulation_format`; None when nothing is accumulated."""
     wants_fresh: bool = False
-    """Whether memory is to be asked for what is relevant."""
+    """Whether memory is queried for relevant context."""
     relevant_inputs: tuple[str, ...] = ()
-    """The inputs that take part in the query of memory."""
+    """The inputs that are part of the memory query."""
     assembly: ContextAssembly | None = None
 
 
 class Files(Struct, frozen=True):
-    """`file_paths` with its placeholders filled."""
+    """`file_paths` with its placeholders filled in."""
 
     source: str
     paths: tuple[str, ...] = ()
     text: str | None = None
     optional: tuple[int, ...] | UnsetType = UNSET
-    """Which of the paths may be missing, by their position. Unset where none may: so the digests of steps
-    that were stored before there were optional paths stay what they were."""
+    """Positions of the paths that may be missing. Unset if no path is optional, so that digests stored before
+    optional paths existed stay the same."""
 
 
 class Turn(Struct, frozen=True):
@@ -156,27 +156,27 @@ class Turn(Struct, frozen=True):
     prompt: str
     answer: str
     at: str | None = None
-    """When the answer came, as the result's `notes.answered_at` says."""
+    """When the response arrived: `notes.answered_at` of the result."""
 
 
 class Repair(Struct, frozen=True):
-    """The second ask: what came back the first time, and what was wrong with it."""
+    """A rejected response and its error, for the second request."""
 
     content: str
     error: str
 
 
 class Continuation(Struct, frozen=True):
-    """An answer with status CONTINUATION, and the result of the subtask that it asked for."""
+    """A response with status CONTINUATION, and the result of the subtask that it requested."""
 
     content: str
     request: dict[str, Any]
     result: dict[str, Any]
-    """The TaskResult, as JSON, without what was measured."""
+    """The TaskResult as JSON, without bookkeeping notes."""
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):
-    """An atomic task, ready to be sent: every placeholder is filled."""
+    """An atomic task that is ready to be sent, with all placeholders filled in."""
 
     prompt: str
     system: str | None = None
@@ -188,10 +188,10 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     criteria: str | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
     unmentioned: tuple[str, ...] = ()
-    """The relevant inputs that no placeholder of prompt or system shows: the model gets them as data."""
+    """The relevant inputs that no placeholder of prompt or system shows; the model gets them as data."""
     mentioned: tuple[str, ...] = ()
-    """The inherited bindings that such a placeholder names, or whose value it shows under another name: the
-    model does not get them a second time as data."""
+    """The inherited bindings that such a placeholder shows, by this or another name; the model does not get
+    them again as data."""
     output_format: OutputFormat | None = None
     output_schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the output format."""
@@ -200,16 +200,16 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     history: HistorySettings | None = None
     conversation: tuple[Turn, ...] = ()
-    """What `history` lets the task see of the conversation before it; nothing without `history`."""
+    """The earlier turns that `history` includes; empty without `history`."""
     timeout_seconds: float | None = None
     reuse: bool | None = None
     continuations: tuple[Continuation, ...] = ()
-    """What was said before, and what came of it: the task goes on from there."""
+    """Earlier responses that requested a subtask, with its results; the task continues from there."""
     repair: Repair | None = None
 
 
 class ScriptRun(Struct, frozen=True, kw_only=True):
-    """A program to run: values reach it as argv, stdin and environment."""
+    """A command to run; values reach it as argv, stdin and environment."""
 
     argv: tuple[str, ...] = ()
     shell: str | None = None
@@ -223,7 +223,7 @@ class ScriptRun(Struct, frozen=True, kw_only=True):
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A tool called by name: `system:read_files`."""
+    """A tool call by name, such as `system:read_files`."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -231,7 +231,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 class ContextQuery(Struct, frozen=True, kw_only=True):
-    """`ContextGenerationInput`: what memory is asked; it answers with an AssociativeMatchResult."""
+    """`ContextGenerationInput`: a query of memory, which returns an AssociativeMatchResult."""
 
     query: str | None = None
     template_description: str | None = None
@@ -242,51 +242,52 @@ class ContextQuery(Struct, frozen=True, kw_only=True):
     previous_outputs: str | None = None
     matching_strategy: str = "content"
     limit: int | None = None
-    """How many pieces are looked for; None: as many as the settings of memory say."""
+    """The number of matches; None for the default of memory."""
     rerank: bool | None = None
-    """Whether a model puts what was found into order; None: as the settings of memory say."""
+    """Whether a model ranks the matches; None for the default of memory."""
 
 
 class Composite(Struct, frozen=True, kw_only=True):
-    """A task made of others: sequential, reduce, a loop, a template call, a subtask that a model spawned. It
-    has no effect of its own."""
+    """A task made of other tasks, without an effect of its own: sequential, reduce, loop, template call,
+    subtask."""
 
     kind: str
     name: str | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    """What else decides on the result: of a subtask, its request."""
+    """Further data that the result depends on, such as the request of a subtask."""
 
 
 class StepRecord(Struct, frozen=True):
-    """The stored task that a step is, and the attempt at its run: a key for what must not be done twice."""
+    """The stored task of a step and its attempt, usable as an idempotency key."""
 
     task_id: TaskId
     attempt: int
 
 
 class Step(Struct, frozen=True):
-    """A request, and where in the evaluation it was made."""
+    """A request, and where in the evaluation it was made. Only `key` and `request` identify it."""
 
     key: str
-    """Numbers from the root, `/` between levels: `3/1/2`. Concurrent branches have levels of their own."""
+    """Numbers from the root, separated by `/`: `3/1/2`. Concurrent branches have their own level."""
     request: ModelCall | ScriptRun | ToolCall | ContextQuery | Composite
     span: Span = NOWHERE
     spawn: Spawn | None = None
-    """How a subtask of this step is evaluated; None: it has none. No part of what the step is known by."""
+    """Evaluates subtasks of this step; None if it may not have any."""
     record: StepRecord | None = None
-    """What is stored of it, for programs that are told; None: nothing is, or nobody asked. No part either."""
+    """The stored task, for scripts and tools that need it; None if it is not stored or not needed."""
     called_at: Span = NOWHERE
-    """Where the template is called whose body it is; nowhere: it is no such body. No part either."""
+    """Where its template is called, if the step is the body of a template."""
 
     @property
     def place(self) -> Span:
-        """Where a person looks for it: at the call, for a definition may be called from many places."""
+        """Return the location to show: the call if there is one, because a template may be called from
+        many."""
         return self.span if self.called_at is NOWHERE else self.called_at
 
 
 class ScriptOutcome(Struct, frozen=True):
-    """How a program ended."""
+    """The outcome of a script."""
 
     stdout: str
     stderr: str
@@ -295,47 +296,47 @@ class ScriptOutcome(Struct, frozen=True):
 
 
 class Effects(Protocol):
-    """Performs what a program asks for. Raises TaskFailed, or an error of weft's own families.
+    """Performs the requests of a program. Raises TaskFailed or another WeftError.
 
-    Coroutines, or `Resolved` where the answer is there already.
+    Methods return coroutines, or `Resolved` if the result is already known.
     """
 
     def call_model(
-        self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+        self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[TaskResult]:
-        """The model's answer; the evaluator parses it.
+        """Return the model's response; the evaluator parses it.
 
-        What it will cost is set aside in the purse before it is asked. Who does not use the purse has
-        `notes.usage` (`tokens`, or `input_tokens` and `output_tokens`, and `cost`) counted afterwards.
+        The cost is reserved in the account before the request. If the account is not used, `notes.usage` of
+        the result (`tokens`, or `input_tokens` and `output_tokens`, and `cost`) is counted afterwards.
         """
         ...
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
-        """How the program ended, whatever its exit code."""
+        """Run the script and return its outcome, whatever its exit code."""
         ...
 
-    def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
-        """What the tool returns, as JSON. A tool that asks a model pays out of the purse."""
+    def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
+        """Return the result of the tool as JSON. A tool that calls a model charges the account."""
         ...
 
     def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
-        """The AssociativeMatchResult, as JSON. Where a model ranks what was found, the purse pays for it."""
+        """Return the AssociativeMatchResult as JSON. Ranking by a model is charged to the account."""
         ...
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of a composite: of `body`, or one that is known already. A ValueResult stays one."""
+        """Return the result of a composite: of `body`, or a recorded one. A ValueResult keeps its type."""
         ...
 
     def log(self, message: str) -> None:
-        """Keep a message of `log-message`; not a step."""
+        """Record a message of `log-message`; it is not a step."""
         ...
 
     def tools(self) -> frozenset[str] | None:
-        """The names of the tools there are; None when that cannot be said."""
+        """Return the names of the available tools; None if they are unknown."""
         ...
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text of a JSON Schema file that the program `source` names; raises OSError."""
+        """Return the text of a JSON Schema file that the program `source` refers to. Raises OSError."""
         ...

@@ -1,4 +1,4 @@
-"""Environments: names and values, each with the one around it."""
+"""Environments: bindings, each with the enclosing environment."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,14 +6,14 @@ from typing import Any
 
 from weft.language.library import TaskLibrary
 
-_NOTHING = object()
+_UNBOUND = object()
 
 
 class Env(dict[str, Any]):
-    """Bindings, and `outer`, the environment around them.
+    """Bindings, and `outer`, the enclosing environment.
 
-    `env[name]` looks along the chain: a miss goes outwards. Reading a name is the most frequent thing the
-    evaluator does, and this way a hit costs no Python code.
+    `env[name]` searches the chain from the inside out. Variable look-ups are the most frequent operation of
+    the evaluator; this way a local one runs no Python code.
     """
 
     __slots__ = ("outer",)
@@ -37,7 +37,7 @@ class Env(dict[str, Any]):
         raise NameError(f"name '{name}' is not bound")
 
     def find(self, var: str) -> "Env":
-        """The innermost environment that binds the name; raises NameError."""
+        """Return the innermost environment that binds the name. Raises NameError."""
         env: Env | None = self
         while env is not None:
             if var in env:
@@ -46,16 +46,16 @@ class Env(dict[str, Any]):
         raise NameError(f"name '{var}' is not bound")
 
     def lookup(self, var: str) -> Any:
-        """The value of the name in the innermost environment that binds it; raises NameError."""
+        """Return the value of the name in the innermost environment that binds it. Raises NameError."""
         return self[var]
 
     def child(self, /, **bindings: Any) -> "Env":
-        """A new environment inside this one."""
+        """Return a new environment inside this one."""
         return Env(bindings.keys(), bindings.values(), self)
 
 
 class GlobalEnv(Env):
-    """The outermost environment: built-ins, `taskLibrary`, and every template of the library by its name."""
+    """The outermost environment: built-ins, `taskLibrary`, and the templates of the library by name."""
 
     __slots__ = ("_before", "_users", "library")
 
@@ -64,31 +64,31 @@ class GlobalEnv(Env):
         self.library = library
         self._users = 0
         self._before: dict[str, Any] = {}
-        """What names meant that are now bindings of an evaluation."""
+        """Earlier values of the names that an evaluation has bound."""
         self["taskLibrary"] = library
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._before.pop(name, None)  # defined by a program: it stays
+        self._before.pop(name, None)  # a definition by the program is kept
         super().__setitem__(name, value)
 
     @contextmanager
     def bound(self, bindings: Mapping[str, Any]) -> Iterator[None]:
-        """Bind names for the time of an evaluation; what a program defines or sets itself stays."""
+        """Bind names during an evaluation; names that the program itself defines or assigns are kept."""
         self._users += 1
         for name in bindings:
-            self._before.setdefault(name, self.get(name, _NOTHING))
+            self._before.setdefault(name, self.get(name, _UNBOUND))
         self.update(bindings)
         try:
             yield
         finally:
             self._users -= 1
-            if not self._users:  # evaluations that run at the same time have their names in common
+            if not self._users:  # concurrent evaluations share these names
                 self._restore()
 
     def _restore(self) -> None:
         before, self._before = self._before, {}
         for name, value in before.items():
-            if value is _NOTHING:
+            if value is _UNBOUND:
                 del self[name]
             else:
                 self[name] = value

@@ -23,14 +23,14 @@ from weft.language.source import NOWHERE, Span
 from weft.secrets.registry import redact_struct
 
 _ORDER = ("resource", "reason", "message", "path", "invalidModel", "location", "metrics", "details")
-"""The fields in the order of the schema; the others follow: `violations`, `content`, `notes`."""
+"""Fields in the order of the schema; `violations`, `content` and `notes` follow."""
 
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML document can have."""
+"""Characters that XML does not allow."""
 
 
 def error_xml(error: TaskError) -> str:
-    """Return the error as an XML document that fits `error_schema`."""
+    """Return the error as an XML document that is valid by `error_schema`."""
     fields: dict[str, Any] = msgspec.to_builtins(error)
     root = ET.Element("task_error")
     parent = ET.SubElement(root, fields.pop("type").lower())
@@ -42,7 +42,6 @@ def error_xml(error: TaskError) -> str:
 
 
 def error_schema() -> str:
-    """Return the XML Schema of errors."""
     return files("weft.evaluator").joinpath("task_error.xsd").read_text(encoding="utf-8")
 
 
@@ -66,15 +65,14 @@ def _text(value: str) -> str:
 
 
 class TaskFailed(AuthorError):
-    """A task failed, or an expression is wrong at run time. `try` catches it as a FAILED TaskResult."""
+    """A task failed, or an expression failed at run time. `try` catches it as a FAILED TaskResult."""
 
     code = "task-failed"
     exit_code = 1
 
     def __init__(self, error: TaskError, *, span: Span = NOWHERE, code: str = "task-failed") -> None:
-        error = redact_struct(
-            error
-        )  # here all failures of programs come by: to `catch`, to records, to people
+        # All failures of programs pass through here, on their way to `catch`, to records and to people.
+        error = redact_struct(error)
         self.problem = LanguageProblem(span, code, error.message)
         super().__init__(error.message if span is NOWHERE else self.problem.excerpt())
         self.error = error
@@ -82,31 +80,30 @@ class TaskFailed(AuthorError):
             self.exit_code = EXIT_UNAVAILABLE
         self.span = span
         self.step_key: str | None = None
-        """The step that failed, or whose answer would not do; None: none did."""
-        self.is_raced = False
-        """Whether it ended others that were under way: that it came first was a matter of time."""
+        """The step that failed or was rejected; None if the failure has no step."""
+        self.is_timing_dependent = False
+        """Whether it cancelled concurrent branches, so that another error might come first on replay."""
 
     def caused_by(self, cause: "TaskFailed") -> Self:
-        """This error, which tells another one in words of its own: it came from the same step."""
-        self.step_key, self.is_raced = cause.step_key, cause.is_raced
+        """Copy the step key and the timing of the cause, and return this error."""
+        self.step_key, self.is_timing_dependent = cause.step_key, cause.is_timing_dependent
         return self
 
     def result(self) -> TaskResult:
-        """The failed result that `catch` receives."""
+        """Return the failed result that `catch` receives."""
         error: dict[str, Any] = msgspec.to_builtins(self.error)
         notes = {**(error.get("notes") or {}), "error": error}
         return TaskResult(content=self.error.content or "", status="FAILED", notes=notes)
 
     def as_xml(self) -> str:
-        """Return the TaskError as the XML of the specification; `weft schema task-error` has its schema."""
+        """Return the TaskError as XML by the specification; `weft schema task-error` prints the schema."""
         return error_xml(self.error)
 
     def problems(self) -> list[dict[str, Any]]:
-        """Where it happened, if that is known."""
         return [] if self.span is NOWHERE else [self.problem.as_json()]
 
     def at(self, span: Span, expression: str | None = None, **facts: Any) -> Self:
-        """Return the same error with the place, the expression that failed if it is known, and details."""
+        """Return a copy of the error with the location, the failed expression if it is known, and details."""
         error = self.error
         if isinstance(error, TaskFailure):
             details = {"code": self.problem.code, "failing_expression": expression, "place": str(span)}
@@ -118,12 +115,12 @@ class TaskFailed(AuthorError):
 
     @property
     def lacks_expression(self) -> bool:
-        """Whether it has a place, and the expression there is not known yet."""
+        """Return whether the error has a location and no expression yet."""
         details = getattr(self.error, "details", None) or {"failing_expression": None}
         return self.span is not NOWHERE and "failing_expression" not in details
 
-    def of(self, expression: str) -> Self:
-        """Return the same error with the expression that failed."""
+    def with_expression(self, expression: str) -> Self:
+        """Return a copy of the error with the expression that failed."""
         details = {**(getattr(self.error, "details", None) or {}), "failing_expression": expression}
         return self._with(msgspec.structs.replace(self.error, details=details), self.span)
 
@@ -131,9 +128,9 @@ class TaskFailed(AuthorError):
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
     def with_details(self, **facts: Any) -> "TaskFailed":
-        """Return the same error with further details; what it says already stays.
+        """Return a copy of the error with further details; existing details are kept.
 
-        Only a TASK_FAILURE has details, and a budget's end is not the failure of a part.
+        Only a TASK_FAILURE has details. An exceeded budget is returned unchanged.
         """
         error = self.error
         if not isinstance(error, TaskFailure) or isinstance(self, BudgetExceeded):
@@ -153,45 +150,45 @@ def program_failure(error: InvalidProgram) -> TaskError:
     if error.xml_fault == "invalid":
         violations = [str(problem) for problem in error.found[:MAX_SHOWN]]
         return TaskFailure("xml_validation_failure", message, details={"violations": violations})
-    return ValidationFailure(message, path=location, invalid_model=_is_of_model(first))
+    return ValidationFailure(message, path=location, invalid_model=_is_invalid_model(first))
 
 
-def _is_of_model(problem: LanguageProblem) -> bool | None:
+def _is_invalid_model(problem: LanguageProblem) -> bool | None:
     return True if problem.code == "unknown-model" else None
 
 
 class EndsEvaluation(Exception):
-    """The evaluation as a whole cannot go on: no tool may take it for a failure of its own, and no model is
-    told."""
+    """The whole evaluation must end: tools must not handle the error, and models do not see it."""
 
 
 class ProgramError(TaskFailed):
-    """A mistake of the program that shows at run time: unbound name, wrong arity, wrong type, a bad value."""
+    """The program is wrong in a way that shows at run time: unbound name, wrong arity, wrong type, bad
+    value."""
 
     code = "program-error"
 
 
 class BudgetExceeded(TaskFailed):
-    """A budget of some scope is used up. A `try` inside that scope does not catch it: nothing is left."""
+    """A budget is used up. A `try` inside the scope of the budget does not catch it."""
 
     code = "budget-exceeded"
     scope: Any = None
-    """Whose budget it was."""
-    is_of_code = False
-    """Whether a time limit was reached in pure code, and not while something was waited for."""
+    """The scope of the budget."""
+    is_in_pure_code = False
+    """Whether a time limit was reached in pure code, not while an effect was running."""
 
     def _with(self, error: TaskError, span: Span) -> Self:
         located = super()._with(error, span)
-        located.scope, located.is_of_code = self.scope, self.is_of_code
+        located.scope, located.is_in_pure_code = self.scope, self.is_in_pure_code
         return located
 
 
 def program_error(code: str, message: str) -> ProgramError:
-    """A mistake of the program; whoever knows the place adds it."""
+    """Return an error of the program; the caller adds the location."""
     return ProgramError(TaskFailure(reason="input_validation_failure", message=message), code=code)
 
 
 def exhausted(resource: str, message: str, **metrics: float) -> ProgramError:
-    """A limit of values or of depth is reached. Unlike a budget it is caught by any `try`."""
+    """Return the error for a reached limit of size or depth. Unlike a budget, any `try` catches it."""
     error = ResourceExhaustion(resource=resource, message=message, metrics=metrics or None)
     return ProgramError(error, code=f"{resource}-exhausted")

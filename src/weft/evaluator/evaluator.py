@@ -1,4 +1,4 @@
-"""Programs to values."""
+"""Evaluates programs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ from weft.telemetry.spans import span
 
 
 class Evaluator:
-    """Evaluates programs one after the other; what one defines, the next can use."""
+    """Evaluates programs one after the other; definitions stay for the next program."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Evaluator:
         task_calls: TaskCalls | None = None,
         history: History | None = None,
     ) -> None:
-        """`history` is what earlier evaluations of the same program have left."""
+        """Create an evaluator. `history` holds what earlier evaluations of the same program recorded."""
         self.library = library if library is not None else TaskLibrary()
         self.global_env = GlobalEnv(self.library)
         self.global_env.update(BUILT_INS)
@@ -57,15 +57,15 @@ class Evaluator:
         )
 
     def bind(self, bindings: Mapping[str, Any]) -> None:
-        """Make global names for all evaluations to come; values from outside, as `evaluate` takes them."""
-        self.global_env.update(_checked(bindings))
+        """Bind global names for all later evaluations; `evaluate` describes the values."""
+        self.global_env.update(_convert_bindings(bindings))
 
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
-        """The value of the last form; `bindings` are global names for the time of the evaluation.
+        """Return the value of the last form; `bindings` are global names during the evaluation.
 
-        Raises InvalidProgram before anything is run, TaskFailed or another error of weft's afterwards.
+        Raises InvalidProgram before anything runs, TaskFailed or another WeftError afterwards.
         """
-        given = _checked(bindings or {})
+        given = _convert_bindings(bindings or {})
         try:
             with deep_stack(), _run_span(program):
                 codes = self._compile(program)
@@ -73,14 +73,14 @@ class Evaluator:
                     return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
         except TaskFailed as error:
             error.__context__ = None
-            raise error.with_traceback(None) from None  # of thousands of frames none is the author's
+            raise error.with_traceback(None) from None  # its frames are all internal, and may be thousands
         except WeftError:
             raise
         except Exception as error:
             raise unexpected(error, what="the evaluation failed") from error
 
     def _compile(self, program: Program) -> list[tuple[Node, Code]]:
-        """The code of every form; templates are registered, all or none."""
+        """Compile every form, then register the templates, all or none."""
         templates = [form for form in program.forms if isinstance(form, Template)]
         forms = [form for form in program.forms if not isinstance(form, Template)]
         try:
@@ -124,8 +124,8 @@ def _run_span(program: Program) -> TelemetrySpan:
     return span(f"invoke_workflow {name}" if name else "invoke_workflow", "internal", attributes)
 
 
-def _checked(bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """The bindings as values of the language; raises InvalidProgram."""
+def _convert_bindings(bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the bindings as values of the language. Raises InvalidProgram."""
     checked: dict[str, Any] = {}
     for name, value in bindings.items():
         if name == "taskLibrary":

@@ -1,4 +1,4 @@
-"""What can be called besides templates: closures and built-ins."""
+"""Closures and built-in functions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ from weft.evaluator.errors import ProgramError, program_error
 from weft.language.source import NOWHERE, Span
 
 Code = Callable[[Env], Any]
-"""Compiled code: the value of a node in an environment. In tail position it may give a Frame."""
+"""Compiled code: returns the value of a node in an environment. In tail position it may return a Frame."""
 
 
 class Frame(Env):
-    """The environment of a call, and the body that is to run in it.
+    """The environment of a call and the body to run in it: a pending tail call.
 
-    In tail position a call gives its frame instead of running it, so the stack does not grow: the frame is
-    the tail call. `finished` runs it. A frame is never a value of the language.
+    A call in tail position returns its frame instead of running it, so the stack does not grow.
+    `run_tail_calls` runs it. A frame is never a value of the language.
     """
 
     __slots__ = ("code",)
@@ -24,11 +24,11 @@ class Frame(Env):
 
 
 new_frame = Env.__new__
-"""Makes an empty frame without running `Env.__init__`, which takes longer than the call it is made for."""
+"""Creates an empty frame without `Env.__init__`, which would take longer than the call itself."""
 
 
 class Closure:
-    """A function of the language, with the environment it was made in."""
+    """A function of the language, with the environment that it was created in."""
 
     __slots__ = ("arity", "code", "env", "name", "parameters", "span")
 
@@ -52,7 +52,7 @@ class Closure:
         return f"#<function {self.name or 'lambda'}>"
 
     def frame(self, arguments: Sequence[Any]) -> Frame:
-        """The frame of a call; raises ProgramError when the number of arguments is wrong."""
+        """Return the frame of a call. Raises ProgramError for a wrong number of arguments."""
         if len(arguments) != self.arity:
             raise wrong_arity(self.name or "the function", self.arity, self.arity, len(arguments))
         frame = new_frame(Frame)
@@ -85,28 +85,28 @@ class BuiltIn:
         self.most = most
         self.doc = doc
         self.is_linear = is_linear
-        """Whether it takes longer for longer lists and strings: then these count as steps."""
+        """Whether its time grows with the length of its arguments, which then count as operations."""
         self.needs_compiler = needs_compiler
-        """Whether it calls functions or waits: its first argument is the compiler."""
+        """Whether it calls functions or waits; its first argument is then the compiler."""
         self.takes_keywords = takes_keywords
 
     def __repr__(self) -> str:
         return f"#<built-in {self.name}>"
 
     def takes(self, count: int) -> bool:
-        """Whether so many arguments are right."""
+        """Return whether `count` arguments are valid."""
         return self.least <= count and (self.most is None or count <= self.most)
 
 
-def finished(value: Any) -> Any:
-    """The value of what code in tail position gave."""
+def run_tail_calls(value: Any) -> Any:
+    """Run pending tail calls and return the final value."""
     while value.__class__ is Frame:
         value = value.code(value)
     return value
 
 
 def wrong_arity(name: str, least: int, most: int | None, count: int) -> ProgramError:
-    """The error for a wrong number of arguments."""
+    """Return the error for a wrong number of arguments."""
     if most is None:
         wanted = f"at least {least}"
     elif least == most:

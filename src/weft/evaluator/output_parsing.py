@@ -1,4 +1,4 @@
-"""What a task said, as a value: JSON read strictly, and held to the shape it was asked for."""
+"""Parses the output of a task as JSON and validates it."""
 
 import json
 import re
@@ -15,11 +15,11 @@ from weft.limits import MAX_JSON_DEPTH
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
 _BYTE = re.compile(r" \(byte (\d+)\)\Z")
 _HALF = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])")
-"""The first half of a surrogate pair, written out, with no second one after it."""
+"""An escaped first half of a surrogate pair without the second half."""
 
 
 class BadOutput(Exception):
-    """A content is not what its output format asks for. Never leaves the evaluator."""
+    """A content does not match its output format. Never leaves the evaluator."""
 
     def __init__(self, kind: str, message: str, location: str) -> None:
         super().__init__(f"{message} (at {location})" if location else message)
@@ -28,15 +28,15 @@ class BadOutput(Exception):
         self.location = location
 
     def as_json(self) -> dict[str, str]:
-        """`notes.parseError`."""
+        """Return the error as `notes.parseError`."""
         return {"type": self.kind, "message": self.message, "location": self.location}
 
 
 def parse_output(content: str, shape: Shape | None) -> Any:
-    """The JSON value of a content; raises BadOutput.
+    """Return the JSON value of a content. Raises BadOutput.
 
-    One fenced block around the whole is taken off. Nothing else is guessed: prose before or after the JSON is
-    an error. Of a name that an object has twice the last one counts.
+    A fenced block around the whole content is removed. Text before or after the JSON is an error. Of a
+    duplicate name in an object the last value counts.
     """
     fenced = _FENCE.match(content)
     value = _read(content, fenced.span(1)) if fenced else _read(content, (0, len(content)))
@@ -50,7 +50,7 @@ def parse_output(content: str, shape: Shape | None) -> Any:
 
 
 def format_failure(problem: BadOutput, content: str, span: Span) -> TaskFailed:
-    """The error for a content that does not fit; the content is kept."""
+    """Return the error for a content that does not match its format; the error keeps the content."""
     error = TaskFailure(
         "output_format_failure",
         f"the output does not fit its format: {problem}",
@@ -61,7 +61,7 @@ def format_failure(problem: BadOutput, content: str, span: Span) -> TaskFailed:
 
 
 def _read(content: str, part: tuple[int, int]) -> Any:
-    """The value of a part of the content; places are those in the whole."""
+    """Parse a part of the content; locations refer to the whole content."""
     text = content[slice(*part)]
     try:
         return msgspec.json.decode(text)
@@ -74,20 +74,22 @@ def _read(content: str, part: tuple[int, int]) -> Any:
 
 
 def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
-    """What is wrong with a text that is no JSON, and at which character, if that can be said."""
+    """Return what is wrong with a text that is not JSON, and at which character; None if unknown."""
     if not text.strip():
         return "the output is empty; JSON was expected", 0
     if isinstance(error, UnicodeEncodeError):
-        return "half of a surrogate pair is no character", error.start
+        return "half of a surrogate pair is not a character", error.start
     message = str(error)
     named = _BYTE.search(message)
     if named is not None:
-        byte = int(named[1]) - ("trailing characters" in message)  # there the reader has passed the first one
+        byte = int(named[1]) - (
+            "trailing characters" in message
+        )  # there the parser is already past the first one
         return _BYTE.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
-    try:  # the reader says only that the text ends too early, of `no` too, which begins like `null`
+    try:  # msgspec reports only a truncated text, also for `no`, which begins like `null`
         json.loads(text)
-        if half := _HALF.search(text):  # this reader takes it
-            return "half of a surrogate pair is no character", half.start()
+        if half := _HALF.search(text):  # `json` accepts it
+            return "half of a surrogate pair is not a character", half.start()
     except json.JSONDecodeError as found:
         return f"JSON is malformed: {found.msg[0].lower()}{found.msg[1:]}", found.pos
     except (RecursionError, ValueError):
@@ -96,12 +98,12 @@ def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
 
 
 def _location(before: str) -> str:
-    """Line and column of what comes after a text."""
+    """Return the line and column after a text."""
     return f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and dicts nest; walked by levels, so that no depth is too deep."""
+    """Return how deep lists and dicts nest; iterative, so that any depth works."""
     depth = 0
     level = [value]
     while level := [part for one in level for part in _parts(one)]:

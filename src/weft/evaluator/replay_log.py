@@ -1,7 +1,7 @@
-"""What earlier evaluations of the same program have left besides answers: what was decided by time and luck.
+"""Recorded decisions of earlier evaluations that depend on timing, used for replay.
 
-An evaluation that goes on with another must take the same way. Answers alone do not tell it: which time limit
-was reached, or which budget used up, depends on how long things took then.
+A resumed run must take the same path. Recorded results alone are not enough: which time limit was reached, or
+which budget was used up, depends on how long effects took.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -16,65 +16,63 @@ from weft.evaluator.results import TaskError
 
 
 class LimitReached(Struct, frozen=True):
-    """A limit that was reached; or a failure that was caught, and had ended others which were under way."""
+    """A limit that was reached, or a caught failure that had cancelled concurrent branches."""
 
     error: TaskError
     code: str
     steps: int
-    """How many steps the branch had taken by then."""
+    """How many steps the branch had made by then."""
     limits: int = 0
-    """How many scopes with limits it had opened since the last of them."""
+    """How many scopes with limits it had opened since the last step."""
     used: float | None = None
-    """How many steps of pure code, where that is what took too long."""
+    """Operations used, if the limit was reached in pure code."""
 
-    def again(self, scope: Scope, key: str) -> BudgetExceeded:
-        """The error that it was, for the scope that has the limit this time."""
+    def to_error(self, scope: Scope, key: str) -> BudgetExceeded:
+        """Return the recorded error for the scope that has the limit in this evaluation."""
         error = BudgetExceeded(self.error, code=self.code)
         error.scope, error.step_key = scope, key
         return error
 
 
 class SkippedCall(Struct, frozen=True):
-    """A call that was made before and is not asked for again."""
+    """A call of an earlier evaluation that is not repeated."""
 
     spender: str
     usage: Any
-    """As the result or the failure said it."""
+    """`notes.usage` of the result or failure."""
 
 
 class History(Protocol):
-    """Of one evaluation; keys are those of steps, and of limits (`3!1`: the first one after step 3)."""
+    """What earlier evaluations recorded, by the key of a step or of a limit (`3!1`: the first after step
+    3)."""
 
     def reached(self, key: str) -> LimitReached | None:
-        """How the limit with that key ended the scope that it bounds; None: it did not, or is not known."""
+        """Return how the limit with that key ended its scope; None if it was not reached."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether there are answers that were not asked for yet."""
+        """Return whether recorded results are left that were not requested yet."""
         ...
 
     def is_known(self, key: str) -> bool:
-        """Whether something was asked for at that key, or below it."""
+        """Return whether a step is recorded at that key or below it."""
         ...
 
     def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
-        """Keep that a limit was reached: done before the program goes on."""
+        """Record a reached limit; awaited before the program continues."""
         ...
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
-        """What was asked for at that key and below it need not be asked for again: something else failed.
-
-        Those calls among it that were made, for who counts them.
-        """
+        """Skip the recorded steps at that key and below, and return the calls among them that were made."""
         ...
 
     def reject(self, key: str) -> None:
-        """The answer of a step is none that anybody else should get."""
+        """Mark the result of a step as rejected, so that it is not reused."""
         ...
 
 
 class NoHistory:
-    """Of an evaluation that nothing came before, and nothing comes after."""
+    """The history of an evaluation that is neither recorded nor replayed."""
 
     def reached(self, key: str) -> LimitReached | None:
         return None

@@ -1,4 +1,4 @@
-"""Answers that are known already, and what is made of answers."""
+"""Already resolved awaitables, and mapping over awaitables."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
@@ -11,7 +11,7 @@ U = TypeVar("U")
 
 
 class Resolved(Generic[T]):
-    """The answer to a request, which nobody need wait for: a replay of many steps takes no turns for them."""
+    """A known result that can be awaited; a replay of many steps needs no turn of the event loop for it."""
 
     __slots__ = ("value",)
 
@@ -19,20 +19,20 @@ class Resolved(Generic[T]):
         self.value = value
 
     def __await__(self) -> Generator[Any, None, T]:
-        yield from ()  # what makes it a generator
+        yield from ()  # makes this method a generator
         return self.value
 
 
-class _Later(Generic[T, U]):
-    """What is made of an answer when it is there."""
+class _Mapped(Generic[T, U]):
+    """An awaitable with a function that is applied to its result."""
 
-    __slots__ = ("_act", "_rescue", "answer")
+    __slots__ = ("_rescue", "_transform", "answer")
 
     def __init__(
-        self, answer: Awaitable[T], act: Callable[[T], U], rescue: Callable[[TaskFailed], U] | None
+        self, answer: Awaitable[T], transform: Callable[[T], U], rescue: Callable[[TaskFailed], U] | None
     ) -> None:
         self.answer = answer
-        self._act = act
+        self._transform = transform
         self._rescue = rescue
 
     def __await__(self) -> Generator[Any, None, U]:
@@ -42,19 +42,23 @@ class _Later(Generic[T, U]):
             if self._rescue is None:
                 raise
             return self._rescue(error)
-        return self._act(found)
+        return self._transform(found)
 
 
 def then(
-    answer: Awaitable[T], act: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
+    answer: Awaitable[T], transform: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
 ) -> Awaitable[U]:
-    """What the act makes of an answer, at once if that is known; `rescue` makes it of a failure."""
-    return Resolved(act(answer.value)) if isinstance(answer, Resolved) else _Later(answer, act, rescue)
+    """Apply a function to a result, at once if it is known; `rescue` is applied to a failure."""
+    return (
+        Resolved(transform(answer.value))
+        if isinstance(answer, Resolved)
+        else _Mapped(answer, transform, rescue)
+    )
 
 
-def give_up(answer: Awaitable[Any]) -> bool:
-    """Let go of an answer that nobody has begun to wait for; False: somebody has."""
-    while isinstance(answer, _Later):
+def discard(answer: Awaitable[Any]) -> bool:
+    """Close an awaitable that nobody has started to wait for; return False if it was started."""
+    while isinstance(answer, _Mapped):
         answer = answer.answer
     if not inspect.iscoroutine(answer) or inspect.getcoroutinestate(answer) != inspect.CORO_CREATED:
         return False

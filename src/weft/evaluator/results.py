@@ -1,4 +1,4 @@
-"""TaskResult, the TaskError union, DataContext and matches, as the specification names them."""
+"""TaskResult, the TaskError union, DataContext and matches, named as in the specification."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,15 +34,15 @@ FAILURE_REASONS: tuple[str, ...] = get_args(TaskFailureReason)
 class ResourceExhaustion(
     Struct, frozen=True, tag="RESOURCE_EXHAUSTION", tag_field="type", omit_defaults=True
 ):
-    """A budget or window is used up."""
+    """A budget or context window is used up."""
 
     resource: str
-    """turns, context, output (specification); steps, calls, depth, size, tokens, cost (ours)."""
+    """turns, context, output (specification); steps, calls, depth, size, tokens, cost (added by weft)."""
     message: str
     metrics: dict[str, float] | None = None
     content: str | None = None
     notes: dict[str, Any] | None = None
-    """What was spent until then, where a model was asked."""
+    """The usage so far, if a model was called."""
 
 
 class TaskFailure(Struct, frozen=True, tag="TASK_FAILURE", tag_field="type", omit_defaults=True):
@@ -57,9 +57,9 @@ class TaskFailure(Struct, frozen=True, tag="TASK_FAILURE", tag_field="type", omi
 
 
 def is_unavailable(error: Mapping[str, Any]) -> bool:
-    """Return whether a task, or the subtask that it failed with, failed for want of a model or a network.
+    """Return whether a task or its subtask failed because a model or the network was unavailable.
 
-    Then the same may succeed later. `error` is a TaskError as JSON.
+    A later retry may then succeed. `error` is a TaskError as JSON.
     """
     details = error.get("details")
     while isinstance(details, Mapping):
@@ -71,7 +71,7 @@ def is_unavailable(error: Mapping[str, Any]) -> bool:
 
 
 class InvalidOutput(Struct, frozen=True, tag="INVALID_OUTPUT", tag_field="type", omit_defaults=True):
-    """A result breaks what was promised of it (a template's return type)."""
+    """A result does not match the return type of its template."""
 
     message: str
     content: str | None = None
@@ -79,7 +79,7 @@ class InvalidOutput(Struct, frozen=True, tag="INVALID_OUTPUT", tag_field="type",
 
 
 class ValidationFailure(Struct, frozen=True, tag="VALIDATION_ERROR", tag_field="type", omit_defaults=True):
-    """A program, template or argument is wrong."""
+    """A program, template or argument is invalid."""
 
     message: str
     path: str | None = None
@@ -88,7 +88,7 @@ class ValidationFailure(Struct, frozen=True, tag="VALIDATION_ERROR", tag_field="
 
 
 class XmlParseFailure(Struct, frozen=True, tag="XML_PARSE_ERROR", tag_field="type", omit_defaults=True):
-    """A text is no XML."""
+    """A text is not well-formed XML."""
 
     message: str
     location: str | None = None
@@ -99,22 +99,22 @@ TaskError = ResourceExhaustion | TaskFailure | InvalidOutput | ValidationFailure
 
 
 class TaskResult(Struct, frozen=True, omit_defaults=True):
-    """What a task gives; snake_case here, the specification's names in JSON."""
+    """The result of a task; snake_case here, the specification's names in JSON."""
 
     content: str
     status: ReturnStatus
     criteria: str | None = None
     parsed_content: Any | UnsetType = field(default=UNSET, name="parsedContent")
     notes: dict[str, Any] = field(default_factory=dict)
-    """Free; `error` holds the TaskError of a failed task, as JSON."""
+    """Free-form; `error` holds the TaskError of a failed task, as JSON."""
 
     @property
     def value(self) -> Any:
-        """What the task says: its parsed content, else its content."""
+        """Return the parsed content, else the content."""
         return self.content if self.parsed_content is UNSET else self.parsed_content
 
     def field(self, name: str) -> Any:
-        """A field of the result, else of its parsed content; raises KeyError."""
+        """Return a field of the result, else of its parsed content. Raises KeyError."""
         match name:
             case "content" | "status" | "criteria" | "notes":
                 return getattr(self, name)
@@ -125,29 +125,29 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
         raise KeyError(name)
 
     def with_notes(self, **notes: Any) -> "TaskResult":
-        """The result with further notes."""
+        """Return a copy with further notes."""
         return msgspec.structs.replace(self, notes={**self.notes, **notes})
 
 
 class ValueResult(TaskResult, frozen=True, omit_defaults=True):
-    """The result of a template whose body gave a value and no task result: the call gives the value itself.
+    """The result of a template with a plain value as its body; the call returns the value itself.
 
-    A type of its own, for an answer can say anything in its notes and cannot be this.
+    A separate type, because a response may contain any notes and must not be able to imitate it.
     """
 
 
 def error_of(result: TaskResult) -> TaskError:
-    """The error of a failed result: `notes.error`, or what can be said without it."""
+    """Return the error of a failed result: `notes.error`, else one made from its content."""
     try:
         error: TaskError = msgspec.convert(result.notes.get("error"), TaskError)
     except msgspec.ValidationError:
-        message = result.content or "the task failed and said nothing"
+        message = result.content or "the task failed without a message"
         return TaskFailure("unexpected_error", message, content=result.content, notes=result.notes or None)
     return error
 
 
 class MatchItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece: a file, a match of memory, a binding, what earlier steps gave."""
+    """An item of context: a file, a match of memory, a binding, the output of an earlier step."""
 
     id: str
     content: str
@@ -158,7 +158,7 @@ class MatchItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DataContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was found for a task, and when."""
+    """Context that was found for a task, and when."""
 
     retrieved_at: datetime | None = None
     source_query: str | None = None
@@ -168,10 +168,10 @@ class DataContext(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AssociativeMatchResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What memory answers to a query."""
+    """The result of a memory query."""
 
     context_summary: str
     matches: tuple[MatchItem, ...] = ()
     """The most relevant first."""
     error: str | None = None
-    """Why there is no answer, or only a part of one."""
+    """Why the result is empty or incomplete."""

@@ -1,4 +1,4 @@
-"""Scope and context: what of the surroundings a task sees by name, and what reaches its request."""
+"""Which names a task can see, and which context goes into its request."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from weft.language.ast import TaskNode
 from weft.language.task_fields import ContextManagement
 
 STEP_NAMES = frozenset({"steps", "last_output"})
-"""Bound by a sequential task for its steps. Not context: `accumulate_data` decides on those."""
+"""Bound by a sequential task for its steps. Not inherited as context; `accumulate_data` controls them."""
 
 
 class ArgumentsEnv(Env):
-    """The environment of a template call: its arguments, by name."""
+    """The environment of a template call, with its arguments by name."""
 
     __slots__ = ("template",)
 
@@ -26,7 +26,7 @@ class ArgumentsEnv(Env):
 
 
 class TaskEnv(Env):
-    """The environment inside a task: its inputs, and what its parts bind."""
+    """The environment inside a task, with its inputs and the bindings of its parts."""
 
     __slots__ = ("withheld",)
 
@@ -34,11 +34,11 @@ class TaskEnv(Env):
         super().__init__(outer=outer)
         self.update(inputs)
         self.withheld = withheld
-        """Names that are not handed down as context to the tasks inside, from here or from further out."""
+        """Names, of this or an enclosing environment, that inner tasks do not inherit as context."""
 
 
 def global_env(env: Env) -> Env:
-    """The outermost environment: library, built-ins and what the program was given."""
+    """Return the outermost environment: library, built-ins and the inputs of the program."""
     while env.outer is not None:
         env = env.outer
     return env
@@ -47,26 +47,26 @@ def global_env(env: Env) -> Env:
 def inner_env(
     env: Env, settings: ContextManagement, inputs: Mapping[str, Any], withheld: frozenset[str]
 ) -> TaskEnv:
-    """Where the names inside a task are looked up: its inputs, then what it inherits.
+    """Return the environment for names inside a task: its inputs, then what it inherits.
 
-    The parameters of a template are its body's own, whatever the body inherits.
+    The body of a template always sees the template's parameters.
     """
     is_own = settings.inherit_context == "full" or isinstance(env, ArgumentsEnv)
     return TaskEnv(inputs, env if is_own else global_env(env), withheld)
 
 
 def arguments_of(env: Env) -> dict[str, Any]:
-    """The arguments of the template whose body stands in `env`: inputs of the body; functions are none."""
+    """Return the arguments if `env` is that of a template body, without functions; else an empty dict."""
     if not isinstance(env, ArgumentsEnv):
         return {}
     return {name: value for name, value in env.items() if is_data(value)}
 
 
 def passed_value(env: Env, name: str) -> tuple[bool, Any]:
-    """Whether whoever runs the task passes this input, and its value.
+    """Return whether the caller of the task passes this input, and its value.
 
-    That is an argument of the template whose body the task is, or a binding of the program that the task is a
-    top-level form of; names bound further out or by steps do not replace a text.
+    The caller passes an argument of the template, or a binding of the program for a top-level task. Names
+    that are bound further out or by steps do not replace a text.
     """
     if (isinstance(env, ArgumentsEnv) or env.outer is None) and name in env:
         value = env[name]
@@ -81,7 +81,7 @@ def context_payload(
     inputs: Mapping[str, Any],
     previous_outputs: str | None,
 ) -> ContextPayload:
-    """The context of a request made by a task in the environment `env`."""
+    """Return the context of a request that a task in the environment `env` makes."""
     relevant = relevant_inputs(node, inputs)
     return ContextPayload(
         settings=settings,
@@ -94,7 +94,7 @@ def context_payload(
 
 
 def relevant_inputs(node: TaskNode, inputs: Mapping[str, Any]) -> tuple[str, ...]:
-    """The inputs that `context_relevance` includes; all of them without one."""
+    """Return the inputs that `context_relevance` includes; all inputs without it."""
     if not node.context_relevance:
         return tuple(inputs)
     included = {name for name, is_included in node.context_relevance if is_included}
@@ -108,13 +108,13 @@ def _inherited(
         case "none":
             return {}
         case "subset":
-            return {name: _handed_down(inputs[name]) for name in relevant}
+            return {name: _context_value(inputs[name]) for name in relevant}
         case _:
             return _bindings_around(env, hidden=inputs)
 
 
 def _bindings_around(env: Env, *, hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """What the environments between a task and the global one bind and hand down, the innermost winning."""
+    """Return the inheritable bindings between a task and the global environment, inner ones first."""
     found: dict[str, Any] = {}
     excluded = STEP_NAMES.union(hidden)
     scope = env
@@ -123,21 +123,21 @@ def _bindings_around(env: Env, *, hidden: Mapping[str, Any]) -> dict[str, Any]:
             excluded |= scope.withheld
         for name, value in scope.items():
             if name not in found and name not in excluded and is_data(value):
-                found[name] = _handed_down(value)
+                found[name] = _context_value(value)
         scope = scope.outer
     return found
 
 
 def mentioned_bindings(inherited: Mapping[str, Any], env: Env, names: Iterable[str]) -> tuple[str, ...]:
-    """The inherited bindings that have one of the names, or are the very value of one under another name.
+    """Return the inherited bindings that have one of the names, or are the same object as one of them.
 
-    `(let ((text file)) (task :instructions "Review {{text}}"))` shows `file` too. Equal numbers are not the
-    same value: each says something of its own.
+    `(let ((text file)) (task :instructions "Review {{text}}"))` shows `file` too. Equal numbers are not
+    treated as the same value.
     """
     shown = set(names)
     if not inherited or not shown:
         return ()
-    values = {id(_handed_down(env[name])) for name in shown}
+    values = {id(_context_value(env[name])) for name in shown}
     return tuple(
         name
         for name, value in inherited.items()
@@ -145,5 +145,5 @@ def mentioned_bindings(inherited: Mapping[str, Any], env: Env, names: Iterable[s
     )
 
 
-def _handed_down(value: Any) -> Any:
+def _context_value(value: Any) -> Any:
     return value.value if isinstance(value, TaskResult) else value

@@ -1,4 +1,4 @@
-"""What a tool is: something that a program calls by name, and a model if its template lists it."""
+"""The tool protocol: a tool is called by name, by a program or by a model with a template that lists it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -9,17 +9,17 @@ from weft.evaluator.results import TaskFailureReason
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
-    """What a model is told of a tool."""
+    """The description of a tool for a model."""
 
     name: str
-    """`system:read_files`; at a model's edge a name that providers take, `system_read_files`."""
+    """`system:read_files`; sent to providers as `system_read_files`."""
     description: str
     input_schema: dict[str, Any]
-    """The JSON Schema of its arguments, an object."""
+    """JSON Schema of its arguments, an object."""
 
 
 class ToolUse(Struct, frozen=True, kw_only=True):
-    """A tool call that somebody asks for. Arguments that are no JSON object are kept as text."""
+    """A requested tool call. Arguments that are not a JSON object are kept as text."""
 
     id: str
     name: str
@@ -27,72 +27,71 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 
 
 ASKS_PEOPLE = "system:request_user_input"
-"""The tool that asks a person, who may take days."""
+"""The tool that asks a person, which may take days."""
 
 ANSWERED_ELSEWHERE = "answered elsewhere"
-"""What the task is cancelled with that asks who is here, when somebody else was quicker."""
+"""Cancellation message for a local question that was answered elsewhere."""
 
 AskPerson = Callable[[str, str], Awaitable[str]]
-"""Asks a person a question, on behalf of the step with a key."""
+"""Asks a person: (question, step key) -> answer."""
 
 AskHere = Callable[[str], Awaitable[str]]
-"""Asks the person who is at the terminal of this process."""
+"""Asks the person at the terminal of this process."""
 
 KeepQuestion = Callable[[str, str, AskHere | None], Awaitable[str]]
-"""Asks a question on behalf of the step with a key: of who is here, if anybody is, or of somebody else."""
+"""Records and asks a question of a step, at the terminal if there is one, else elsewhere."""
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """For whom a tool is called."""
+    """The caller of a tool, and what the tool may use."""
 
     step_key: str = ""
-    """The step that calls: a tool with effects can make an idempotency key of it."""
+    """The calling step; a tool with effects can use it for an idempotency key."""
     template: str | None = None
     ask_person: AskPerson | None = None
-    """How to reach a person; None: there is nobody to ask."""
+    """Asks a person; None if nobody can be asked."""
     get_context: Callable[[str], Awaitable[dict[str, Any]]] | None = None
-    """Memory: an AssociativeMatchResult for a query; None: there is none."""
+    """Queries memory, returning an AssociativeMatchResult; None without memory."""
     spawn: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
-    """The TaskResult of a subtask for a `SubtaskRequest`; None: no model asks, or none of its subtasks."""
+    """Runs a `SubtaskRequest` and returns its TaskResult; None if the caller may not spawn subtasks."""
 
 
 class Tool(Protocol):
-    """Something that can be called by name with a JSON object."""
+    """A function that can be called by name with a JSON object."""
 
     @property
     def definition(self) -> ToolDefinition:
-        """Its name, what it does, and what it takes."""
+        """Return its name, description and input schema."""
         ...
 
     @property
     def has_effects(self) -> bool:
-        """Whether it changes something: its results are reused only when asked for."""
+        """Return whether it changes something; its results are then reused only on request."""
         ...
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """What it gives, as JSON; the arguments fit `input_schema`. Raises ToolFailed.
+        """Return the result as JSON; the arguments match `input_schema`. Raises ToolFailed.
 
-        It is cancelled as an asyncio task, and must then let go of what it holds.
+        It is cancelled as an asyncio task, and must then release its resources.
         """
         ...
 
 
 @runtime_checkable
 class Pure(Protocol):
-    """A tool of which it can be known that it gives the same for the same arguments."""
+    """A tool that can tell whether it returns the same result for the same arguments."""
 
     @property
     def code_digest(self) -> str | None:
-        """Another one when it may give something else; None: what it gives does not follow from its arguments
-        alone."""
+        """Return a digest of the code; None if the result does not depend on the arguments alone."""
         ...
 
 
 class ToolFailed(Exception):
-    """A tool could not do what it was asked for. The message goes back to who called it."""
+    """A tool could not do its work. The caller receives the message."""
 
     reason: ClassVar[TaskFailureReason] = "tool_execution_error"
-    """What a task fails with that needs the tool."""
+    """The failure reason of a task that needs the tool."""
 
 
 class ToolMissesDependency(ToolFailed):
@@ -102,16 +101,16 @@ class ToolMissesDependency(ToolFailed):
 
 
 class Tools(Protocol):
-    """The tools there are."""
+    """The available tools."""
 
     def names(self) -> frozenset[str]:
-        """Those that are known without asking anybody: a server's tools are known when it is connected."""
+        """Return the names that are known without I/O; a server's tools are known once it is connected."""
         ...
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of that name; connects to the server it belongs to. Raises ToolFailed if that fails."""
+        """Return the tool of that name, connecting to its server; None if unknown. Raises ToolFailed."""
         ...
 
     async def close(self) -> None:
-        """Let go of servers and connections."""
+        """Close servers and connections."""
         ...

@@ -1,4 +1,4 @@
-"""Values of the language: their kinds, their text, their JSON, their parts, whether they are equal."""
+"""Values of the language: types, text, JSON, parts and equality."""
 
 import json
 from collections.abc import Callable
@@ -36,17 +36,17 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in the words of the language."""
+    """Return the type of a value as the language names it, with an article."""
     return _KINDS.get(type(value), f"a Python {type(value).__name__}")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is an int or a float; booleans are none."""
+    """Return whether a value is an int or a float, but not a boolean."""
     return value.__class__ is int or value.__class__ is float
 
 
 def to_json(value: Any) -> Any:
-    """The value as plain JSON: task results as objects, symbols as strings; functions are refused."""
+    """Return the value as plain JSON: task results as objects, symbols as strings. Rejects functions."""
     check_finite(value)
     return plain(value, fields_of)
 
@@ -55,10 +55,10 @@ SCALARS = frozenset({type(None), bool, int, float, str})
 _PARTS = SCALARS | {list, dict}
 
 
-def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
-    """Whether a value is plain JSON, of a size and depth that can be written down; how many parts were seen.
+def scan_json(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
+    """Return whether a value is plain JSON within the limits of size and depth, and the parts counted.
 
-    Several times as fast as a copy: the kinds of all items of a list are looked at in one go.
+    Several times as fast as a copy, because the types of all items of a list are checked at once.
     """
     if value.__class__ in SCALARS:
         return True, 1
@@ -83,7 +83,7 @@ def look_at(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
 
 
 def plain(value: Any, of_result: Callable[[TaskResult], Any]) -> Any:
-    """A copy that is plain JSON; `of_result` says what a task result becomes. Functions are refused."""
+    """Return a plain JSON copy; `of_result` converts task results. Rejects functions."""
     if value.__class__ in SCALARS:
         return value
     if value.__class__ is list:
@@ -94,20 +94,19 @@ def plain(value: Any, of_result: Callable[[TaskResult], Any]) -> Any:
         return plain(of_result(value), of_result)
     if value.__class__ is Symbol:
         return str(value)
-    raise program_error("wrong-type", f"{kind_of(value)} has no JSON")
+    raise program_error("wrong-type", f"{kind_of(value)} cannot be converted to JSON")
 
 
 def json_text(value: Any) -> str:
-    """The JSON text of a value."""
     return _encode(to_json(value))
 
 
 def to_text(value: Any) -> str:
-    """The value where text is wanted: strings as they are, task results as their content, else JSON."""
+    """Return the value as text: strings as they are, task results as their content, else JSON."""
     if isinstance(value, str):
         return str(value)
     if value.__class__ is int:
-        return str(value)  # as JSON says it, in a tenth of the time
+        return str(value)  # equal to its JSON, in a tenth of the time
     if value.__class__ is TaskResult:
         return str(value.content)
     if value.__class__ is Closure or value.__class__ is BuiltIn:
@@ -120,7 +119,7 @@ def to_text(value: Any) -> str:
 
 
 def fields_of(result: TaskResult) -> dict[str, Any]:
-    """The fields of a task result by the specification's names."""
+    """Return the fields of a task result, with the specification's names."""
     fields: dict[str, Any] = {
         "content": result.content,
         "status": result.status,
@@ -136,7 +135,7 @@ _RESULT_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields
 
 
 def part_of(value: Any, key: Any, default: Any = None) -> Any:
-    """A part of a dict, list or task result; `default` when there is none. Negative indexes are none."""
+    """Return a part of a dict, list or task result, else `default`. Negative indexes are not supported."""
     if value.__class__ is dict:
         return value.get(key, default) if isinstance(key, str) else default
     if value.__class__ is list:
@@ -148,15 +147,15 @@ def part_of(value: Any, key: Any, default: Any = None) -> Any:
     return default
 
 
-_NOTHING = object()
+_MISSING = object()
 
 
 def follow(value: Any, path: tuple[str | int, ...], name: str) -> Any:
-    """The part of a value at the end of a path; raises ProgramError (`missing-field`) where there is none."""
+    """Return the part of a value at the end of a path. Raises ProgramError (`missing-field`)."""
     walked = name
     for key in path:
-        found = part_of(value, key, _NOTHING)
-        if found is _NOTHING:
+        found = part_of(value, key, _MISSING)
+        if found is _MISSING:
             raise _missing(value, key, walked)
         value = found
         walked += f"[{key}]" if isinstance(key, int) else f".{key}"
@@ -177,7 +176,7 @@ def _missing(value: Any, key: str | int, walked: str) -> Exception:
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Equality of the language: 1 is 1.0, true is not 1, a symbol no string; lists and dicts by content."""
+    """Return whether two values are equal: 1 equals 1.0, true is not 1, a symbol is not a string."""
     pairs = [(one, other)]
     walked = 0
     while pairs:
@@ -198,7 +197,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def _may_be_equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal as far as can be said without their parts."""
+    """Return whether two values are equal, apart from their items."""
     kind = left.__class__
     if kind is not right.__class__:
         return is_number(left) and is_number(right) and bool(left == right)
@@ -212,28 +211,28 @@ def _may_be_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(value: Any) -> tuple[Any, ...]:
-    """Something hashable that equal values have in common; flat, however deep the value is."""
+    """Return a hashable key that equal values share; flat, so that any depth works."""
     key: list[Any] = []
-    rest = [value]
-    while rest:
-        one = rest.pop()
-        if len(key) + len(rest) > MAX_WALKED_PARTS:
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if len(key) + len(pending) > MAX_WALKED_PARTS:
             raise exhausted("size", f"a value of more than {MAX_WALKED_PARTS} parts", limit=MAX_WALKED_PARTS)
         if one.__class__ is TaskResult:
             one = fields_of(one)
         if one.__class__ is list:
             key.append(("list", len(one)))
-            rest.extend(one)
+            pending.extend(one)
         elif one.__class__ is dict:
             key.append(("dict", tuple(sorted(one))))
-            rest.extend(one[name] for name in sorted(one))
+            pending.extend(one[name] for name in sorted(one))
         else:
             key.append((None if is_number(one) else one.__class__, one))
     return tuple(key)
 
 
 def check_finite(value: Any, size: int = MAX_VALUE_SIZE) -> None:
-    """Raise ProgramError unless the value is of a size and depth that can be written down."""
+    """Raise ProgramError if the value exceeds the limits of size or depth."""
     level = [value]
     depth = total = 0
     while level:

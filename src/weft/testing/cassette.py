@@ -116,7 +116,7 @@ class Cassette:
         return kept
 
     def missing(self, payload: HandlerPayload) -> str:
-        """Return why the payload has no recorded response, with the difference to the nearest recorded request."""
+        """Return why the payload has no recorded response, with a diff to the nearest recorded request."""
         request = request_of(payload)
         recorded = len(self._exchanges.get(key_of(request), []))
         if recorded:

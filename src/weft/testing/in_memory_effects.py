@@ -41,7 +41,7 @@ class Scripted:
         return not callable(self._source) and not self._source
 
     def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
-        """Return the response: by name, else by a key that occurs in the text, else in one of the other texts.
+        """Return the response: by name, else by a key that occurs in the text, else in another text.
 
         Raises NotScripted if there is no match.
         """

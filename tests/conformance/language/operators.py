@@ -35,7 +35,7 @@ ATOMIC = [
         [],
         {
             "error.reason": "tool_execution_error",
-            "error.message": "tool 't:x' answered with status CONTINUATION; only a task can ask for a subtask",
+            "error.message": "tool 't:x' returned the status CONTINUATION; only a task can request a subtask",
         },
         tools={"t:x": lambda: {"content": "", "status": "CONTINUATION", "notes": {"subtask_request": {}}}},
     ),

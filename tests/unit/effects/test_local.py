@@ -15,7 +15,7 @@ from weft.config.sections import CommandSettings, HandlerSettings, ToolsSettings
 from weft.effects.local import LocalEffects
 from weft.errors import WeftError
 from weft.evaluator.budget import Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.effects import Files, ScriptRun, Step, ToolCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
@@ -269,7 +269,7 @@ async def test_budget_ledger_and_notes_agree_on_a_stream_that_was_cut() -> None:
     call = a_call()
 
     with pytest.raises(TaskFailed) as caught:
-        await effects.call_model(a_step(call), call, ScopePurse(scope, "spender"))
+        await effects.call_model(a_step(call), call, ScopeAccount(scope, "spender"))
 
     error = caught.value.error
     assert isinstance(error, TaskFailure)

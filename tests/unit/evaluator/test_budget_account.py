@@ -5,7 +5,7 @@ from math import inf, nan
 import pytest
 
 from weft.evaluator.budget import EvaluationLimits, Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.effects import UNLIMITED, Allowance, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.evaluator import Evaluator
@@ -17,11 +17,11 @@ from weft.testing.in_memory_effects import InMemoryEffects
 
 def test_what_is_set_aside_is_left_to_nobody_else() -> None:
     outer = Scope({"tokens": 100})
-    one, other = ScopePurse(Scope({}, outer), "one"), ScopePurse(outer, "other")
+    one, other = ScopeAccount(Scope({}, outer), "one"), ScopeAccount(outer, "other")
 
     kept = one.reserve(60, 0.5)
     assert other.left() == Allowance(40, inf)
-    with pytest.raises(BudgetExceeded, match="60 are set aside for requests under way"):
+    with pytest.raises(BudgetExceeded, match="60 are reserved for running requests"):
         other.reserve(41, 0)
     kept.settle(10, 0.1)
     assert other.left() == Allowance(90, inf)
@@ -31,7 +31,7 @@ def test_what_is_set_aside_is_left_to_nobody_else() -> None:
 
 def test_a_reservation_is_freed_once() -> None:
     scope = Scope({"tokens": 100})
-    first, second = ScopePurse(scope, "a").reserve(10, 0), ScopePurse(scope, "a").reserve(20, 0)
+    first, second = ScopeAccount(scope, "a").reserve(10, 0), ScopeAccount(scope, "a").reserve(20, 0)
 
     first.release()
     first.release()
@@ -45,7 +45,7 @@ def test_a_reservation_is_freed_once() -> None:
 
 def test_settling_never_raises_and_what_is_over_shows_at_the_next_request() -> None:
     scope = Scope({"tokens": 100})
-    purse = ScopePurse(scope, "greedy")
+    purse = ScopeAccount(scope, "greedy")
 
     purse.reserve(50, 0).settle(300, 0)
 
@@ -59,7 +59,7 @@ def test_settling_never_raises_and_what_is_over_shows_at_the_next_request() -> N
 def test_amounts_that_are_no_amounts_count_nothing() -> None:
     scope = Scope({"tokens": 100})
 
-    ScopePurse(scope, "odd").reserve(1, 0).settle(nan, -5)
+    ScopeAccount(scope, "odd").reserve(1, 0).settle(nan, -5)
 
     assert scope.used["tokens"] == scope.used["cost"] == 0
 
@@ -67,10 +67,10 @@ def test_amounts_that_are_no_amounts_count_nothing() -> None:
 def test_the_error_names_the_biggest_spenders() -> None:
     scope = Scope({"tokens": 1000})
     for name, tokens in (("plan", 100), ("review", 500), ("7", 1), ("sum", 50), ("review", 100)):
-        ScopePurse(scope, name).reserve(tokens, 0).settle(tokens, 0)
+        ScopeAccount(scope, name).reserve(tokens, 0).settle(tokens, 0)
 
     with pytest.raises(BudgetExceeded) as caught:
-        ScopePurse(scope, "last").reserve(400, 0)
+        ScopeAccount(scope, "last").reserve(400, 0)
 
     error = caught.value.error
     assert isinstance(error, ResourceExhaustion)

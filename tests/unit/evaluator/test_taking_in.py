@@ -42,11 +42,11 @@ _CYCLE.append(_CYCLE)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (float("inf"), "inf is no number of JSON"),
-        ([{"a": float("nan")}], "nan is no number of JSON"),
-        ({1: 2}, "a key is a string; this is a Python int"),
-        ({"a": {1, 2}}, "a Python set is no JSON"),
-        (object(), "a Python object is no JSON"),
+        (float("inf"), "inf is not a JSON number"),
+        ([{"a": float("nan")}], "nan is not a JSON number"),
+        ({1: 2}, "keys must be strings; this is a Python int"),
+        ({"a": {1, 2}}, "a Python set is not JSON"),
+        (object(), "a Python object is not JSON"),
         (_CYCLE, "nested deeper than 200"),
     ],
 )
@@ -55,7 +55,7 @@ async def test_what_is_no_json_is_refused(value: Any, message: str) -> None:
         await value_of("x", {"x": value})
 
     effects = InMemoryEffects(tools={"t:x": lambda: value})
-    with pytest.raises(TaskFailed, match=f"the answer of tool 't:x': .*{message}"):
+    with pytest.raises(TaskFailed, match=f"the result of tool 't:x': .*{message}"):
         await evaluate_async("(t:x)", effects=effects)
 
 
@@ -146,14 +146,14 @@ async def test_inputs_that_nest_too_deeply_have_a_place() -> None:
         (["a.py"], "Expected `object`, got `array`"),
         ({"matches": [{"id": "a.py"}]}, "missing required field `content` - at `$.matches[0]`"),
         ({"context_summary": 3}, "Expected `str`, got `int` - at `$.context_summary`"),
-        ({"context_summary": {1, 2}}, "a Python set is no JSON"),
+        ({"context_summary": {1, 2}}, "a Python set is not JSON"),
     ],
 )
 async def test_an_answer_of_memory_that_cannot_be_parsed_fails_for_that_reason(
     answer: Any, violation: str
 ) -> None:
     effects = InMemoryEffects(contexts=[answer])
-    with pytest.raises(TaskFailed, match="the answer of memory is no AssociativeMatchResult") as caught:
+    with pytest.raises(TaskFailed, match="the result of memory is not an AssociativeMatchResult") as caught:
         await evaluate_async('(get-context :query "q")', effects=effects)
 
     error = caught.value.result().notes["error"]

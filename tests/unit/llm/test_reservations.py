@@ -10,7 +10,7 @@ from tests.model_calls import a_call, a_step
 from tests.model_payloads import MODEL_OF, a_payload, served_models
 from tests.model_server import ModelServer, fails, says, sends
 from weft.evaluator.budget import Scope
-from weft.evaluator.budget_account import ScopePurse
+from weft.evaluator.budget_account import ScopeAccount
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.llm.errors import ModelError
@@ -32,7 +32,7 @@ class Unpriced(ScriptedModel):
 
 async def run(model: ScriptedModel, scope: Scope) -> Any:
     call = a_call(PROMPT)
-    return await Handler(model).run(a_step(call), call, ScopePurse(scope, "spender"))
+    return await Handler(model).run(a_step(call), call, ScopeAccount(scope, "spender"))
 
 
 def a_model(*answers: Any, **given: Any) -> ScriptedModel:
@@ -280,7 +280,7 @@ async def test_a_request_that_waits_can_be_cancelled_and_the_next_one_gets_its_p
 async def test_nobody_waits_for_a_budget_that_others_cannot_free() -> None:
     outer = Scope({})
     inner = Scope({"tokens": 100}, outer)
-    ScopePurse(outer, "other").reserve(10_000, 0)
+    ScopeAccount(outer, "other").reserve(10_000, 0)
 
     with pytest.raises(BudgetExceeded):
         await run(a_model(), inner)
@@ -293,7 +293,7 @@ async def test_requests_to_a_provider_count_as_often_as_they_were_taken(model_se
     try:
         model = await models.find(MODEL_OF["openai"])
         call = a_call("Say hello.")
-        result = await Handler(model).run(a_step(call), call, ScopePurse(scope, "spender"))
+        result = await Handler(model).run(a_step(call), call, ScopeAccount(scope, "spender"))
         estimate = await model.count_tokens(a_payload(messages=(UserMessage("Say hello."),)))
     finally:
         await models.close()

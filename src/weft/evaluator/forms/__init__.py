@@ -1,1 +1,1 @@
-"""The pure forms of the language."""
+"""Compilers of the pure forms of the language."""

@@ -1,4 +1,4 @@
-"""Forms that read, bind and change names; values that stand for themselves."""
+"""Forms that read, bind and assign names, and literal values."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -16,13 +16,13 @@ from weft.language.source import Span
 
 
 def check_definable(name: str, span: Span) -> None:
-    """Raise InvalidProgram when a name cannot be defined. Local names may hide a built-in."""
+    """Raise InvalidProgram if a name cannot be defined globally. Local names may hide a built-in."""
     if is_reserved(name):
         raise refuse(span, "reserved-name", f"'{name}' is built in and cannot be defined as anything else")
 
 
 def check_distinct(names: tuple[str, ...], span: Span) -> None:
-    """Raise InvalidProgram when a name stands twice where all are bound together."""
+    """Raise InvalidProgram if a name is bound twice in the same binding list."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse(span, "duplicate-name", f"'{twice}' is bound twice")
@@ -142,7 +142,9 @@ def compile_let(compiler: Compiler, node: Let, is_tail: bool) -> Code:
         for name, value in bindings:
             inner = new_frame(Env)
             inner.outer = env
-            inner[name] = value(env)  # a closure made here does not see its own name: that is `define`'s
+            inner[name] = value(
+                env
+            )  # a closure created here does not see its own name; only `define` allows that
             env = inner
         return body(env) if bindings else body(Env(outer=env))
 

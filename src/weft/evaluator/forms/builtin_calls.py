@@ -1,4 +1,4 @@
-"""Calls of built-ins. Their names are hidden only where that can be seen, so they are found when compiled."""
+"""Calls of built-ins, which are resolved at compile time because only visible local names can hide them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,21 +10,21 @@ from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import BuiltIn, Code
 from weft.language.ast import Apply, FunctionCall
 
-LARGE = 1 << 64
-"""Below this, the result of an operation on integers needs no further look."""
+MAX_FAST_INTEGER = 1 << 64
+"""Results of integer operations below this need no check of their size."""
 
-MANY = 64
-"""Arguments of a call from which on they are counted."""
+MIN_COUNTED_ARGUMENTS = 64
+"""Number of arguments of a call from which they are counted as operations."""
 
 
 def compile_built_in_call(compiler: Compiler, node: FunctionCall) -> Code:
-    return counted(compiler, node, _compiled(compiler, node))
+    return count_arguments(compiler, node, _compile_call(compiler, node))
 
 
-def counted(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
-    """The code of a call; one with very many arguments counts them, 16 as a step."""
+def count_arguments(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
+    """Return the code of a call; if it has very many arguments, 16 count as an operation."""
     count = len(node.args) + len(node.keywords)
-    if count < MANY:
+    if count < MIN_COUNTED_ARGUMENTS:
         return code
     meter, steps = compiler.machine.meter, count >> 4
 
@@ -38,22 +38,24 @@ def counted(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
     return call
 
 
-def _compiled(compiler: Compiler, node: FunctionCall) -> Code:
+def _compile_call(compiler: Compiler, node: FunctionCall) -> Code:
     function = BUILT_INS[node.func_name]
     arguments = [compiler.compile(argument) for argument in node.args]
     if node.keywords or not function.takes(len(arguments)) or function.is_linear:
-        return _checked(compiler, node, function, arguments)
+        return _compile_checked(compiler, node, function, arguments)
     if function.needs_compiler:
         is_plain = len(arguments) == 2
-        return (_calling_back if is_plain else _checked)(compiler, node, function, arguments)
-    written_out = _WRITTEN_OUT.get(function.name)
-    if written_out is not None and len(arguments) == 2:
-        return written_out(function, node, arguments[0], arguments[1])
-    return _plain(function, node, arguments)
+        return (_compile_higher_order if is_plain else _compile_checked)(compiler, node, function, arguments)
+    specialised = _SPECIALISED.get(function.name)
+    if specialised is not None and len(arguments) == 2:
+        return specialised(function, node, arguments[0], arguments[1])
+    return _compile_plain(function, node, arguments)
 
 
-def _checked(compiler: Compiler, node: FunctionCall, function: BuiltIn, arguments: Sequence[Code]) -> Code:
-    """A call that has keywords, counts more than its arguments, or is wrong."""
+def _compile_checked(
+    compiler: Compiler, node: FunctionCall, function: BuiltIn, arguments: Sequence[Code]
+) -> Code:
+    """Compile a call with keywords, with a wrong number of arguments, or of a linear built-in."""
     keywords = [(name, compiler.compile(value)) for name, value in node.keywords]
 
     def call(env: Env) -> Any:
@@ -67,12 +69,12 @@ def _checked(compiler: Compiler, node: FunctionCall, function: BuiltIn, argument
     return call
 
 
-def _calling_back(
+def _compile_higher_order(
     compiler: Compiler, node: FunctionCall, function: BuiltIn, arguments: Sequence[Code]
 ) -> Code:
-    """A call of `map` and its like with a function and one list.
+    """Compile a call of `map` or a similar built-in with a function and one list.
 
-    Not as `act(*values)`: on Python 3.11 that takes C stack for every level of a recursion through it.
+    It does not use `act(*values)`, which on Python 3.11 uses C stack for every level of recursion.
     """
     act, name = function.act, function.name
     first, second = arguments
@@ -88,12 +90,12 @@ def _calling_back(
     return call
 
 
-def _plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Code]) -> Code:
+def _compile_plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Code]) -> Code:
     act, name = function.act, function.name
     if len(arguments) == 1:
-        return _plain_1(function, node, arguments[0])
+        return _compile_plain_1(function, node, arguments[0])
     if len(arguments) == 2:
-        return _plain_2(function, node, arguments[0], arguments[1])
+        return _compile_plain_2(function, node, arguments[0], arguments[1])
 
     def call(env: Env) -> Any:
         values = [argument(env) for argument in arguments]
@@ -105,7 +107,7 @@ def _plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Code]) -> 
     return call
 
 
-def _plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
+def _compile_plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
     act, name = function.act, function.name
 
     def call(env: Env) -> Any:
@@ -118,7 +120,7 @@ def _plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
     return call
 
 
-def _plain_2(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Code:
+def _compile_plain_2(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Code:
     act, name = function.act, function.name
 
     def call(env: Env) -> Any:
@@ -132,7 +134,7 @@ def _plain_2(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -
     return call
 
 
-# The operations that loops are made of, on two integers; anything else goes to the built-in itself.
+# Fast paths for the most frequent operations on two integers; other values go to the built-in itself.
 
 
 def _add(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Code:
@@ -141,7 +143,11 @@ def _add(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Co
     def add(env: Env) -> Any:
         x = first(env)
         y = second(env)
-        if x.__class__ is int and y.__class__ is int and -LARGE < (value := x + y) < LARGE:
+        if (
+            x.__class__ is int
+            and y.__class__ is int
+            and -MAX_FAST_INTEGER < (value := x + y) < MAX_FAST_INTEGER
+        ):
             return value
         try:
             return act(x, y)
@@ -157,7 +163,11 @@ def _subtract(function: BuiltIn, node: FunctionCall, first: Code, second: Code) 
     def subtract(env: Env) -> Any:
         x = first(env)
         y = second(env)
-        if x.__class__ is int and y.__class__ is int and -LARGE < (value := x - y) < LARGE:
+        if (
+            x.__class__ is int
+            and y.__class__ is int
+            and -MAX_FAST_INTEGER < (value := x - y) < MAX_FAST_INTEGER
+        ):
             return value
         try:
             return act(x, y)
@@ -199,7 +209,7 @@ def _same(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> C
     return same
 
 
-_WRITTEN_OUT: dict[str, Callable[[BuiltIn, FunctionCall, Code, Code], Code]] = {
+_SPECIALISED: dict[str, Callable[[BuiltIn, FunctionCall, Code, Code], Code]] = {
     "+": _add,
     "-": _subtract,
     "<": _less,

@@ -1,17 +1,17 @@
-"""Calls: of built-ins, found when compiled, and of whatever a name or an expression gives.
+"""Calls of built-ins, closures, templates and tools.
 
-Every call gives a frame, which is a tail call; elsewhere `_run` runs it. The codes for one, two and three
-arguments are written out: calls are where programs spend their time.
+In tail position a call returns a frame; elsewhere `_run_tail_calls` runs it. Calls with one, two and three
+arguments have their own code, because programs spend most of their time in calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.evaluator.budget import Meter
-from weft.evaluator.compiler import Compiler, Form, by_name
+from weft.evaluator.compiler import Compiler, Form, order_arguments
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.forms.builtin_calls import compile_built_in_call, counted
+from weft.evaluator.forms.builtin_calls import compile_built_in_call, count_arguments
 from weft.evaluator.forms.error_locations import unbound, with_location
 from weft.evaluator.functions import Closure, Code, Frame, new_frame
 from weft.language.ast import Apply, FunctionCall, Node
@@ -23,7 +23,7 @@ _UNBOUND: Final[Any] = object()
 
 
 def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool) -> Code:
-    """A call by name: of a local closure, a template, a tool, or a built-in."""
+    """Compile a call by name: of a closure, a template, a tool, or a built-in."""
     if node.func_name in BUILT_IN_NAMES and not compiler.hides(node.func_name):
         return compile_built_in_call(compiler, node)
     arguments = [compiler.compile(argument) for argument in node.args]
@@ -33,22 +33,24 @@ def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool)
     elif node.keywords or not 1 <= len(arguments) <= 3:
         call = _call(compiler, node, _reader(node), arguments, complete)
     else:
-        written_out = (_call_1, _call_2, _call_3)[len(arguments) - 1]
-        call = written_out(compiler.machine.meter, node, arguments, complete)
-    call = counted(compiler, node, call)
-    return call if is_tail else _run(call, node)
+        specialised = (_call_1, _call_2, _call_3)[len(arguments) - 1]
+        call = specialised(compiler.machine.meter, node, arguments, complete)
+    call = count_arguments(compiler, node, call)
+    return call if is_tail else _run_tail_calls(call, node)
 
 
 def compile_apply(compiler: Compiler, node: Apply, is_tail: bool) -> Code:
-    """A call of what an expression gives."""
+    """Compile a call of the value of an expression."""
     arguments = [compiler.compile(argument) for argument in node.args]
     function = compiler.compile(node.function)
-    call = counted(compiler, node, _call(compiler, node, function, arguments, _completion(compiler, node)))
-    return call if is_tail else _run(call, node)
+    call = count_arguments(
+        compiler, node, _call(compiler, node, function, arguments, _completion(compiler, node))
+    )
+    return call if is_tail else _run_tail_calls(call, node)
 
 
-def _run(call: Code, node: Node) -> Code:
-    """A call that is not in tail position: runs the frame, and those that follow from it."""
+def _run_tail_calls(call: Code, node: Node) -> Code:
+    """Return code for a call outside of tail position, which runs the frame and all that follow from it."""
 
     def run(env: Env) -> Any:
         try:
@@ -94,7 +96,7 @@ def _call(
 def _namespaced_call(
     compiler: Compiler, node: FunctionCall, arguments: Sequence[Code], complete: Completion
 ) -> Code:
-    """Compile a call of a name with a namespace: of a local binding, then of a template, then of a tool."""
+    """Compile a call of a name with a namespace: a local binding, else a template, else a tool."""
     name = node.func_name
     keywords = [(keyword, compiler.compile(value)) for keyword, value in node.keywords]
 
@@ -116,7 +118,7 @@ def _namespaced_call(
 
 
 def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
-    """How a call goes on once all is evaluated, when it is none of those that are written out."""
+    """Return the general path of a call, for calls that no specialised code handles."""
     meter = compiler.machine.meter
 
     def complete(called: Any, values: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -124,7 +126,7 @@ def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
             if called.__class__ is not Closure:
                 return compiler.invoke(called, values, keywords, node.span)
             meter.count(1)
-            return called.frame(by_name(called, values, keywords) if keywords else values)
+            return called.frame(order_arguments(called, values, keywords) if keywords else values)
         except Exception as error:
             raise with_location(error, node) from None
 

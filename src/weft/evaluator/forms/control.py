@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from weft.evaluator.branches import current_branch, is_of_outer_scope
-from weft.evaluator.budget import MOST, Meter, Scope, SuspendAwareDeadline
+from weft.evaluator.branches import current_branch, is_outer_budget_error
+from weft.evaluator.budget import MAX_AMOUNT, Meter, Scope, SuspendAwareDeadline
 from weft.evaluator.compiler import Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.environment import Env
@@ -12,7 +12,7 @@ from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, prog
 from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.results import TaskResult
-from weft.evaluator.values import fields_of, is_number, kind_of, look_at, to_json, to_text
+from weft.evaluator.values import fields_of, is_number, kind_of, scan_json, to_json, to_text
 from weft.language.ast import (
     And,
     Cond,
@@ -32,8 +32,8 @@ from weft.language.cel import ConditionError, read_condition
 from weft.language.diagnostics import nearest, refuse
 from weft.language.task_fields import BUDGETS, NO_QUESTION, question_problem
 
-CAUGHT_STEPS = 50
-"""What an error that is caught counts: to make it, with its place and text, takes the time of many calls."""
+CAUGHT_ERROR_OPERATIONS = 50
+"""Operations that a caught error counts: creating it with its location takes the time of many calls."""
 
 
 def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
@@ -99,7 +99,7 @@ def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
 
 def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
     name, machine, meter = node.name, compiler.machine, compiler.machine.meter
-    body = compiler.compile(node.body)  # not in tail position: it must end inside the `try`
+    body = compiler.compile(node.body)  # not in tail position, because it must end inside the `try`
     with compiler.hiding((name,)):
         handler = compiler.compile(node.handler, is_tail=is_tail)
 
@@ -107,11 +107,11 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
         try:
             return machine.attempt(lambda: body(env))
         except TaskFailed as error:
-            if is_of_outer_scope(error):
+            if is_outer_budget_error(error):
                 raise
             failed = error.result()
         try:
-            meter.count(CAUGHT_STEPS)
+            meter.count(CAUGHT_ERROR_OPERATIONS)
         except BudgetExceeded as error:
             raise with_location(error, node, env=env) from None
         return handler(Env((name,), (failed,), env))
@@ -136,11 +136,11 @@ def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
         times = count(env)
         value, number = None, 0
         try:
-            for number in range(1, _whole(times, "the count of a loop") + 1):  # noqa: B007  read below
+            for number in range(1, _require_count(times, "the count of a loop") + 1):  # noqa: B007  read below
                 meter.count(1)
                 value = body(env)
         except Exception as error:
-            raise _in_round(with_location(error, node, "loop", env), number) from None
+            raise _with_round(with_location(error, node, "loop", env), number) from None
         return value
 
     return repeat
@@ -159,7 +159,7 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
         number, part = 0, "executor"
         try:
             result = None
-            for number in range(1, _whole(times, "the :max-iterations of iterative-loop") + 1):
+            for number in range(1, _require_count(times, "the :max-iterations of iterative-loop") + 1):
                 meter.count(1)
                 part = "executor"
                 result = compiler.invoke(execute, (state, number), None, node.span)
@@ -174,36 +174,36 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
                     return state
             return result
         except Exception as error:
-            raise _in_round(with_location(error, node, "iterative-loop", env), number, part=part) from None
+            raise _with_round(with_location(error, node, "iterative-loop", env), number, part=part) from None
 
     return iterate
 
 
-def _in_round(error: Exception, number: int, **facts: Any) -> Exception:
-    """Return the error with the round that it happened in; one before the first round has none."""
+def _with_round(error: Exception, number: int, **facts: Any) -> Exception:
+    """Return the error with the round that it happened in; an error before the first round has none."""
     return error.with_details(round=number, **facts) if number and isinstance(error, TaskFailed) else error
 
 
 def _decision(verdict: Any) -> tuple[bool, Any]:
-    """What the controller said: whether to stop, and the value or the next state."""
+    """Parse the result of the controller: whether to stop, and the final value or the next state."""
     if verdict.__class__ is list and len(verdict) == 2 and verdict[0] in ("stop", "continue"):
         return verdict[0] == "stop", verdict[1]
     raise program_error(
-        "bad-value", "the controller gives (list 'stop value) or (list 'continue state); "
-        f"this one gave {kind_of(verdict)}",
+        "bad-value", "the controller must return (list 'stop value) or (list 'continue state); "
+        f"it returned {kind_of(verdict)}",
     )  # fmt: skip
 
 
 def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
     items = [compiler.compile(item) for item in node.items]
 
-    def together(env: Env) -> list[Any]:
+    def run_parallel(env: Env) -> list[Any]:
         try:
             return compiler.machine.each(len(items), lambda index: items[index](env))
         except Exception as error:
             raise with_location(error, node, "parallel", env) from None
 
-    return together
+    return run_parallel
 
 
 def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -> Code:
@@ -214,12 +214,12 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
         limit = seconds(env)
         try:
             if not is_number(limit) or limit < 0:
-                raise program_error("wrong-type", f"with-timeout takes seconds; this is {_shown(limit)}")
-            most, now = min(limit, MOST), machine.now()
+                raise program_error("wrong-type", f"with-timeout takes seconds; this is {_describe(limit)}")
+            most, now = min(limit, MAX_AMOUNT), machine.now()
             scope = Scope(
                 {}, current_branch().scope, seconds=most, now=now, waits=SuspendAwareDeadline(now + most)
             )
-            return machine.bounded(scope, lambda: body(env))
+            return machine.within_limits(scope, lambda: body(env))
         except Exception as error:
             raise with_location(error, node, "with-timeout", env) from None
 
@@ -231,7 +231,9 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
         if name not in BUDGETS:
             known = ", ".join(BUDGETS)
             hint = nearest(name, BUDGETS)
-            raise refuse(node.span, "unknown-keyword", f"':{name}' is no budget{hint}; there are {known}")
+            raise refuse(
+                node.span, "unknown-keyword", f"':{name}' is not a budget{hint}; the budgets are {known}"
+            )
     limits = [(name, compiler.compile(value)) for name, value in node.limits]
     body, machine = compiler.compile(node.body), compiler.machine
 
@@ -241,11 +243,11 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
             for name, value in values.items():
                 if not is_number(value) or value < 0:
                     raise program_error(
-                        "wrong-type", f"the budget :{name} is a number from 0; this is {_shown(value)}"
+                        "wrong-type", f"the budget :{name} is a number from 0; this is {_describe(value)}"
                     )
-            most = {name: min(value, MOST) for name, value in values.items()}
+            most = {name: min(value, MAX_AMOUNT) for name, value in values.items()}
             scope = Scope(most, current_branch().scope)
-            return machine.bounded(scope, lambda: body(env))
+            return machine.within_limits(scope, lambda: body(env))
         except Exception as error:
             raise with_location(error, node, "with-budget", env) from None
 
@@ -266,22 +268,23 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
 
         try:
             return condition.holds(lookup)
-        except ConditionError as error:  # has the place inside the condition
+        except ConditionError as error:  # has its location inside the condition
             failure = program_error(error.problem.code, error.problem.message)
             raise failure.at(error.span, node.text) from None
-        except ProgramError as error:  # of a value that cannot be looked at
+        except ProgramError as error:  # a value cannot be converted
             raise with_location(error, node) from None
 
     return hold
 
 
 def as_condition_value(value: Any, meter: Meter) -> Any:
-    """A value as conditions see it: of a task result its fields, then those of its parsed content."""
+    """Return a value as conditions see it; a task result becomes its fields and those of its parsed
+    content."""
     if value.__class__ is TaskResult:
         parsed = value.parsed_content
         value = {**(parsed if parsed.__class__ is dict else {}), **fields_of(value)}
-    is_json, parts = look_at(value)
-    meter.count(parts >> (8 if is_json else 4))  # a copy takes longer than a look
+    is_json, parts = scan_json(value)
+    meter.count(parts >> (8 if is_json else 4))  # a copy takes longer than a scan
     return value if is_json else to_json(value)
 
 
@@ -315,7 +318,7 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
         try:
             if not isinstance(fields.get("inputs", {}), dict):
                 raise program_error("wrong-type", f":inputs is a dict; this is {kind_of(fields['inputs'])}")
-            _check_question(fields)
+            _check_query(fields)
             query = ContextQuery(**fields)
             step = Step(machine.next_key(), query, node.span)
             return machine.wait(machine.effects.get_context(step, query))
@@ -325,21 +328,21 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
     return ask
 
 
-def _check_question(fields: dict[str, Any]) -> None:
+def _check_query(fields: dict[str, Any]) -> None:
     for name, (field, _) in _QUERY_FIELDS.items():
         if field in fields and (problem := question_problem(name, fields[field])) is not None:
             if isinstance(fields[field], str):
                 raise program_error("bad-value", problem)
-            raise program_error("wrong-type", f"{problem}; this is {_shown(fields[field])}")
+            raise program_error("wrong-type", f"{problem}; this is {_describe(fields[field])}")
 
 
-def _whole(value: Any, what: str) -> int:
+def _require_count(value: Any, what: str) -> int:
     if value.__class__ is not int or value < 0:
-        raise program_error("wrong-type", f"{what} is a whole number from 0; this is {_shown(value)}")
+        raise program_error("wrong-type", f"{what} is a whole number from 0; this is {_describe(value)}")
     return int(value)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return str(value) if is_number(value) else kind_of(value)
 
 

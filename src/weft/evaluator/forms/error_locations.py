@@ -1,4 +1,4 @@
-"""Give errors a location: what a built-in raises becomes an error at the node it came from."""
+"""Adds locations to errors: an exception of a built-in becomes an error at the node that caused it."""
 
 from contextlib import suppress
 from itertools import islice
@@ -22,18 +22,18 @@ from weft.language.traversal import FRAMES
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.truncation import cut
 
-_MOST = MAX_SHOWN_CHARACTERS + 1
-"""Every node, item and character that is kept prints as one character at least: more cannot be seen."""
+_MAX_PARTS = MAX_SHOWN_CHARACTERS + 1
+"""Each node, item and character prints as at least one character, so more would not be shown."""
 
 
-def clipped(node: Node) -> Node:
-    """The node as far as the beginning of its text needs it; itself when it is small."""
-    return _Clip().node(node)
+def truncate_node(node: Node) -> Node:
+    """Return the node reduced to what the beginning of its text needs; the same object if it is small."""
+    return _Truncation().node(node)
 
 
-class _Clip:
+class _Truncation:
     def __init__(self) -> None:
-        self._left = _MOST
+        self._left = _MAX_PARTS
 
     def node(self, node: Node) -> Node:
         self._left -= 1
@@ -56,11 +56,11 @@ class _Clip:
 
     def _part(self, value: Any) -> Any:
         if value.__class__ is str:
-            return value if len(value) <= _MOST else value[:_MOST]
+            return value if len(value) <= _MAX_PARTS else value[:_MAX_PARTS]
         if isinstance(value, Node):
             return self.node(value)
         if value.__class__ is tuple:
-            return _changed(value, [self._part(item) for item in value[:_MOST]])
+            return _keep_if_same(value, [self._part(item) for item in value[:_MAX_PARTS]])
         if isinstance(value, Struct) and not isinstance(value, Span):
             return self._fields(value)
         return value
@@ -69,11 +69,11 @@ class _Clip:
         self._left -= 1
         if datum.__class__ is not tuple:
             return self._part(datum)
-        return _changed(datum, [self._datum(item) for item in datum[: max(0, self._left)]])
+        return _keep_if_same(datum, [self._datum(item) for item in datum[: max(0, self._left)]])
 
 
-def _changed(before: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
-    """The items as a tuple; what was there before if they are the same."""
+def _keep_if_same(before: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
+    """Return the items as a tuple, or `before` if they are the same objects."""
     if len(before) == len(items) and all(map(lambda one, other: one is other, before, items)):
         return before
     return tuple(items)
@@ -87,34 +87,34 @@ _CAUSED_BY_PROGRAMS = (
     TypeError,
     ValueError,
 )
-"""What Python raises for values that do not fit. Anything else is a bug of ours."""
+"""Python exceptions caused by wrong values of a program. All others are bugs in weft."""
 
 
 MAX_NAMES = 20
 MAX_SCOPES = 50
 MAX_ITEMS = 10
-"""How much of what was bound an error shows: errors are kept in records, and in those of what they end."""
+"""How many bindings an error shows; errors are stored, also in the records of the tasks that they end."""
 
 
 def with_location(error: Exception, node: Node, name: str = "the call", env: Env | None = None) -> Exception:
-    """Return the error as it is to be raised at the node. An error that has a place keeps it.
+    """Return the error to raise at the node; an error that has a location keeps it.
 
-    `env` is where the node was evaluated: the error says what was bound there.
+    `env` is the environment of the node; the error shows its bindings.
     """
     if isinstance(error, TaskFailed):
-        return expressed(error, node) if error.span is not NOWHERE else _at(error, node, env)
+        return with_expression(error, node) if error.span is not NOWHERE else _at(error, node, env)
     if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
         return error
-    return _at(_translated(error, name), node, env)
+    return _at(_translate(error, name), node, env)
 
 
-def expressed(error: TaskFailed, node: Node) -> TaskFailed:
-    """Return the error with the text of the node in which it has its place, if that is inside this one.
+def with_expression(error: TaskFailed, node: Node) -> TaskFailed:
+    """Return the error with the text of the node at its location, if that node is inside this one.
 
-    What performs tasks knows places, not nodes; the tree is searched only where something has failed.
+    Effects know locations, not nodes; so the tree is searched after a failure.
     """
     found = _node_at(node, error.span) if error.lacks_expression else None
-    return error if found is None else error.of(expression_of(found))
+    return error if found is None else error.with_expression(expression_of(found))
 
 
 def _node_at(node: Node, span: Span) -> Node | None:
@@ -136,9 +136,9 @@ def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
 
 
 def environment_at(env: Env, node: Node) -> dict[str, Any]:
-    """Return what was bound at a node: the names among its arguments, then local ones, each shortened.
+    """Return the bindings at a node, shortened: the names among its arguments, then local ones.
 
-    Functions are left out, and what is more than a person reads.
+    Functions are left out, and so is everything above the limits.
     """
     found: dict[str, Any] = {}
     for part in (node, *getattr(node, "args", ())[:MAX_NAMES]):
@@ -156,21 +156,23 @@ def environment_at(env: Env, node: Node) -> dict[str, Any]:
 
 def _add(found: dict[str, Any], name: str, value: Any) -> None:
     if name not in found and is_data(value):
-        found[name] = _brief(value)
+        found[name] = _shorten(value)
 
 
-def _brief(value: Any) -> Any:
-    """Return a value in a few words: itself when it is short."""
+def _shorten(value: Any) -> Any:
+    """Return a short form of a value; short values stay as they are."""
     if isinstance(value, TaskResult):
         value = value.value
     if isinstance(value, list | dict):
         parts = value.values() if isinstance(value, dict) else value
         if len(parts) > MAX_ITEMS or any(part.__class__ in (list, dict, TaskResult) for part in parts):
             return f"{kind_of(value)} of {len(parts)} items"
-        shown = [_brief(part) for part in parts]
+        shown = [_shorten(part) for part in parts]
         return dict(zip(value, shown, strict=True)) if isinstance(value, dict) else shown
     if isinstance(value, str):
-        return cut(str(value), MAX_SHOWN_CHARACTERS)  # a symbol as plain text: errors are encoded as JSON
+        return cut(
+            str(value), MAX_SHOWN_CHARACTERS
+        )  # a symbol becomes plain text, because errors are encoded as JSON
     return value if value.__class__ in SCALARS and not _is_long(value) else kind_of(value)
 
 
@@ -178,8 +180,8 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, int) and value.bit_length() > MAX_SHOWN_CHARACTERS
 
 
-def _translated(error: Exception, name: str) -> ProgramError:
-    """An exception of Python in the words of the language."""
+def _translate(error: Exception, name: str) -> ProgramError:
+    """Return a Python exception as an error of the language."""
     if isinstance(error, RecursionError):
         return too_deep()
     if isinstance(error, MemoryError):
@@ -194,13 +196,13 @@ def _translated(error: Exception, name: str) -> ProgramError:
 
 
 def too_deep() -> ProgramError:
-    """The error for calls that nest deeper than there is stack for."""
-    message = "calls nest too deeply; a call in tail position takes no room"
+    """Return the error for calls that nest deeper than the stack allows."""
+    message = "calls are nested too deeply; a call in tail position would not use the stack"
     return exhausted("depth", message, frames=FRAMES)
 
 
 def unbound(name: str, env: Env, node: Node) -> TaskFailed:
-    """The error for a name that nothing binds."""
+    """Return the error for an unbound name."""
     known: dict[str, None] = {}
     templates: dict[str, None] = {}
     scope: Env | None = env
@@ -216,13 +218,13 @@ def unbound(name: str, env: Env, node: Node) -> TaskFailed:
 
 
 def expression_of(node: Node) -> str:
-    """The text of a node on one line, shortened."""
+    """Return the text of a node on one line, shortened."""
     span = node.span
     start = max(0, span.column - 1)
-    # For a node that is only a place.
+    # For a node that has only a location.
     text = span.source.line(span.line)[start : start + 2 * MAX_SHOWN_CHARACTERS]
     if type(node) is not Node:
-        with suppress(InvalidProgram):  # too deep to be printed, or made in Python and of no text
-            text = print_node(clipped(node))
+        with suppress(InvalidProgram):  # too deep to be printed, or built in Python without source text
+            text = print_node(truncate_node(node))
     text = " ".join(text.split())
     return cut(text, MAX_SHOWN_CHARACTERS)

@@ -1,1 +1,1 @@
-"""Task operators: what each kind of task does."""
+"""Compilers of the task operators, one module per kind of task."""

@@ -1,4 +1,4 @@
-"""The atomic task: one request to a model, and one more when its answer does not fit."""
+"""The atomic task: a request to a model, repeated once if the response does not match the output format."""
 
 import msgspec
 from msgspec import UNSET
@@ -10,15 +10,15 @@ from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.context import record, seen, surroundings
+from weft.evaluator.operators.context import current_context, record_turn, visible_turns
 from weft.evaluator.operators.director_loop import with_evaluation
-from weft.evaluator.operators.steps import at, completed, failed, in_time, unfit
+from weft.evaluator.operators.steps import completed, error_location, failed, reject_output, run_with_timeout
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.output_parsing import BadOutput, format_failure
 from weft.evaluator.replay_log import LimitReached
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.subtasks.spawner import Spawner, spawner_of
+from weft.evaluator.subtasks.spawner import Spawner, make_spawner
 from weft.evaluator.task_scope import mentioned_bindings
 from weft.evaluator.tools import ASKS_PEOPLE
 from weft.language.ast import Atomic, Text
@@ -28,25 +28,24 @@ from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import SPAWN_TOOL
 
 MAX_CONTINUATIONS = 20
-"""How often one task may answer with CONTINUATION: as many as the turns that a session has."""
+"""Most responses of one task with status CONTINUATION, equal to the turns of a session."""
 
 WAITING_TOOLS = frozenset({ASKS_PEOPLE, SPAWN_TOOL})
-"""Those with which a session may come to wait for a person."""
+"""Tools with which a session may have to wait for a person."""
 
 
-def atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
-    """Compile an atomic task."""
+def compile_atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
     task = AtomicTask(compiler, node)
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
-        return task.leave(entered, task.answer(entered, task.call(entered)))
+        return task.leave(entered, task.respond(entered, task.call(entered)))
 
     return run
 
 
 class AtomicTask(TaskCode):
-    """An atomic task, compiled."""
+    """A compiled atomic task."""
 
     node: Atomic
 
@@ -56,7 +55,7 @@ class AtomicTask(TaskCode):
             raise refuse(node.span, "missing-field", "an atomic task needs instructions or a description")
         files = node.file_paths
         if files is not None and files.source == "command" and _has_placeholders(files.text):
-            message = "the command of file_paths has no placeholders: no value joins a command line"
+            message = "the command of file_paths cannot have placeholders: values never join a command line"
             raise refuse(node.span, "bad-value", message)
         self._texts = [
             _compiled(compiler, text)
@@ -73,8 +72,8 @@ class AtomicTask(TaskCode):
         self._mentioned = {name for text in (prompt, system) if text is not None for name in text.names}
 
     def call(self, entered: Entered) -> ModelCall:
-        """The request, with every placeholder filled."""
-        node, around = self.node, surroundings()
+        """Return the request with all placeholders filled in."""
+        node, inherited = self.node, current_context()
         prompt, description, system, query, *paths = fill_all(
             self._texts, entered.inner, self.compiler.library
         )
@@ -87,8 +86,8 @@ class AtomicTask(TaskCode):
             description=description if node.instructions is not None else prompt,
             template=entered.template,
             subtype=node.subtype,
-            model=around.model if is_default else node.model,
-            provider=node.provider or (around.provider if is_default else None),
+            model=inherited.model if is_default else node.model,
+            provider=node.provider or (inherited.provider if is_default else None),
             criteria=node.criteria,
             inputs=self.data(entered.inputs),
             unmentioned=tuple(name for name in context.relevant_inputs if name not in self._mentioned),
@@ -101,65 +100,75 @@ class AtomicTask(TaskCode):
             else Files(files.source, tuple(path or "" for path in paths), query, files.optional or UNSET),
             tools=node.tools,
             history=node.history,
-            conversation=seen(node.history),
+            conversation=visible_turns(node.history),
             timeout_seconds=node.timeout_seconds,
-            # aider changes files: what it gave once is not what it would do now.
+            # aider changes files, so its earlier results must not be reused.
             reuse=False if node.reuse is None and node.subtype in AIDER_SUBTYPES else node.reuse,
         )
 
-    def answer(self, entered: Entered, call: ModelCall) -> TaskResult:
-        """The model's answer in the format that was asked for; it is asked once more when it does not fit.
+    def respond(self, entered: Entered, call: ModelCall) -> TaskResult:
+        """Return the model's response in the output format; request it once more if it does not match.
 
-        What the conversation keeps is the prompt and the answer that fits.
+        The conversation records the prompt and the matching response.
         """
-        result = self._fitting(entered, call)
-        record(self.node.history, call.prompt, result)
+        result = self._parsed_response(entered, call)
+        record_turn(self.node.history, call.prompt, result)
         return with_evaluation(result) if self.node.subtype == EVALUATOR else result
 
-    def _fitting(self, entered: Entered, call: ModelCall) -> TaskResult:
+    def _parsed_response(self, entered: Entered, call: ModelCall) -> TaskResult:
         machine = self.compiler.machine
-        result = self._ask(entered, call)
+        result = self._request(entered, call)
         try:
             return self.parsed(result)
         except BadOutput as problem:
             if self.node.disable_reparsing:
-                raise unfit(machine, format_failure(problem, result.content, self.node.span)) from None
+                raise reject_output(
+                    machine, format_failure(problem, result.content, self.node.span)
+                ) from None
             repair = Repair(result.content, str(problem))
         branch = current_branch()
         first = branch.key_of(branch.steps)
-        again = self._ask(entered, msgspec.structs.replace(call, repair=repair))
+        again = self._request(entered, msgspec.structs.replace(call, repair=repair))
         try:
-            return self.settled(again).with_notes(repaired=True)
+            return self.parse_or_fail(again).with_notes(repaired=True)
         except TaskFailed as error:
-            raise unfit(machine, error, first) from None
+            raise reject_output(machine, error, first) from None
 
-    def _ask(self, entered: Entered, call: ModelCall) -> TaskResult:
-        """The answer. Who asks keeps to the time limit; but not while a person is waited for."""
+    def _request(self, entered: Entered, call: ModelCall) -> TaskResult:
+        """Return the response. The effect enforces the time limit, except while a person is waited for."""
         seconds = self.node.timeout_seconds
         if seconds is None or WAITING_TOOLS.isdisjoint(self.node.tools):
-            return self._ask_on(entered, call)
+            return self._request_until_complete(entered, call)
         machine, span = self.compiler.machine, self.node.span
-        return in_time(machine, seconds, span, lambda: self._ask_on(entered, call), is_bound_elsewhere=True)
+        return run_with_timeout(
+            machine,
+            seconds,
+            span,
+            lambda: self._request_until_complete(entered, call),
+            is_bound_elsewhere=True,
+        )
 
-    def _ask_on(self, entered: Entered, call: ModelCall) -> TaskResult:
-        """The answer; one that asks for a subtask is asked for again, with the result of that."""
+    def _request_until_complete(self, entered: Entered, call: ModelCall) -> TaskResult:
+        """Return the final response; after one that requests a subtask, repeat with the subtask's result."""
         machine, span = self.compiler.machine, self.node.span
-        called_at = surroundings().called_at
+        called_at = current_context().called_at
         for _ in range(MAX_CONTINUATIONS):
             key = machine.next_key()
-            spawner = spawner_of(self.compiler, self.node, entered, call, key)
-            result, outcome = self._asked(Step(key, call, span, spawner, called_at=called_at), call, spawner)
+            spawner = make_spawner(self.compiler, self.node, entered, call, key)
+            result, outcome = self._request_once(
+                Step(key, call, span, spawner, called_at=called_at), call, spawner
+            )
             if outcome is None:
-                with at(span, key):
+                with error_location(span, key):
                     return completed(result, span)
             call = msgspec.structs.replace(call, continuations=(*call.continuations, outcome))
-        message = f"the task asks for subtasks again and again: {MAX_CONTINUATIONS} times"
+        message = f"the task requested a subtask {MAX_CONTINUATIONS} times in a row"
         raise failed(TaskFailure("execution_halted", message, content=result.content), span)
 
-    def _asked(
+    def _request_once(
         self, step: Step, call: ModelCall, spawner: Spawner | None
     ) -> tuple[TaskResult, Continuation | None]:
-        """The answer, and what came of the subtask that it asks for instead of ending; None: it ends."""
+        """Return the response, and the result of the subtask that it requests; None without a subtask."""
         machine = self.compiler.machine
         limit = f"{step.key}!0"
         known = machine.history.reached(limit)
@@ -167,7 +176,7 @@ class AtomicTask(TaskCode):
             machine.history.pass_over(step.key)
             raise TaskFailed(known.error, span=step.span, code=known.code)
         try:
-            with at(step.span, step.key):
+            with error_location(step.span, step.key):
                 result = machine.wait(machine.effects.call_model(step, call))
                 request = result.notes.get("subtask_request")
                 if result.status != "CONTINUATION" or spawner is None or not isinstance(request, dict):

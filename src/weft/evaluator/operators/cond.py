@@ -1,4 +1,4 @@
-"""`<cond>`: the first case whose condition holds for the output before it."""
+"""`<cond>` of tasks: runs the first case with a condition that holds for the last output."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.director_loop import chosen_evaluator, evaluation_of, success_score
+from weft.evaluator.operators.director_loop import choose_evaluator, read_evaluation, success_score
 from weft.evaluator.operators.task import as_task_result
 from weft.evaluator.output_parsing import BadOutput, format_failure, parse_output
 from weft.evaluator.results import TaskResult
@@ -14,8 +14,7 @@ from weft.language.ast import EVALUATION, JUDGED_NAMES, TaskCond
 from weft.language.source import Span
 
 
-def task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code:
-    """Compile a cond of tasks."""
+def compile_task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code:
     cases = [
         (compiler.compile(case.test), compiler.compile(case.body), case.body.span) for case in node.cases
     ]
@@ -36,9 +35,9 @@ def task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code:
 
 
 def _judged(compiler: Compiler, env: Env, criteria: str, span: Span) -> tuple[Any, dict[str, Any]]:
-    """Return the output and what the notes say of its evaluation, which is bound where the cond stands.
+    """Return the output and the notes of its evaluation, which is also bound as a variable.
 
-    An output that is no JSON is its text: what the cases decide on is the evaluation.
+    An output that is not JSON is used as text, because the cases depend on the evaluation.
     """
     last = _last_output(env)
     try:
@@ -46,14 +45,14 @@ def _judged(compiler: Compiler, env: Env, criteria: str, span: Span) -> tuple[An
     except TaskFailed:
         output = last
     names = dict(zip(JUDGED_NAMES, (last, last, output), strict=True))
-    evaluator = chosen_evaluator(compiler, criteria, JUDGED_NAMES, span)
+    evaluator = choose_evaluator(compiler, criteria, JUDGED_NAMES, span)
     result = as_task_result(evaluator(env.child(**names)), span)
-    evaluation = env[EVALUATION] = evaluation_of(result, span)
+    evaluation = env[EVALUATION] = read_evaluation(result, span)
     return output, {"evaluation": evaluation, "successScore": success_score(evaluation)}
 
 
 def _output(env: Env, span: Span) -> Any:
-    """Return the JSON value of `last_output`; an empty object when nothing ran before."""
+    """Return the JSON value of `last_output`; an empty object if nothing ran before."""
     content = _last_output(env)
     if content is None:
         return {}
@@ -66,7 +65,7 @@ def _output(env: Env, span: Span) -> Any:
 
 
 def _last_output(env: Env) -> Any:
-    """Return the content of `last_output`; None when nothing ran before."""
+    """Return the content of `last_output`, or None if nothing ran before."""
     try:
         last = env.find("last_output")["last_output"]
     except NameError:

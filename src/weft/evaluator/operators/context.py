@@ -1,4 +1,4 @@
-"""What a running task inherits: context, the steps so far, the conversation."""
+"""What a running task inherits: its context, the outputs of earlier steps, and the conversation."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.evaluator.branches import current_branch
-from weft.evaluator.conversion import result_json, told_notes
+from weft.evaluator.conversion import result_json, strip_bookkeeping
 from weft.evaluator.effects import Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskResult
@@ -19,13 +19,12 @@ from weft.language.task_fields import ContextManagement, HistorySettings
 from weft.limits import MAX_SHOWN_CHARACTERS, MAX_TASK_DEPTH
 from weft.secrets.truncation import cut
 
-RECORDED = "recorded_turns"
-"""The note of a composite that holds what was recorded inside it: whoever knows its result already, and does
-not run it again, has that too."""
+RECORDED_TURNS = "recorded_turns"
+"""The note of a composite that holds the turns recorded inside it, so that a replayed result has them too."""
 
 
-def seen(history: HistorySettings | None) -> tuple[Turn, ...]:
-    """What a task with these settings sees of the conversation of the running branch."""
+def visible_turns(history: HistorySettings | None) -> tuple[Turn, ...]:
+    """Return the turns of the running branch's conversation that a task with these settings sees."""
     if history is None or not history.use_session_history:
         return ()
     turns = current_branch().conversation
@@ -33,85 +32,85 @@ def seen(history: HistorySettings | None) -> tuple[Turn, ...]:
     return turns if last is None else turns[max(0, len(turns) - last) :]
 
 
-def record(history: HistorySettings | None, prompt: str, result: TaskResult) -> None:
-    """Add an exchange, if the task is to be recorded."""
+def record_turn(history: HistorySettings | None, prompt: str, result: TaskResult) -> None:
+    """Add a turn to the conversation, if the task is recorded."""
     if history is not None and history.record_in_session_history:
         at = result.notes.get("answered_at")
         turn = Turn(prompt, result.content, at if isinstance(at, str) else None)
         current_branch().conversation += (turn,)
 
 
-def with_recorded(result: TaskResult, before: tuple[Turn, ...]) -> TaskResult:
-    """The result of a composite, with what the running branch has recorded since `before`."""
+def with_recorded_turns(result: TaskResult, before: tuple[Turn, ...]) -> TaskResult:
+    """Return the result of a composite with the turns that the running branch recorded since `before`."""
     own = current_branch().conversation[len(before) :]
-    return result.with_notes(**{RECORDED: msgspec.to_builtins(own)}) if own else _without(result)
+    return result.with_notes(**{RECORDED_TURNS: msgspec.to_builtins(own)}) if own else _without_turns(result)
 
 
-def take_recorded(result: TaskResult) -> TaskResult:
-    """The result of a composite without that note; what it holds is added to the running branch."""
-    told = result.notes.get(RECORDED)
-    if told is not None:
-        current_branch().conversation += msgspec.convert(told, tuple[Turn, ...])
-    return _without(result)
+def restore_recorded_turns(result: TaskResult) -> TaskResult:
+    """Add the turns in a composite's note to the running branch; return the result without the note."""
+    turns = result.notes.get(RECORDED_TURNS)
+    if turns is not None:
+        current_branch().conversation += msgspec.convert(turns, tuple[Turn, ...])
+    return _without_turns(result)
 
 
-def _without(result: TaskResult) -> TaskResult:
-    if RECORDED not in result.notes:
+def _without_turns(result: TaskResult) -> TaskResult:
+    if RECORDED_TURNS not in result.notes:
         return result
-    notes = {name: note for name, note in result.notes.items() if name != RECORDED}
+    notes = {name: note for name, note in result.notes.items() if name != RECORDED_TURNS}
     return msgspec.structs.replace(result, notes=notes)
 
 
 class StepOutput(Struct, frozen=True):
-    """One step that is done."""
+    """A finished step."""
 
     title: str
     result: TaskResult
 
 
 class SequentialHistory:
-    """The outputs of earlier steps, and how much of them later steps are told.
+    """The outputs of earlier steps, and the text about them that later steps see.
 
-    It lives in the evaluator: nothing of it counts against a model's window but what `text` gives.
+    It is kept in the evaluator; only the text of `text` uses the context window of a model.
     """
 
     def __init__(self, settings: ContextManagement) -> None:
         self.outputs: list[StepOutput] = []
         self._settings = settings
-        self._told: list[str] = []
-        """What is told of each step; put together once."""
+        self._summaries: list[str] = []
+        """The text about each step."""
 
     def add(self, title: str, result: TaskResult) -> None:
-        """Keep the result of the step that ended now."""
+        """Add the result of a finished step."""
         output = StepOutput(title, result)
         self.outputs.append(output)
         if self._settings.accumulate_data:
             is_full = self._settings.accumulation_format == "full_output"
-            self._told.append((_whole if is_full else _line)(len(self.outputs), output))
+            self._summaries.append((_whole if is_full else _line)(len(self.outputs), output))
 
     def results(self) -> list[TaskResult]:
-        """The results so far, as a new list."""
+        """Return the results so far as a new list."""
         return [output.result for output in self.outputs]
 
     def text(self) -> str | None:
-        """What the next step is told as its `previous_outputs`; None: nothing."""
+        """Return the `previous_outputs` of the next step, or None if nothing is accumulated."""
         between = "\n\n" if self._settings.accumulation_format == "full_output" else "\n"
-        return between.join(self._told) or None
+        return between.join(self._summaries) or None
 
     def notes(self) -> list[dict[str, Any]]:
-        """One short entry per step, for the notes of the whole."""
+        """Return one short entry per step, for the notes of the composite."""
         return [
             {"step": index, "title": output.title, "status": output.result.status}
             for index, output in enumerate(self.outputs)
         ]
 
     def partial_results(self) -> list[dict[str, Any]]:
-        """The results so far as JSON, for the details of a failure."""
+        """Return the results so far as JSON, for the details of a failure."""
         return partial_results({step: output.result for step, output in enumerate(self.outputs)})
 
 
 def partial_results(results: Mapping[int, TaskResult]) -> list[dict[str, Any]]:
-    """Return results as JSON, each with the number of its step: of concurrent steps some may be missing."""
+    """Return results as JSON, each with its step number; of concurrent steps some may be missing."""
     return [{"step": step, **result_json(results[step])} for step in sorted(results)]
 
 
@@ -120,60 +119,60 @@ def _whole(number: int, output: StepOutput) -> str:
 
 
 def _line(number: int, output: StepOutput) -> str:
-    """A step in one line: its title, its status, and its notes as far as they are short."""
+    """Return a step in one line: title, status and shortened notes."""
     line = f"{number}. {output.title}: {output.result.status}"
-    told = told_notes(output.result.notes)
-    if not told:
+    kept = strip_bookkeeping(output.result.notes)
+    if not kept:
         return line
-    notes = json.dumps(told, ensure_ascii=False)
-    # What is not cut is a value of the program, and stays as it is.
+    notes = json.dumps(kept, ensure_ascii=False)
+    # `cut` redacts secrets; a text that is not shortened is a value of the program and stays as it is.
     return f"{line} {notes if len(notes) <= MAX_SHOWN_CHARACTERS else cut(notes, MAX_SHOWN_CHARACTERS)}"
 
 
-class Surroundings(Struct, frozen=True):
-    """The tasks around, in as much as they matter to those inside."""
+class TaskContext(Struct, frozen=True):
+    """Settings that tasks inherit from the tasks around them."""
 
     depth: int = 0
-    """How many composite tasks and template calls are around."""
+    """How many composite tasks and template calls enclose the task."""
     history: SequentialHistory | None = None
-    """Of the innermost composite that has one."""
+    """The history of the innermost composite that has one."""
     model: str | None = None
-    """What the innermost composite that names a model says; the default of the tasks inside."""
+    """The model of the innermost composite that sets one; the default of the tasks inside."""
     provider: str | None = None
     max_depth: int | None = None
-    """How many levels of subtasks the innermost composite that says it allows."""
+    """The levels of subtasks that the innermost composite with a `max_depth` allows."""
     chain: Chain | None = None
-    """The subtask that the task is inside of; None: of none."""
+    """The chain of the enclosing subtask; None outside of subtasks."""
     called_at: Span = NOWHERE
-    """Where the template is called whose body is the very next task; nowhere: that is no such body."""
+    """Where the template is called, if the next task is the body of a template."""
 
-    def deeper(self, span: Span, *, called_at: Span = NOWHERE, **changes: Any) -> "Surroundings":
-        """The surroundings one level further in; raises TaskFailed where the limit is passed."""
+    def deeper(self, span: Span, *, called_at: Span = NOWHERE, **changes: Any) -> "TaskContext":
+        """Return the context one level further in. Raises TaskFailed beyond the depth limit."""
         if self.depth >= MAX_TASK_DEPTH:
             message = f"tasks are nested deeper than {MAX_TASK_DEPTH} levels"
             metrics = {"used": float(self.depth + 1), "limit": float(MAX_TASK_DEPTH)}
             raise TaskFailed(ResourceExhaustion("depth", message, metrics=metrics), span=span)
         if not changes:
-            return Surroundings(
+            return TaskContext(
                 self.depth + 1, self.history, self.model, self.provider, self.max_depth, self.chain, called_at
             )
         return msgspec.structs.replace(self, depth=self.depth + 1, called_at=called_at, **changes)
 
 
-_CURRENT: ContextVar[Surroundings] = ContextVar("surroundings", default=Surroundings())  # noqa: B039 (frozen)
+_CURRENT: ContextVar[TaskContext] = ContextVar("task_context", default=TaskContext())  # noqa: B039 (frozen)
 
 
-def surroundings() -> Surroundings:
-    """Those of the code that runs now."""
+def current_context() -> TaskContext:
+    """Return the context of the running code."""
     return _CURRENT.get()
 
 
-class inside:  # noqa: N801  reads as a word: `with inside(new)`
-    """Runs a block of compiled code in other surroundings. Branches that begin in it get them too."""
+class use_context:  # noqa: N801  used as `with use_context(new)`
+    """Runs a block of compiled code in another context. Branches that start in the block inherit it."""
 
     __slots__ = ("_new", "_token")
 
-    def __init__(self, new: Surroundings) -> None:
+    def __init__(self, new: TaskContext) -> None:
         self._new = new
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""The director-evaluator loop: direct, perhaps run a script, evaluate, until it succeeds."""
+"""The director-evaluator loop: direct, optionally run a script, evaluate, until the evaluation succeeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +25,11 @@ from weft.language.library import TaskDefinition, best_evaluator, no_evaluator
 from weft.language.source import Span
 
 
-def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
-    """An evaluator's judgement: its parsed content, else its notes; TaskFailed when none has `success`."""
+def read_evaluation(result: TaskResult, span: Span) -> dict[str, Any]:
+    """Return an evaluator's judgement from its parsed content, notes or text.
+
+    Raises TaskFailed if no judgement has a boolean `success`.
+    """
     for found in (result.value, result.notes, _read(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):
             return {**found, "feedback": "" if found.get("feedback") is None else found["feedback"]}
@@ -37,9 +40,9 @@ def evaluation_of(result: TaskResult, span: Span) -> dict[str, Any]:
 
 
 def evaluation_notes(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Return what the notes of an EvaluationResult say: `success`, `feedback`, `details`, `successScore`.
+    """Return the notes of an EvaluationResult: `success`, `feedback`, `details`, `successScore`.
 
-    A judgement without a `successScore` from 0 to 1 has the score 1 if it succeeded, else 0.
+    Without a `successScore` from 0 to 1, the score is 1 for success, else 0.
     """
     notes = {"success": evaluation["success"], "feedback": evaluation.get("feedback") or ""}
     if isinstance(evaluation.get("details"), dict):
@@ -48,7 +51,7 @@ def evaluation_notes(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 def success_score(evaluation: dict[str, Any]) -> float:
-    """Return how well an evaluation went, from 0 to 1."""
+    """Return the score of an evaluation, from 0 to 1."""
     score = evaluation.get("successScore")
     if isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
         return float(score)
@@ -56,15 +59,15 @@ def success_score(evaluation: dict[str, Any]) -> float:
 
 
 def with_evaluation(result: TaskResult) -> TaskResult:
-    """Return the result of a task that judges, with its judgement in the notes where it has one."""
+    """Return the result of an evaluating task, with its judgement in the notes if it has one."""
     found = result.value
     if not isinstance(found, dict) or not isinstance(found.get("success"), bool):
         return result
     return result.with_notes(**{**evaluation_notes(found), **result.notes})
 
 
-def chosen_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
-    """Return a call of the template that matches the criteria best, with those of the names that it takes."""
+def choose_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
+    """Return code that calls the best template for the criteria, with those of the names that it takes."""
     definition = _best_match(compiler, criteria, span)
     wanted = [parameter.name for parameter in definition.parameters if parameter.name in names]
 
@@ -91,8 +94,7 @@ def _read(content: str) -> Any:
 DEFAULT_ITERATIONS = 5
 
 
-def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
-    """Compile a loop."""
+def compile_director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
     if node.director is None:
         raise refuse(node.span, "missing-field", "a director_evaluator_loop needs a director")
     if node.max_iterations is not None and node.max_iterations < 1:
@@ -114,7 +116,7 @@ def director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_
 
 
 class LoopTask(TaskCode):
-    """A loop, compiled."""
+    """A compiled director-evaluator loop."""
 
     node: DirectorEvaluatorLoop
 
@@ -129,7 +131,7 @@ class LoopTask(TaskCode):
         self._condition = None if condition is None else compiler.compile(condition)
 
     def query(self, entered: Entered) -> Any:
-        """`user_query`: the input of that name, else what is bound where the loop stands, else its prompt."""
+        """Return `user_query`: the input, else the binding around the loop, else the prompt."""
         if "user_query" in entered.inputs:
             return entered.inputs["user_query"]
         try:
@@ -138,7 +140,7 @@ class LoopTask(TaskCode):
             return fill_all([self._prompt], entered.inner, self.compiler.library)[0]
 
     def iterate(self, env: Env, history: SequentialHistory) -> TaskResult:
-        """The last result of the director, and why the loop ended."""
+        """Run the loop and return the last result of the director, with the reason for the end."""
         for iteration in range(1, self.limit + 1):
             env["current_iteration"] = iteration
             result = self._part("director", iteration, self._director, env)
@@ -162,7 +164,7 @@ class LoopTask(TaskCode):
             raise self._failed(error, part, iteration) from error
 
     def _run_script(self, env: Env, iteration: int) -> None:
-        """Run the script, if there is one; how it ends is for the evaluator to judge."""
+        """Run the script, if there is one; the evaluator judges its outcome."""
         if self._script is None:
             return
         try:
@@ -170,7 +172,7 @@ class LoopTask(TaskCode):
             outcome = self._script.outcome(entered, default_stdin=as_text(env["director_result"]))
         except (ProgramError, BudgetExceeded) as error:
             raise self._failed(error, "script", iteration) from error
-        except TaskFailed as error:  # it could not be run at all
+        except TaskFailed as error:  # the script could not be started
             env.update(script_output="", script_errors=error.error.message, script_exit_code=None)
             if self._script.node.output_slot is not None:
                 env[self._script.node.output_slot] = error.result()
@@ -180,14 +182,14 @@ class LoopTask(TaskCode):
         self._script.leave(entered, result)
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
-        """Judge the iteration; gives the reason to end, if there is one."""
-        code = self._evaluator or chosen_evaluator(
+        """Judge the iteration and return the reason to end the loop, or None."""
+        code = self._evaluator or choose_evaluator(
             self.compiler, self.node.criteria or "", LOOP_NAMES, self.node.span
         )
         result = self._part("evaluator", iteration, code, env)
         history.add(f"evaluator {iteration}", result)
         try:
-            evaluation = evaluation_of(result, self.node.span)
+            evaluation = read_evaluation(result, self.node.span)
         except TaskFailed as error:
             raise _with_iteration(error, iteration) from None
         env["evaluation"] = evaluation
@@ -202,16 +204,16 @@ class LoopTask(TaskCode):
 
 
 def _judged(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResult, str]:
-    """The result of a script that was run, failed or not, and what is to be said of its errors."""
+    """Return the result of a script that ran, failed or not, and the text of its errors."""
     try:
         return script.result(outcome), outcome.stderr
     except TaskFailed as error:
-        said = [outcome.stderr] if outcome.stderr else []
+        errors = [outcome.stderr] if outcome.stderr else []
         if outcome.is_timed_out:
-            said = [outcome.stderr, "the script took too long"]
-        elif not outcome.exit_code:  # its output is not what it is to be
-            said.append(error.error.message)
-        return error.result(), "\n".join(said)
+            errors = [outcome.stderr, "the script took too long"]
+        elif not outcome.exit_code:  # its output does not match the output format
+            errors.append(error.error.message)
+        return error.result(), "\n".join(errors)
 
 
 def _with_iteration(error: TaskFailed, iteration: int) -> TaskFailed:

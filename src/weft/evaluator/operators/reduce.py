@@ -1,4 +1,4 @@
-"""The reduce task: the inner task for every input at once, then a fold over what they gave, in order."""
+"""The reduce task: runs the inner task for all inputs concurrently, then folds the results in order."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.context import SequentialHistory, inside, partial_results, surroundings
+from weft.evaluator.operators.context import SequentialHistory, current_context, partial_results, use_context
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.results import TaskResult
@@ -18,8 +18,7 @@ from weft.language.diagnostics import refuse
 from weft.language.task_fields import IMPLICIT_INPUT
 
 
-def reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
-    """Compile a reduce task."""
+def compile_reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
     if node.inner_task is None or node.reduction_task is None:
         raise refuse(node.span, "missing-field", "a reduce task needs an inner_task and a reduction_task")
     task = ReduceTask(compiler, node, node.inner_task, node.reduction_task)
@@ -34,7 +33,7 @@ def reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
 
 
 class ReduceTask(TaskCode):
-    """A reduce task, compiled."""
+    """A compiled reduce task."""
 
     node: Reduce
 
@@ -45,21 +44,21 @@ class ReduceTask(TaskCode):
         self._reduction = compiler.compile(reduction)
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
-        """Each part is given its own input: all of them would be handed down once for every one of them."""
+        """Return also the task's own inputs: each part gets only its own one."""
         return super().withheld(inputs, own).union(own)
 
     def initial_value(self, env: Env) -> Any:
-        """The accumulator to begin with; evaluated where the task stands, as inputs are."""
+        """Return the initial accumulator, evaluated in the environment of the task, like inputs."""
         value = None if self._initial is None else self._initial(env)
         return value.value if isinstance(value, TaskResult) else value
 
     def fold(self, entered: Entered, initial: Any, history: SequentialHistory) -> TaskResult:
-        """The result of the last reduction; the initial value when there are no inputs."""
+        """Return the result of the last reduction, or the initial value if there are no inputs."""
         originals = list(entered.own.values())
         currents = self._inner_results(entered)
         accumulator: Any = initial
         last = as_task_result(initial, self.node.span)
-        with inside(msgspec.structs.replace(surroundings(), history=history)):
+        with use_context(msgspec.structs.replace(current_context(), history=history)):
             for index, (original, current) in enumerate(zip(originals, currents, strict=True)):
                 env = entered.inner.child(
                     current_result=current, accumulator=accumulator, original_input=original
@@ -75,7 +74,7 @@ class ReduceTask(TaskCode):
         return last
 
     def _inner_results(self, entered: Entered) -> list[Any]:
-        """What the inner task gives for every input."""
+        """Return the results of the inner task for all inputs."""
         done: dict[int, Any] = {}
         thunks = [self._inner_thunk(index, name, entered, done) for index, name in enumerate(entered.own)]
         self.compiler.machine.all(thunks)

@@ -1,4 +1,4 @@
-"""The script task: a program that is run. Values reach it as argv, standard input and environment."""
+"""The script task: runs a command. Values reach it as argv, standard input and environment."""
 
 import shlex
 from typing import Any
@@ -9,7 +9,7 @@ from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.steps import ask, at, failed, mistake, unfit
+from weft.evaluator.operators.steps import error_location, failed, perform, program_error_at, reject_output
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
@@ -19,11 +19,10 @@ from weft.language.task_fields import IMPLICIT_INPUT
 from weft.secrets.truncation import cut
 
 COMMAND = "command"
-"""The input that is the command of a script which has neither `argv` nor `shell`."""
+"""The input with the command of a script that has neither `argv` nor `shell`."""
 
 
-def script(compiler: Compiler, node: Script, is_tail: bool) -> Code:
-    """Compile a script task."""
+def compile_script(compiler: Compiler, node: Script, is_tail: bool) -> Code:
     task = ScriptTask(compiler, node)
 
     def run(env: Env) -> TaskResult:
@@ -34,36 +33,36 @@ def script(compiler: Compiler, node: Script, is_tail: bool) -> Code:
 
 
 class ScriptTask(TaskCode):
-    """A script task, compiled."""
+    """A compiled script task."""
 
     node: Script
 
     def __init__(self, compiler: Compiler, node: Script) -> None:
         super().__init__(compiler, node, "script")
         if node.shell is not None and any(not isinstance(part, str) for part in node.shell.parts):
-            message = "a shell command has no placeholders: inputs reach it as environment variables"
+            message = "a shell command cannot have placeholders: inputs reach it as environment variables"
             raise refuse(node.span, "bad-value", message)
         texts = (node.description, node.shell, *node.argv)
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 
     def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
-        """How the program ended."""
+        """Run the script and return its outcome."""
         run = self._run(entered, default_stdin)
-        found: ScriptOutcome = ask(
+        found: ScriptOutcome = perform(
             self.compiler, run, self.node.span, self.compiler.machine.effects.run_script
         )
         return found
 
     def result(self, outcome: ScriptOutcome) -> TaskResult:
-        """The result of a program that ended well; raises TaskFailed for any other."""
+        """Return the result of a successful script. Raises TaskFailed for a failed one."""
         failure = script_failure(outcome, self.node.timeout_seconds)
         if failure is not None:
-            raise unfit(self.compiler.machine, failed(failure, self.node.span))
+            raise reject_output(self.compiler.machine, failed(failure, self.node.span))
         facts = script_facts(outcome)
         try:
-            return self.settled(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
+            return self.parse_or_fail(TaskResult(content=outcome.stdout, status="COMPLETE", notes=facts))
         except TaskFailed as error:
-            raise unfit(self.compiler.machine, error) from None
+            raise reject_output(self.compiler.machine, error) from None
 
     def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
@@ -77,7 +76,7 @@ class ScriptTask(TaskCode):
             if name in inputs:
                 stdin = self._text(inputs.pop(name))
         return ScriptRun(
-            argv=self._without_nul(words),
+            argv=self._reject_nul(words),
             shell=shell,
             stdin=stdin,
             environment={name: self._variable(value) for name, value in inputs.items() if _is_name(name)},
@@ -89,38 +88,38 @@ class ScriptTask(TaskCode):
         )
 
     def _command(self, inputs: dict[str, Any]) -> tuple[str, ...]:
-        """The words of the input `command`: a list, or a text that is split as a shell splits words."""
+        """Return the words of the input `command`: a list, or a text that is split like a shell command."""
         if COMMAND not in inputs:
-            raise self._refused(
+            raise self._error(
                 f"a script needs a command: argv, shell, or an input named '{COMMAND}'", "missing-field"
             )
         command = inputs.pop(COMMAND)
         try:
             words = command if isinstance(command, list) else shlex.split(self._text(command))
         except ValueError as error:
-            raise self._refused(f"the command cannot be split into words: {error}", "bad-value") from None
+            raise self._error(f"the command cannot be split into words: {error}", "bad-value") from None
         if not words:
-            raise self._refused("the command is empty", "bad-value")
+            raise self._error("the command is empty", "bad-value")
         return tuple(self._text(word) for word in words)
 
     def _text(self, value: Any) -> str:
-        with at(self.node.span):
+        with error_location(self.node.span):
             return as_text(value)
 
     def _variable(self, value: Any) -> str:
-        return self._without_nul((self._text(value),))[0]
+        return self._reject_nul((self._text(value),))[0]
 
-    def _without_nul(self, words: tuple[str, ...]) -> tuple[str, ...]:
+    def _reject_nul(self, words: tuple[str, ...]) -> tuple[str, ...]:
         if any("\0" in word for word in words):
-            raise self._refused("a NUL character cannot be part of a command or environment", "bad-value")
+            raise self._error("a NUL character cannot be part of a command or environment", "bad-value")
         return words
 
-    def _refused(self, message: str, code: str) -> ProgramError:
-        return mistake(code, message, self.node.span)
+    def _error(self, message: str, code: str) -> ProgramError:
+        return program_error_at(code, message, self.node.span)
 
 
 def script_failure(outcome: ScriptOutcome, timeout_seconds: float | None) -> TaskFailure | None:
-    """Why a program that was run has failed; None: it ended well."""
+    """Return why a script failed, or None if it succeeded."""
     reason: TaskFailureReason
     if outcome.is_timed_out:
         reason, message = "execution_timeout", "the script took too long"
@@ -136,7 +135,7 @@ def script_failure(outcome: ScriptOutcome, timeout_seconds: float | None) -> Tas
 
 
 def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:
-    """How a program ended, under the specification's names."""
+    """Return the outcome of a script, with the specification's names."""
     return {
         "script_stdout": outcome.stdout,
         "script_stderr": outcome.stderr,

@@ -1,4 +1,4 @@
-"""The sequential task: steps one after the other, or all at once when they do not need each other."""
+"""The sequential task: runs its steps in order, or concurrently if they are independent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +16,7 @@ from weft.language.ast import Sequential
 from weft.language.diagnostics import refuse
 
 
-def sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
-    """Compile a sequential task."""
+def compile_sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
     if not node.steps:
         raise refuse(node.span, "missing-field", "a sequential task needs at least one step")
     task = SequentialTask(compiler, node)
@@ -25,15 +24,15 @@ def sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
         if node.is_parallel:
-            return task.compose(entered, lambda: task.together(entered.inner))
+            return task.compose(entered, lambda: task.run_parallel(entered.inner))
         history = SequentialHistory(task.settings)
-        return task.compose(entered, lambda: task.in_order(entered.inner, history), history=history)
+        return task.compose(entered, lambda: task.run_in_order(entered.inner, history), history=history)
 
     return run
 
 
 class SequentialTask(TaskCode):
-    """A sequential task, compiled."""
+    """A compiled sequential task."""
 
     node: Sequential
 
@@ -41,8 +40,8 @@ class SequentialTask(TaskCode):
         super().__init__(compiler, node, "sequential")
         self._steps = [(step, compiler.compile(step)) for step in node.steps]
 
-    def in_order(self, env: Env, history: SequentialHistory) -> TaskResult:
-        """The result of the last step; each sees what those before it gave."""
+    def run_in_order(self, env: Env, history: SequentialHistory) -> TaskResult:
+        """Return the result of the last step; each step sees the outputs before it."""
         for index, (step, code) in enumerate(self._steps):
             env["steps"] = history.results()
             if history.outputs:
@@ -55,10 +54,10 @@ class SequentialTask(TaskCode):
             history.add(title, result)
         return history.outputs[-1].result.with_notes(steps=history.notes())
 
-    def together(self, env: Env) -> TaskResult:
-        """The list of what the steps give; none sees another's output."""
+    def run_parallel(self, env: Env) -> TaskResult:
+        """Return the list of the steps' results; no step sees another's output."""
         done: dict[int, TaskResult] = {}
-        self.compiler.machine.all([self._alone(index, env, done) for index in range(len(self._steps))])
+        self.compiler.machine.all([self._step_thunk(index, env, done) for index in range(len(self._steps))])
         history = SequentialHistory(self.settings)
         for index, (step, _) in enumerate(self._steps):
             history.add(title_of(step, env), done[index])
@@ -70,7 +69,7 @@ class SequentialTask(TaskCode):
             notes={"steps": history.notes()},
         )
 
-    def _alone(self, index: int, env: Env, done: dict[int, TaskResult]) -> Callable[[], None]:
+    def _step_thunk(self, index: int, env: Env, done: dict[int, TaskResult]) -> Callable[[], None]:
         step, code = self._steps[index]
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Steps: how task operators ask for effects, and what they make of failures."""
+"""How task operators perform steps and report failures."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -11,7 +11,13 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
 from weft.evaluator.machine import Machine
-from weft.evaluator.operators.context import Surroundings, inside, surroundings, take_recorded, with_recorded
+from weft.evaluator.operators.context import (
+    TaskContext,
+    current_context,
+    restore_recorded_turns,
+    use_context,
+    with_recorded_turns,
+)
 from weft.evaluator.results import (
     ResourceExhaustion,
     TaskError,
@@ -25,15 +31,17 @@ from weft.language.traversal import SPAWN_TOOL
 
 T = TypeVar("T")
 
-COMPOSITE_STEPS = 10
-"""What a composite task counts: a branch and its coroutines take the time of so many calls, at least."""
+COMPOSITE_OPERATIONS = 10
+"""Operations that a composite task counts: its branch and coroutines take the time of at least 10 calls."""
 
 
-def ask(compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]) -> Any:
-    """What the effects answer to a request; a failure that names no place gets the one of the task."""
+def perform(
+    compiler: Compiler, request: Any, span: Span, effect: Callable[[Step, Any], Awaitable[Any]]
+) -> Any:
+    """Perform a request as the next step and return its result; failures get the location of the task."""
     machine = compiler.machine
-    step = Step(machine.next_key(), request, span, called_at=surroundings().called_at)
-    with at(span, step.key):
+    step = Step(machine.next_key(), request, span, called_at=current_context().called_at)
+    with error_location(span, step.key):
         composite = step.key if isinstance(request, Composite) else None
         return machine.wait(effect(step, request), composite=composite)
 
@@ -44,33 +52,33 @@ def run_composite(
     span: Span,
     body: Callable[[], TaskResult],
     *,
-    around: Surroundings,
+    context: TaskContext,
     timeout_seconds: float | None = None,
 ) -> TaskResult:
-    """The result of a task made of others; its steps have keys below its own."""
+    """Run a task made of other tasks and return its result; the keys of its steps are below its own."""
     machine = compiler.machine
-    machine.meter.count(COMPOSITE_STEPS)
+    machine.meter.count(COMPOSITE_OPERATIONS)
 
     before = current_branch().conversation
 
     def code() -> TaskResult:
         current_branch().conversation = before
-        with inside(around):
-            return with_recorded(body(), before)
+        with use_context(context):
+            return with_recorded_turns(body(), before)
 
-    async def perform(step: Step, _: Composite) -> TaskResult:
+    async def run_body(step: Step, _: Composite) -> TaskResult:
         async def run() -> TaskResult:
             return await machine.run(code, prefix=f"{step.key}/")
 
         return await machine.effects.around(step, run)
 
     def act() -> TaskResult:
-        return take_recorded(completed(ask(compiler, request, span, perform), span))
+        return restore_recorded_turns(completed(perform(compiler, request, span, run_body), span))
 
-    return act() if timeout_seconds is None else in_time(machine, timeout_seconds, span, act)
+    return act() if timeout_seconds is None else run_with_timeout(machine, timeout_seconds, span, act)
 
 
-def in_time(
+def run_with_timeout(
     machine: Machine,
     seconds: float,
     span: Span,
@@ -78,13 +86,13 @@ def in_time(
     *,
     is_bound_elsewhere: bool = False,
 ) -> T:
-    """The result of a task that may take so long; the time of pure code counts too."""
-    with at(span):
+    """Run a task with a time limit, which includes the time of pure code, and return its result."""
+    with error_location(span):
         now = machine.now()
         waits = SuspendAwareDeadline(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
         scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
     try:
-        return machine.bounded(scope, act)
+        return machine.within_limits(scope, act)
     except BudgetExceeded as error:
         if error.scope is not scope:
             raise
@@ -93,19 +101,19 @@ def in_time(
 
 
 def completed(result: TaskResult, span: Span) -> TaskResult:
-    """The result, if it is one; raises TaskFailed when it failed or asks for a subtask."""
+    """Return a completed result. Raises TaskFailed if it failed or requests a subtask."""
     if result.status == "COMPLETE":
         return result
     if result.status == "FAILED":
         raise failed(error_of(result), span)
     request = result.notes.get("subtask_request")
     details = {"subtaskRequest": request} if request is not None else None
-    message = f"the task asks for a subtask, and does not list the tool {SPAWN_TOOL}"
+    message = f"the task requests a subtask, but does not list the tool {SPAWN_TOOL}"
     raise failed(TaskFailure("subtask_failure", message, content=result.content, details=details), span)
 
 
-def unfit(machine: Machine, failure: TaskFailed, *keys: str) -> TaskFailed:
-    """The failure by an answer that will not do: the last one of the running branch, and others before it."""
+def reject_output(machine: Machine, failure: TaskFailed, *keys: str) -> TaskFailed:
+    """Mark the last step of the running branch, and the steps `keys`, as rejected; return the failure."""
     branch = current_branch()
     failure.step_key = branch.key_of(branch.steps)
     for key in (*keys, failure.step_key):
@@ -114,22 +122,22 @@ def unfit(machine: Machine, failure: TaskFailed, *keys: str) -> TaskFailed:
 
 
 def failed(error: TaskError, span: Span) -> TaskFailed:
-    """The failure of the task at that place, to be raised."""
+    """Return the failure of the task at that location."""
     return TaskFailed(error).at(span)
 
 
-def mistake(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
-    """A mistake of the program at that place, to be raised; with a path it is one of an argument."""
+def program_error_at(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
+    """Return an error of the program at that location; with a path, an invalid argument."""
     error = program_error(code, message)
     if path is not None:
         error = ProgramError(ValidationFailure(message, path=path), code=code)
     return error.at(span)
 
 
-class at:  # noqa: N801  reads as a word: `with at(span)`
-    """Places errors that do not say where they happened, or in which step.
+class error_location:  # noqa: N801  used as `with error_location(span)`
+    """Adds the location and the step to errors that have none.
 
-    A class: a generator costs thrice as much.
+    A class, because a generator costs three times as much.
     """
 
     __slots__ = ("_key", "_span")
@@ -150,14 +158,14 @@ class at:  # noqa: N801  reads as a word: `with at(span)`
 
 
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:
-    """The failure of a composite by the failure of a part.
+    """Return the failure of a composite that is caused by the failure of a part.
 
-    A budget that is used up stays what it is: whoever set it must see it, and nobody inside may catch it.
+    An exceeded budget is returned unchanged, so that its owner sees it and nothing inside catches it.
     """
     if isinstance(cause, BudgetExceeded) or isinstance(cause.error, ResourceExhaustion):
         return cause
     error: dict[str, Any] = msgspec.to_builtins(cause.error)
-    facts = {**details, "subtaskError": error, "nestingDepth": surroundings().depth}
+    facts = {**details, "subtaskError": error, "nestingDepth": current_context().depth}
     expression = (error.get("details") or {}).get("failing_expression")
     if expression is not None:
         facts["failing_expression"] = expression

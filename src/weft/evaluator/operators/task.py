@@ -1,4 +1,4 @@
-"""What all kinds of task share: inputs, scope, context, output, slot."""
+"""What all kinds of task share: inputs, scope, context, output format, output slot."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,8 +12,8 @@ from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.context import Surroundings, surroundings
-from weft.evaluator.operators.steps import at, mistake, run_composite
+from weft.evaluator.operators.context import TaskContext, current_context
+from weft.evaluator.operators.steps import error_location, program_error_at, run_composite
 from weft.evaluator.operators.text import FilledText, require_bound
 from weft.evaluator.output_parsing import BadOutput, format_failure, parse_output
 from weft.evaluator.results import ResourceExhaustion, TaskResult
@@ -36,7 +36,7 @@ from weft.secrets.registry import redact
 
 
 class Inputs:
-    """The inputs of a task, compiled."""
+    """The compiled inputs of a task."""
 
     def __init__(self, compiler: Compiler, node: TaskNode) -> None:
         self._compiler = compiler
@@ -47,7 +47,7 @@ class Inputs:
         ]
 
     def evaluate(self, env: Env) -> dict[str, Any]:
-        """The values by name, in the order they are written."""
+        """Return the values by name, in the order of the source."""
         if not self._inputs and self._source is None:
             return {}
         found: dict[str, Any] = {}
@@ -65,7 +65,7 @@ class Inputs:
         return found
 
     def _require_names(self, env: Env, wanted: list[tuple[str, Code | None, Node | None]]) -> None:
-        """Raise one error that lists every name which inputs are taken from and nothing binds."""
+        """Raise one error that lists all unbound names that inputs refer to."""
         names: dict[str, Span] = {}
         for name, code, node in wanted:
             if code is None:
@@ -77,7 +77,7 @@ class Inputs:
         require_bound(names, env, self._compiler.library)
 
     def _values(self, env: Env, wanted: list[tuple[str, Code | None, Node | None]]) -> dict[str, Any]:
-        """The values; those that may wait are evaluated together."""
+        """Return the values; those that may wait are evaluated concurrently."""
         found: dict[str, Any] = {}
         waiting: list[tuple[str, Code]] = []
         for name, code, node in wanted:
@@ -91,7 +91,7 @@ class Inputs:
             found[waiting[0][0]] = waiting[0][1](env)
         elif waiting:
             thunks = [lambda code=code: code(env) for _, code in waiting]
-            with at(self._span):
+            with error_location(self._span):
                 values = self._compiler.machine.all(thunks)
             found.update(zip((name for name, _ in waiting), values, strict=True))
         return found
@@ -104,35 +104,35 @@ def _code(compiler: Compiler, node: Node) -> Code:
 
 
 def _is_immediate(node: Node) -> bool:
-    """Whether evaluating the node cannot wait."""
+    """Return whether the node can be evaluated without waiting."""
     if isinstance(node, Text):
         return not any(isinstance(part, FunctionCall) for part in node.parts)
     return isinstance(node, Literal | Variable)
 
 
 TITLE_CHARACTERS = 60
-"""How much of a description stands for a step in the notes."""
+"""Most characters of a description that are used as the title of a step."""
 
-_NONE: frozenset[str] = frozenset()
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Entered(Struct, frozen=True):
-    """A task that has begun: its inputs are evaluated."""
+    """A started task with evaluated inputs."""
 
     outer: Env
-    """Where the task stands."""
+    """The environment around the task."""
     inner: Env
-    """Where the names inside it are looked up."""
+    """The environment for names inside the task."""
     inputs: dict[str, Any]
-    """The arguments of the template whose body the task is, then its own inputs."""
+    """The arguments of the template, if the task is the body of one, then its own inputs."""
     own: dict[str, Any]
-    """The inputs that are written on the task itself."""
+    """The inputs of the task itself."""
     template: str | None
-    """The template whose body the task is."""
+    """The name of the template, if the task is the body of one."""
 
 
 class TaskCode:
-    """The part of a compiled task that every kind has."""
+    """The part of a compiled task that all kinds share."""
 
     def __init__(self, compiler: Compiler, node: TaskNode, kind: ContextKind) -> None:
         self.compiler = compiler
@@ -146,7 +146,7 @@ class TaskCode:
         self._inputs = Inputs(compiler, node)
 
     def enter(self, env: Env) -> Entered:
-        """Evaluate the inputs where the task stands, and open its scope."""
+        """Evaluate the inputs in the environment around the task, and open its scope."""
         own = self._inputs.evaluate(env)
         inputs = {**arguments_of(env), **own}
         template = env.template if isinstance(env, ArgumentsEnv) else None
@@ -154,13 +154,13 @@ class TaskCode:
         return Entered(env, inner, inputs, own, template)
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
-        """The inputs that are no context of the tasks inside: those a subset leaves out."""
+        """Return the inputs that inner tasks do not inherit: those left out of a subset."""
         if self.settings.inherit_context != "subset":
-            return _NONE
+            return _NO_NAMES
         return frozenset(inputs).difference(relevant_inputs(self.node, inputs))
 
     def leave(self, entered: Entered, result: TaskResult) -> TaskResult:
-        """The finished result; its slot is bound where the task stands."""
+        """Return the finished result, and bind the output slot in the environment around the task."""
         if self.node.criteria is not None and result.criteria is None:
             result = msgspec.structs.replace(result, criteria=self.node.criteria)
         if self.node.output_slot is not None:
@@ -168,27 +168,27 @@ class TaskCode:
         return result
 
     def payload(self, entered: Entered) -> ContextPayload:
-        """The context that goes with a request of this task."""
-        history = surroundings().history
+        """Return the context of a request of this task."""
+        history = current_context().history
         previous = None if history is None else history.text()
         return context_payload(self.node, self.settings, entered.outer, entered.inputs, previous)
 
     def parsed(self, result: TaskResult) -> TaskResult:
-        """The result with its content parsed as the output format says; raises BadOutput."""
+        """Return the result with its content parsed by the output format. Raises BadOutput."""
         output = self.node.output_format
         if output is None or output.type != "json":
             return result
         return msgspec.structs.replace(result, parsed_content=parse_output(result.content, self.shape))
 
-    def settled(self, result: TaskResult) -> TaskResult:
-        """The result, parsed; a content that does not fit is the failure of the task."""
+    def parse_or_fail(self, result: TaskResult) -> TaskResult:
+        """Return the parsed result. Raises TaskFailed if the content does not match the output format."""
         try:
             return self.parsed(result)
         except BadOutput as problem:
             raise format_failure(problem, result.content, self.node.span) from None
 
     def compose(self, entered: Entered, body: Callable[[], TaskResult], **changes: Any) -> TaskResult:
-        """Run a composite task: `changes` are those of the surroundings inside it."""
+        """Run a composite task; `changes` apply to the context inside it."""
         node = self.node
         request = Composite(
             kind=self.kind,
@@ -200,43 +200,43 @@ class TaskCode:
             request,
             node.span,
             body,
-            around=self._surroundings(changes),
+            context=self._inner_context(changes),
             timeout_seconds=node.timeout_seconds,
         )
-        return self.leave(entered, self.settled(result))
+        return self.leave(entered, self.parse_or_fail(result))
 
     def data(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs as JSON for a request."""
+        """Return inputs as JSON for a request."""
         return {name: as_input(name, value, self.node.span) for name, value in inputs.items()}
 
-    def _surroundings(self, changes: dict[str, Any]) -> Surroundings:
+    def _inner_context(self, changes: dict[str, Any]) -> TaskContext:
         if self.node.model is not None:
             changes |= {"model": self.node.model, "provider": self.node.provider}
         elif self.node.provider is not None:
             changes |= {"provider": self.node.provider}
         if self.node.max_depth is not None:
             changes |= {"max_depth": self.node.max_depth}
-        return surroundings().deeper(self.node.span, **{"history": None, **changes})
+        return current_context().deeper(self.node.span, **{"history": None, **changes})
 
 
 def as_input(name: str, value: Any, span: Span) -> Any:
-    """A value as JSON; raises a ProgramError that names the input when it cannot leave the program."""
+    """Return a value as JSON. Raises a ProgramError that names the input if it cannot be converted."""
     try:
         return as_data(value)
     except ProgramError as error:
         if isinstance(error.error, ResourceExhaustion):
             raise error.at(span) from None
-        raise mistake("wrong-type", f"'{name}': {error.error.message}", span, path=name) from None
+        raise program_error_at("wrong-type", f"'{name}': {error.error.message}", span, path=name) from None
 
 
 def as_task_result(value: Any, span: Span) -> TaskResult:
-    """What a part of a task gave, as a result; a failure is placed there."""
-    with at(span):
+    """Return the value of a part of a task as a result; failures get the location."""
+    with error_location(span):
         return as_result(value)
 
 
 def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
-    """The shape that the output format asks for; raises InvalidProgram when that is none."""
+    """Return the schema of the output format, or None. Raises InvalidProgram if the schema is invalid."""
     output = node.output_format
     if output is None or output.schema is None:
         return None
@@ -248,7 +248,7 @@ def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
 
 
 def title_of(node: Node, env: Env) -> str:
-    """A few words for a step in notes and records; names of the environment are filled in."""
+    """Return a short title of a step for notes and records; placeholders are filled in."""
     if isinstance(node, FunctionCall):
         return node.func_name
     if isinstance(node, TaskNode):
@@ -263,12 +263,12 @@ def title_of(node: Node, env: Env) -> str:
 def _words(prompt: Text, node: TaskNode, env: Env) -> str:
     own = {one.name: one.value for one in node.inputs if one.value is not None}
     parts = [part if isinstance(part, str) else _shown_part(part, own, env) for part in prompt.parts]
-    words = redact(" ".join("".join(parts).split()))  # titles are told to models and kept in notes
+    words = redact(" ".join("".join(parts).split()))  # titles are sent to models and stored in notes
     return words[: TITLE_CHARACTERS - 3] + "..." if len(words) > TITLE_CHARACTERS else words
 
 
 def _shown_part(part: Node, own: Mapping[str, Node], env: Env) -> str:
-    """Return the text of a placeholder; what is not known before the task runs is left out."""
+    """Return the text of a placeholder, or "..." if it is not known before the task runs."""
     part = own.get(part.name, part) if isinstance(part, Variable) and not part.path else part
     if isinstance(part, Literal):
         return as_text(part.value)

@@ -12,8 +12,8 @@ from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms.bindings import check_definable, check_distinct
 from weft.evaluator.functions import Code
-from weft.evaluator.operators.context import inside, surroundings
-from weft.evaluator.operators.steps import ask, failed, mistake, run_composite, unfit
+from weft.evaluator.operators.context import current_context, use_context
+from weft.evaluator.operators.steps import failed, perform, program_error_at, reject_output, run_composite
 from weft.evaluator.operators.task import Inputs, as_input, as_task_result
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import InvalidOutput, TaskFailure, TaskResult, ValueResult
@@ -37,7 +37,7 @@ from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
 
-def template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
+def compile_template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
     """Compile a definition; its value is nil."""
     check_definable(node.name, node.span)
     check_distinct(tuple(parameter.name for parameter in node.parameters), node.span)
@@ -55,46 +55,46 @@ def template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
 
 
 _NOT_REPLACED = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
-"""Fields that a reference has for itself."""
+"""Fields of a reference that do not replace those of the template's body."""
 
 
 def settings_of_call(keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
-    """The fields of a task that the keywords of a call replace; raises ProgramError for bad values."""
+    """Return the task fields that the keywords of a call replace. Raises ProgramError for bad values."""
     try:
         return dict(read_setting(name, value, span) for name, value in keywords.items())
     except BadSetting as error:
-        raise _refused(error.message, error.code, span) from None
+        raise _error(error.message, error.code, span) from None
 
 
 def settings_of_reference(node: Reference) -> dict[str, Any]:
-    """The fields that are written on a reference."""
+    """Return the fields that are set on a reference."""
     plain = Reference(ref=node.ref)
     names = [field.name for field in msgspec.structs.fields(TaskNode) if field.name not in _NOT_REPLACED]
     return {name: getattr(node, name) for name in names if getattr(node, name) != getattr(plain, name)}
 
 
-def replaced(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
-    """The body of a template with other settings; raises ProgramError when it is no task."""
+def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
+    """Return the body of a template with other settings. Raises ProgramError if it is not a task."""
     if not changes:
         return body
     if not isinstance(body, TaskNode):
-        raise _refused(
-            "settings were given, but the body of the template is no single task", "bad-value", span
+        raise _error(
+            "settings were given, but the body of the template is not a single task", "bad-value", span
         )
     misfit = misplaced(body, changes)
     if misfit is not None:
-        raise _refused(misfit, "bad-value", span)
+        raise _error(misfit, "bad-value", span)
     changes = dict(changes)
     if "context" in changes:
-        changes["context"] = joined(body.context, changes["context"])
+        changes["context"] = merge_overrides(body.context, changes["context"])
         problem = context_conflict(changes["context"], span)
         if problem is not None:
-            raise _refused(problem.message, problem.code, span)
+            raise _error(problem.message, problem.code, span)
     return msgspec.structs.replace(body, **changes)
 
 
-def joined(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
-    """Settings one by one: the new ones win, and an old one that would exclude a new one is dropped."""
+def merge_overrides(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
+    """Merge settings; new ones take precedence, and old ones that exclude a new one are dropped."""
     merged = {
         name: getattr(own, name) if getattr(new, name) is None else getattr(new, name)
         for name in ContextOverrides.__struct_fields__
@@ -106,12 +106,12 @@ def joined(own: ContextOverrides, new: ContextOverrides) -> ContextOverrides:
     return ContextOverrides(**merged)
 
 
-def _refused(message: str, code: str, span: Span) -> ProgramError:
-    return mistake(code, message, span)
+def _error(message: str, code: str, span: Span) -> ProgramError:
+    return program_error_at(code, message, span)
 
 
-STEPS = (Atomic, Script, Sequential, Reduce, DirectorEvaluatorLoop)
-"""Bodies that are a step of their own: a call of such a template is that step, under the template's name."""
+STEP_NODES = (Atomic, Script, Sequential, Reduce, DirectorEvaluatorLoop)
+"""Bodies that are a step themselves; a call of such a template is that step, with the template's name."""
 
 
 def call_template(
@@ -123,36 +123,37 @@ def call_template(
     changes: Mapping[str, Any] | None = None,
     outer: Env | None = None,
 ) -> Any:
-    """The result of a template; `changes` are fields of its body that a reference replaces.
+    """Call a template and return its result; `changes` are fields of its body that a reference replaces.
 
-    `outer` is around its arguments instead of the global environment: for a subtask that inherits.
+    `outer` replaces the global environment around the arguments, for a subtask that inherits.
     """
     compiler.machine.meter.count(1)
-    bindings, settings = _bound(compiler, definition, arguments, keywords, span)
+    bindings, settings = _bind_arguments(compiler, definition, arguments, keywords, span)
     env = ArgumentsEnv(bindings, compiler.global_env if outer is None else outer, definition.name)
-    code = _body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
-    is_step = isinstance(definition.ast_node, STEPS)
-    with inside(surroundings().deeper(span, called_at=span if is_step else NOWHERE)):
+    code = _compile_body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
+    is_step = isinstance(definition.ast_node, STEP_NODES)
+    with use_context(current_context().deeper(span, called_at=span if is_step else NOWHERE)):
         value = _run(compiler, definition, code, env, span)
-    return _returned(compiler, definition, value, span)
+    return _check_return(compiler, definition, value, span)
 
 
 def call_tool(
     compiler: Compiler, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], span: Span
 ) -> Any:
-    """What a tool returns."""
     effects = compiler.machine.effects
     known = effects.tools()
     if known is not None and name not in known:
-        raise _refused(f"there is no tool '{name}'{nearest_tool(name, sorted(known))}", "unbound-name", span)
+        raise _error(f"there is no tool '{name}'{nearest_tool(name, sorted(known))}", "unbound-name", span)
     given = {key: as_input(key, value, span) for key, value in keywords.items()}
     positional = tuple(as_input(str(index), value, span) for index, value in enumerate(arguments, 1))
-    return ask(compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool)
+    return perform(
+        compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool
+    )
 
 
 def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, span: Span) -> Any:
-    """The value of the body; a body that is no step by itself becomes one."""
-    if isinstance(definition.ast_node, STEPS):
+    """Return the value of the body; a body that is not a step itself becomes a composite."""
+    if isinstance(definition.ast_node, STEP_NODES):
         return code(env)
     inputs = {name: as_input(name, value, span) for name, value in env.items()}
 
@@ -166,67 +167,70 @@ def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, s
         )
 
     request = Composite(kind="call", name=definition.name, inputs=inputs)
-    result = run_composite(compiler, request, span, body, around=surroundings())
+    result = run_composite(compiler, request, span, body, context=current_context())
     return result.value if isinstance(result, ValueResult) else result
 
 
-def _body(compiler: Compiler, definition: TaskDefinition, changes: Mapping[str, Any], span: Span) -> Code:
-    """The compiled body; one with other settings is compiled for this call alone."""
+def _compile_body(
+    compiler: Compiler, definition: TaskDefinition, changes: Mapping[str, Any], span: Span
+) -> Code:
+    """Return the compiled body; one with other settings is compiled for this call only."""
     if changes:
-        return _compiled(compiler, definition, replaced(definition.ast_node, changes, span))
+        return _compile(compiler, definition, replace_settings(definition.ast_node, changes, span))
     known = compiler.bodies.get(definition.name)
     if known is None or known[0] is not definition:
-        known = (definition, _compiled(compiler, definition, definition.ast_node))
+        known = (definition, _compile(compiler, definition, definition.ast_node))
         compiler.bodies[definition.name] = known
     return known[1]
 
 
-def _compiled(compiler: Compiler, definition: TaskDefinition, body: Node) -> Code:
+def _compile(compiler: Compiler, definition: TaskDefinition, body: Node) -> Code:
     with compiler.hiding(parameter.name for parameter in definition.parameters):
         return compiler.compile(body)
 
 
-def _bound(
+def _bind_arguments(
     compiler: Compiler,
     definition: TaskDefinition,
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
     span: Span,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments by name, and the settings among the keywords; raises ProgramError when they do not fit."""
+    """Return arguments by name, and the settings among the keywords. Raises ProgramError."""
     parameters = definition.parameters
     if len(arguments) > len(parameters):
-        raise _refused(
+        raise _error(
             f"{definition.name} takes {len(parameters)} arguments; {len(arguments)} were given",
             "wrong-arity",
             span,
         )
     values = {parameter.name: value for parameter, value in zip(parameters, arguments, strict=False)}
     if not keywords:
-        return _completed(compiler, definition, values, span), {}
+        return _fill_defaults(compiler, definition, values, span), {}
     settings: dict[str, Any] = {}
     accepted = [*(parameter.name for parameter in parameters), *open_inputs(definition)]
     for name, value in keywords.items():
         if name in values:
-            raise _refused(f"{definition.name} was given '{name}' twice", "duplicate-name", span)
+            raise _error(f"{definition.name} was given '{name}' twice", "duplicate-name", span)
         if name in accepted:
             values[name] = value
         elif name in CALL_SETTINGS:
             settings[name] = value
         else:
             hint = nearest(name, [*accepted, *CALL_SETTINGS])
-            raise _refused(f"{definition.name} has no parameter '{name}'{hint}", "unknown-keyword", span)
-    return _completed(compiler, definition, values, span), settings
+            raise _error(f"{definition.name} has no parameter '{name}'{hint}", "unknown-keyword", span)
+    return _fill_defaults(compiler, definition, values, span), settings
 
 
-def _completed(
+def _fill_defaults(
     compiler: Compiler, definition: TaskDefinition, values: dict[str, Any], span: Span
 ) -> dict[str, Any]:
-    """The arguments with defaults for those left out, each of its type."""
+    """Return the arguments with defaults filled in. Raises ProgramError if one is missing or of a wrong
+    type."""
     missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
-        raise _refused(f"{definition.name} needs a value for {wanted}", "wrong-arity", span)
+        raise _error(f"{definition.name} needs a value for {wanted}", "wrong-arity", span)
     for parameter in definition.parameters:
         value = values.setdefault(parameter.name, parameter.default)
         if parameter.type is None:
@@ -235,12 +239,12 @@ def _completed(
         found = shape.violations(as_input(parameter.name, value, span))
         if found:
             message = f"'{parameter.name}' of {definition.name} must be {parameter.type}: {found[0]}"
-            raise mistake("wrong-type", message, span, path=parameter.name)
+            raise program_error_at("wrong-type", message, span, path=parameter.name)
     return values
 
 
-def _returned(compiler: Compiler, definition: TaskDefinition, value: Any, span: Span) -> Any:
-    """The result of a call, which is what the template says it returns."""
+def _check_return(compiler: Compiler, definition: TaskDefinition, value: Any, span: Span) -> Any:
+    """Return the result of a call. Raises TaskFailed if it does not match the template's return type."""
     returns = definition.template.returns
     if returns is None:
         return value
@@ -249,15 +253,19 @@ def _returned(compiler: Compiler, definition: TaskDefinition, value: Any, span: 
         try:
             return msgspec.structs.replace(value, parsed_content=parse_output(value.content, shape))
         except BadOutput as problem:
-            raise unfit(compiler.machine, _invalid(definition, value.content, [str(problem)], span)) from None
+            raise reject_output(
+                compiler.machine, _invalid_output(definition, value.content, [str(problem)], span)
+            ) from None
     found = shape.violations(as_input("result", value, span))
     if found:
         content = value.content if isinstance(value, TaskResult) else None
-        raise unfit(compiler.machine, _invalid(definition, content, [str(one) for one in found], span))
+        raise reject_output(
+            compiler.machine, _invalid_output(definition, content, [str(one) for one in found], span)
+        )
     return value
 
 
-def _invalid(
+def _invalid_output(
     definition: TaskDefinition, content: str | None, violations: list[str], span: Span
 ) -> TaskFailed:
     message = f"{definition.name} must return {definition.template.returns}: {violations[0]}"
@@ -265,15 +273,15 @@ def _invalid(
 
 
 def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
-    place = definition.template.span
+    span = definition.template.span
     try:
-        return shape_of(text, lambda path: compiler.machine.effects.schema_text(path, place.source.name))
+        return shape_of(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))
     except BadSchema as error:
-        raise refuse(place, "bad-value", error.message) from None
+        raise refuse(span, "bad-value", error.message) from None
 
 
-def reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:
-    """Compile a reference. The template is looked up when it is called: it may be registered later."""
+def compile_reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:
+    """Compile a reference. The template is looked up at each call, because it may be registered later."""
     inputs = Inputs(compiler, node)
     changes = settings_of_reference(node)
     explicit = {one.name for one in node.inputs}

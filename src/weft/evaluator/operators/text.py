@@ -1,4 +1,4 @@
-"""Texts with placeholders: filled in one pass, so that a value which contains `{{` stays text."""
+"""Texts with placeholders, filled in one pass, so that `{{` in a value stays text."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.conversion import as_text
 from weft.evaluator.environment import Env
 from weft.evaluator.functions import BuiltIn, Code
-from weft.evaluator.operators.steps import at, mistake
+from weft.evaluator.operators.steps import error_location, program_error_at
 from weft.language.ast import FunctionCall, Node, Text, Variable
 from weft.language.builtins import BUILT_IN_NAMES
 from weft.language.diagnostics import nearest
@@ -15,7 +15,7 @@ from weft.language.source import Span
 
 
 class FilledText:
-    """A text, compiled."""
+    """A compiled text."""
 
     def __init__(self, compiler: Compiler, text: Text) -> None:
         self._parts: list[str | Code] = [
@@ -24,18 +24,18 @@ class FilledText:
         self._span = text.span
         self._meter = compiler.machine.meter
         self.names = dict(_names(part for part in text.parts if isinstance(part, Node)))
-        """The names that the placeholders use, each with a place where it stands."""
+        """The names in the placeholders, each with a location."""
 
     def fill(self, env: Env) -> str:
-        """The text with the values of its placeholders."""
-        with at(self._span):
+        """Return the text with its placeholders filled in."""
+        with error_location(self._span):
             pieces = [part if isinstance(part, str) else as_text(part(env)) for part in self._parts]
             self._meter.check_size(sum(map(len, pieces)))
         return "".join(pieces)
 
 
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
-    """Every text filled; raises one ProgramError that lists every name that is not bound."""
+    """Fill all texts. Raises one ProgramError that lists every unbound name."""
     wanted = list(texts)
     names = {name: span for text in wanted if text is not None for name, span in text.names.items()}
     require_bound(names, env, library)
@@ -43,34 +43,34 @@ def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary)
 
 
 def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> None:
-    """Raise a ProgramError that lists every name that is not bound."""
+    """Raise a ProgramError that lists every unbound name."""
     missing = [name for name in names if not is_bound(name, env, library)]
     if not missing:
         return
     functions = [name for name in missing if _is_built_in(name, env)]
     if functions:
         message = f"'{functions[0]}' is a function, which cannot leave the program"
-        raise mistake("wrong-type", message, names[functions[0]])
+        raise program_error_at("wrong-type", message, names[functions[0]])
     known = list(_known(env, library))
     if len(missing) == 1:
         message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
     else:
         message = "names are not bound: " + ", ".join(f"'{name}'" for name in missing)
-    raise mistake("unbound-name", message, names[missing[0]])
+    raise program_error_at("unbound-name", message, names[missing[0]])
 
 
 def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
-    """Whether a name is bound around here, or is a template."""
+    """Return whether a name is bound here or is a template."""
     scope: Env | None = env
     while scope is not None:
         if name in scope:
-            return not isinstance(scope[name], BuiltIn)  # nobody wants the text of a built-in
+            return not isinstance(scope[name], BuiltIn)  # a built-in has no useful text
         scope = scope.outer
     return name in library
 
 
 def _is_built_in(name: str, env: Env) -> bool:
-    """Whether a name is bound to a built-in function here."""
+    """Return whether a name is bound to a built-in function here."""
     scope: Env | None = env
     while scope is not None:
         if name in scope:
@@ -80,7 +80,7 @@ def _is_built_in(name: str, env: Env) -> bool:
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
-    """The names that nodes use, in order; arguments of calls nest only as deep as a placeholder may."""
+    """Yield the names that nodes use, in order; calls nest only as deep as a placeholder allows."""
     for node in nodes:
         if isinstance(node, Variable):
             yield node.name, node.span

@@ -1,4 +1,4 @@
-"""The chain of subtasks that a task is part of: how deep it is, what is under way, what it may use."""
+"""Chains of nested subtasks: their depth, their templates and their shared limits."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,47 +10,46 @@ from msgspec import Struct
 from weft.evaluator.budget import EvaluationLimits, Scope
 
 MAX_REQUESTED_DEPTH = 20
-"""How many levels a request may ask for where no author has said anything: a model does not lift every bound
-by a number."""
+"""Most levels that a request may set if the author sets none, so that a model cannot remove the limit."""
 
 
 class Link(Struct, frozen=True):
-    """A task of a chain: a template and what it was given."""
+    """A task of a chain: a template and its inputs."""
 
     template: str
     digest: str
-    """Of the template's name and the inputs: the same work has the same one."""
+    """Hash of the template's name and inputs; the same for the same work."""
 
 
 class Chain(Struct, frozen=True):
-    """Where in a chain of subtasks a task stands."""
+    """The position of a task in a chain of subtasks."""
 
     depth: int
     limit: int
-    """How deep the chain may get."""
+    """The maximum depth of the chain."""
     links: tuple[Link, ...]
-    """From the task that nobody spawned to this one; a task without a template has no link."""
+    """From the root task of the chain to this one; a task without a template has no link."""
     scope: Scope
-    """What all subtasks of the chain may use together."""
+    """The shared limits of all subtasks of the chain."""
 
 
-def link(template: str, inputs: Mapping[str, Any]) -> Link:
-    """The link of a template that is called with these inputs, defaults included."""
+def make_link(template: str, inputs: Mapping[str, Any]) -> Link:
+    """Return the link of a template that is called with these inputs, defaults included."""
     text = msgspec.json.encode([template, inputs], order="sorted")
     return Link(template, hashlib.sha256(text).hexdigest())
 
 
 def chain_scope(limits: EvaluationLimits, outer: Scope, now: float) -> Scope:
-    """What the subtasks below a task may use; its time begins now, and the budgets around pay."""
+    """Return the scope of the subtasks below a task; its time starts now, and enclosing budgets apply."""
     bounds: dict[str, float] = {"subtasks": limits.subtasks, "turns": limits.subtask_turns}
     return Scope(bounds, outer, seconds=limits.subtask_seconds, now=now)
 
 
 def depth_limit(chain: Chain | None, *, default: int, of_author: int | None, of_request: int | None) -> int:
-    """How deep a chain may get below a task.
+    """Return how deep a chain may get below a task.
 
-    `max_depth` counts levels below the task that says it. An author's replaces the default, a request's too,
-    up to a bound; but whoever is further in can only lower what was said further out.
+    `max_depth` counts levels below the task that sets it. The author's value replaces the default, and so
+    does that of a request, up to a bound. Inner tasks can only lower the limit.
     """
     if chain is None:
         if of_author is None:

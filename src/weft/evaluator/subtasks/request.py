@@ -1,4 +1,4 @@
-"""`SubtaskRequest`, and what a model is told about spawning subtasks."""
+"""The `SubtaskRequest`, and the tool definition that lets a model spawn subtasks."""
 
 from typing import Any, get_args
 
@@ -24,14 +24,14 @@ from weft.secrets.truncation import cut
 TASK_TYPES = ("atomic", "sequential", "reduce", "script", "director_evaluator_loop")
 
 MAX_TEXT = 2_000
-"""Longest description: it chooses a template, and is no place for data."""
+"""Longest description; it selects a template and must not carry data."""
 
 MAX_LISTED = 100
-"""Most hints, and most files, of one request."""
+"""Most hints or files of one request."""
 
 
 class SubtaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request of the specification; `name` wins over what else says which template is meant."""
+    """The request of the specification; `name` takes precedence over the other ways to select a template."""
 
     type: str
     inputs: dict[str, Any]
@@ -46,7 +46,7 @@ class SubtaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BadRequest(Exception):
-    """A request is wrong; `problems` are all that is wrong with it."""
+    """A subtask request is invalid; `problems` lists everything that is wrong."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -110,10 +110,10 @@ _SHAPE = Shape(REQUEST_SCHEMA)
 
 
 def read_request(request: dict[str, Any]) -> SubtaskRequest:
-    """The request; raises BadRequest with everything that is wrong with it."""
+    """Parse a request. Raises BadRequest with everything that is wrong."""
     problems = [str(one) for one in _SHAPE.violations(request)]
     if request.get("name") is None and request.get("description") is None:
-        problems.append("a request needs a name or a description: nothing says which template is meant")
+        problems.append("a request needs a name or a description of the template")
     problems += _conflicts(request.get("context_management"))
     if problems:
         raise BadRequest(problems)
@@ -124,18 +124,18 @@ def read_request(request: dict[str, Any]) -> SubtaskRequest:
 
 
 def _conflicts(settings: Any) -> list[str]:
-    """What is wrong between the context settings, as far as each can be read by itself."""
+    """Return conflicts between the context settings, as far as they are valid on their own."""
     if not isinstance(settings, dict):
         return []
     try:
         problem = context_conflict(msgspec.convert(settings, ContextOverrides), NOWHERE)
     except msgspec.ValidationError:
-        return []  # told already
+        return []  # already reported
     return [] if problem is None else [f"/context_management: {problem.message}"]
 
 
 def _with_whole_depth(request: dict[str, Any]) -> dict[str, Any]:
-    """The request with an integer for 3.0, which JSON Schema takes for one."""
+    """Return the request with an int for a depth such as 3.0, which JSON Schema accepts as an integer."""
     depth = request.get("max_depth")
     return request if depth is None else {**request, "max_depth": int(depth)}
 
@@ -145,26 +145,26 @@ DESCRIPTION = (
     "work to have one chosen."
 )
 
-MAX_TOLD = 50
-"""How many templates a model is told of by name; of more it has to describe the work."""
+MAX_LISTED_TEMPLATES = 50
+"""Most templates that are listed for a model; it selects others by description."""
 
 MAX_DESCRIPTION = 200
-"""How much of a template's description it is told."""
+"""Most characters of a template's description that are shown to a model."""
 
 
 def tool_definition(library: TaskLibrary) -> ToolDefinition:
-    """The tool for a model that may spawn what is in the library."""
+    """Return the tool for a model that may spawn templates of the library."""
     templates = sorted(library, key=lambda one: one.name)
-    told = templates[:MAX_TOLD]
-    lines = [DESCRIPTION, "Templates:" if told else "There are no templates.", *map(_line, told)]
-    if len(templates) > len(told):
-        lines.append(f"- and {len(templates) - len(told)} more, by description")
-    names = [one.name for one in told] if len(told) == len(templates) else []
+    shown = templates[:MAX_LISTED_TEMPLATES]
+    lines = [DESCRIPTION, "Templates:" if shown else "There are no templates.", *map(_line, shown)]
+    if len(templates) > len(shown):
+        lines.append(f"- and {len(templates) - len(shown)} more, by description")
+    names = [one.name for one in shown] if len(shown) == len(templates) else []
     return ToolDefinition(name=SPAWN_TOOL, description="\n".join(lines), input_schema=_schema(names))
 
 
 def _schema(names: list[str]) -> dict[str, Any]:
-    """The request's schema; small models write the right name where there is a choice of names."""
+    """Return the request's schema; an enumeration of names helps small models to write a valid one."""
     if not names:
         return REQUEST_SCHEMA
     name = {"type": "string", "enum": names, "description": PROPERTIES["name"]["description"]}

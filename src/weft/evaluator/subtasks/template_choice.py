@@ -1,4 +1,4 @@
-"""Which template does a subtask: the one that is named, else the one that the request describes best."""
+"""Selects the template of a subtask: by name, else by the best match of the description."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,34 +10,34 @@ from weft.language.diagnostics import nearest
 from weft.language.library import TaskDefinition, TaskLibrary, open_inputs, words, words_of
 
 MAX_CANDIDATES = 20
-"""How many names an error gives: a model is to choose among them, not to read a library."""
+"""Most template names that an error lists for a model to choose from."""
 
 _FILLERS = words(
     "a an and are as at be by do does for from give has have in into is it its make me my of on one or our "
     "please some task subtask template that the their them then these this those to use using want was we "
     "what which with you your"
 )
-"""Words that say nothing of what a template does."""
+"""Words that carry no information about a template."""
 
 
-def chosen_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefinition:
-    """The template of a request; raises TaskFailed with the candidates when there is none.
+def choose_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefinition:
+    """Return the template of a request. Raises TaskFailed with the candidates if there is no match.
 
-    Without a name: of those with the type and subtype that take the inputs, the one with most hints that are
-    its name, then with most words of hints and description; of equal ones the first by name.
+    Without a name, templates of the type and subtype that accept the inputs are ranked by exact name among
+    the hints, then by words shared with hints and description, then by name.
     """
     if request.name is not None:
         return _named(library, request.name)
     candidates = library.find(task_type=request.type, subtype=request.subtype)
-    fitting = [one for one in candidates if not misfits(one, request.inputs)]
+    fitting = [one for one in candidates if not input_problems(one, request.inputs)]
     scored = sorted((_score(one, request), one.name) for one in fitting)
     if scored and (scored[0][0] < (0, 0) or (request.subtype is not None and len(scored) == 1)):
         return library.get_task(scored[0][1])
     raise _not_found(_why(request, candidates, fitting), candidates or library)
 
 
-def misfits(definition: TaskDefinition, inputs: dict[str, Any]) -> list[str]:
-    """Every way in which the inputs are not what a template takes by name."""
+def input_problems(definition: TaskDefinition, inputs: dict[str, Any]) -> list[str]:
+    """Return everything that is wrong with the inputs of a template."""
     parameters = [parameter.name for parameter in definition.parameters]
     accepted = [*parameters, *open_inputs(definition)]
     missing = [one.name for one in definition.parameters if one.is_required and one.name not in inputs]
@@ -59,7 +59,7 @@ def _named(library: TaskLibrary, name: str) -> TaskDefinition:
 
 
 def _score(definition: TaskDefinition, request: SubtaskRequest) -> tuple[int, int]:
-    """Below zero, the lower the better."""
+    """Return a sort key; lower is better, and (0, 0) is no match."""
     named = request.template_hints.count(definition.name)
     wanted = words(" ".join((request.description or "", *request.template_hints))) - _FILLERS
     return -min(named, 1), -len(wanted & words_of(definition))
@@ -72,14 +72,14 @@ def _why(request: SubtaskRequest, candidates: list[TaskDefinition], fitting: lis
     if not fitting:
         given = ", ".join(f"'{name}'" for name in request.inputs) or "none"
         return f"no template of that kind ({kind}) takes these inputs: {given}"
-    return "no template has anything in common with the description; give a name"
+    return "no template matches the description; use the name of one"
 
 
 def _not_found(message: str, candidates: Iterable[TaskDefinition]) -> TaskFailed:
     names = sorted(one.name for one in candidates)
     shown = names[:MAX_CANDIDATES]
-    told = f"; there are: {', '.join(shown)}" if shown else "; the library is empty"
+    listed = f"; templates: {', '.join(shown)}" if shown else "; the library is empty"
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return TaskFailed(
-        TaskFailure("template_not_found", f"{message}{told}{more}", details={"candidates": shown})
+        TaskFailure("template_not_found", f"{message}{listed}{more}", details={"candidates": shown})
     )

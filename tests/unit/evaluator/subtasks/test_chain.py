@@ -3,7 +3,7 @@
 import pytest
 
 from weft.evaluator.budget import EvaluationLimits, Scope
-from weft.evaluator.subtasks.chain import MAX_REQUESTED_DEPTH, Chain, chain_scope, depth_limit, link
+from weft.evaluator.subtasks.chain import MAX_REQUESTED_DEPTH, Chain, chain_scope, depth_limit, make_link
 
 
 def chain(depth: int, limit: int) -> Chain:
@@ -33,11 +33,11 @@ def test_further_in_a_limit_can_only_be_lowered(
 
 
 def test_the_same_work_is_the_same_template_with_the_same_inputs() -> None:
-    one = link("f", {"a": 1, "b": {"x": [1, 2], "y": None}})
+    one = make_link("f", {"a": 1, "b": {"x": [1, 2], "y": None}})
 
-    assert link("f", {"b": {"y": None, "x": [1, 2]}, "a": 1}) == one
-    assert link("f", {"a": 1, "b": {"x": [2, 1], "y": None}}) != one
-    assert link("g", {"a": 1, "b": {"x": [1, 2], "y": None}}) != one
+    assert make_link("f", {"b": {"y": None, "x": [1, 2]}, "a": 1}) == one
+    assert make_link("f", {"a": 1, "b": {"x": [2, 1], "y": None}}) != one
+    assert make_link("g", {"a": 1, "b": {"x": [1, 2], "y": None}}) != one
 
 
 def test_what_a_chain_uses_counts_around_it_too() -> None:

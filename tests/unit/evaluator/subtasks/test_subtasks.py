@@ -296,7 +296,7 @@ async def test_a_task_that_only_ever_continues_is_ended() -> None:
             return "x"
         return TaskResult("", "CONTINUATION", notes={"subtask_request": request})
 
-    with pytest.raises(TaskFailed, match="again and again"):
+    with pytest.raises(TaskFailed, match="20 times in a row"):
         await evaluate_async(f'{PROGRAM} (boss "a")', effects=testing.effects(answer))
 
 

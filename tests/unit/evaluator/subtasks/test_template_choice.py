@@ -6,8 +6,8 @@ import pytest
 
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
-from weft.evaluator.subtasks.request import MAX_TOLD, BadRequest, read_request, tool_definition
-from weft.evaluator.subtasks.template_choice import chosen_template
+from weft.evaluator.subtasks.request import MAX_LISTED_TEMPLATES, BadRequest, read_request, tool_definition
+from weft.evaluator.subtasks.template_choice import choose_template
 from weft.language.ast import Template
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.reading import read_text
@@ -32,7 +32,7 @@ def library_of(program: str = PROGRAM) -> TaskLibrary:
 
 
 def choice(**request: Any) -> str:
-    return chosen_template(library_of(), read_request({"type": "atomic", "inputs": {}, **request})).name
+    return choose_template(library_of(), read_request({"type": "atomic", "inputs": {}, **request})).name
 
 
 CODE, TEXT = {"code": "x"}, {"text": "x"}
@@ -64,7 +64,11 @@ def test_a_name_wins_and_else_kind_inputs_hints_and_words_decide(request_: dict[
         ({"description": "summarise", "subtype": "director"}, "of that kind (atomic, director)", 7),
         ({"description": "review", "inputs": {"other": 1}}, "takes these inputs: 'other'", 5),
         ({"description": "review", "inputs": {}, "type": "reduce"}, "of that kind (reduce)", 7),
-        ({"description": "the task is to do it for me", "inputs": CODE}, "in common with the description", 5),
+        (
+            {"description": "the task is to do it for me", "inputs": CODE},
+            "no template matches the description",
+            5,
+        ),
     ],
 )
 def test_what_fits_nothing_is_refused_with_the_candidates(
@@ -135,7 +139,7 @@ def test_a_model_is_told_which_templates_there_are() -> None:
 
 
 def test_of_a_large_library_a_model_is_told_a_part() -> None:
-    program = "\n".join(f'(deftask t{n:03} () :instructions "x")' for n in range(MAX_TOLD + 5))
+    program = "\n".join(f'(deftask t{n:03} () :instructions "x")' for n in range(MAX_LISTED_TEMPLATES + 5))
 
     told = tool_definition(library_of(program))
 
