@@ -14,8 +14,7 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 
 
 class ReplayedLimit(Struct, frozen=True):
-    """The recorded point at which a limit ended a scope: steps taken, and limits opened since the last
-    step."""
+    """The recorded point where a limit ended a scope: steps, and limits opened since the last step."""
 
     steps: int
     limits: int
@@ -50,7 +49,6 @@ class Branch(greenlet):
         return self.key_of(self.steps)
 
     def key_of(self, number: int) -> str:
-        """Return the key of a step of the current item."""
         item = f"/{self.item}/" if self.item else ""
         return f"{self.prefix}{item}{number}"
 
@@ -63,8 +61,7 @@ class Branch(greenlet):
         return f"{self.key_of(self.steps)}!{self.limits}"
 
     def pause(self, awaited: Any) -> Any:
-        """Switch from this running branch to the event loop until `awaited` has finished; return its
-        outcome."""
+        """Switch from this branch to the event loop until `awaited` has finished; return its outcome."""
         return self.parent.switch(awaited)  # type: ignore[union-attr]  # a started greenlet has a parent
 
 

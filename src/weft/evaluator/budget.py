@@ -1,5 +1,4 @@
-"""Limits of an evaluation: nested scopes, the operation meter, and deadlines that continue during
-suspension."""
+"""Limits of an evaluation: nested scopes, the operation meter, and deadlines that count suspended time."""
 
 from collections.abc import Callable, Iterator
 from math import inf
@@ -17,19 +16,16 @@ class SuspendAwareDeadline:
 
     __slots__ = ("_is_counting", "_spans", "due")
 
-    def __init__(self, due: float, *, is_bound_elsewhere: bool = False) -> None:
-        """Create a deadline.
-
-        With `is_bound_elsewhere` the effect enforces the limit itself until a wait is added.
-        """
+    def __init__(self, due: float, *, is_enforced_elsewhere: bool = False) -> None:
+        """Create a deadline; with `is_enforced_elsewhere` it is inactive until a wait is added."""
         self.due = due
-        self._is_counting = not is_bound_elsewhere
+        self._is_counting = not is_enforced_elsewhere
         self._spans: list[tuple[float, float]] = []
         """Waits for people as (start, end), sorted and without overlap."""
 
     @property
     def deadline(self) -> float | None:
-        """Return when the evaluation must be cancelled; None if the effect enforces the limit itself."""
+        """Return when the evaluation must be cancelled; None while the effect enforces the limit itself."""
         return self.due if self._is_counting else None
 
     def add(self, begun: float, ended: float) -> None:
@@ -114,8 +110,7 @@ class Scope:
         now: float = 0.0,
         waits: SuspendAwareDeadline | None = None,
     ) -> None:
-        """Create a scope. `waits` is its deadline if the time limit continues while a person is waited
-        for."""
+        """Create a scope. `waits` is its deadline if the time limit counts waits for people."""
         self.limits = limits
         self.outer = outer
         self.level: int = 0 if outer is None else outer.level + 1
@@ -149,10 +144,7 @@ class Scope:
             scope = scope.outer
 
     def spend(self, resource: str, amount: float) -> None:
-        """Count a use here and in all enclosing scopes.
-
-        Raises BudgetExceeded for the outermost exceeded budget.
-        """
+        """Count a use here and in all enclosing scopes. Raises BudgetExceeded for the outermost one."""
         scope: Scope | None = self
         while scope is not None:
             scope.used[resource] += amount
@@ -165,10 +157,7 @@ class Scope:
             scope.used[resource] += amount
 
     def replay_limit(self, error: BudgetExceeded, steps: float | None) -> None:
-        """Replay a recorded limit: fail with `error` after `steps` operations; the deadline is disabled.
-
-        `steps` is None if the limit was not reached in pure code.
-        """
+        """Replay a recorded limit: fail with `error`, after `steps` operations if given; no deadline."""
         self.foretold = error
         self.seconds = self.waits = self._own_deadline = self._paused_at = None
         self.find_deadline()
@@ -290,7 +279,6 @@ class Scope:
         return [scope for scope in self.chain() if scope.is_late(now)][-1].timed_out()
 
     def is_late(self, now: float) -> bool:
-        """Return whether this scope's own deadline has passed."""
         is_running = self._paused_at is None
         return is_running and self._own_deadline is not None and now >= self._own_deadline
 
@@ -374,8 +362,7 @@ class Meter:
         self.scope = scope
 
     def refill(self) -> None:
-        """Charge the used operations and take the next slice. Raises BudgetExceeded for a budget or
-        deadline."""
+        """Charge the used operations and take the next slice. Raises BudgetExceeded."""
         has_run = self._granted > 0
         self._settle()
         if has_run and self.scope.deadline is not None:

@@ -248,8 +248,8 @@ class ContextQuery(Struct, frozen=True, kw_only=True):
 
 
 class Composite(Struct, frozen=True, kw_only=True):
-    """A task made of other tasks, without an effect of its own: sequential, reduce, loop, template call,
-    subtask."""
+    """A task made of other tasks: sequential, reduce, loop, template call, subtask. It has no effect
+    itself."""
 
     kind: str
     name: str | None = None
@@ -281,8 +281,7 @@ class Step(Struct, frozen=True):
 
     @property
     def place(self) -> Span:
-        """Return the location to show: the call if there is one, because a template may be called from
-        many."""
+        """Return the location to show: the call of the template if there is one."""
         return self.span if self.called_at is NOWHERE else self.called_at
 
 

@@ -162,8 +162,7 @@ class EndsEvaluation(Exception):
 
 
 class ProgramError(TaskFailed):
-    """The program is wrong in a way that shows at run time: unbound name, wrong arity, wrong type, bad
-    value."""
+    """The program failed at run time: unbound name, wrong arity, wrong type or bad value."""
 
     code = "program-error"
 

@@ -94,7 +94,6 @@ class BuiltIn:
         return f"#<built-in {self.name}>"
 
     def takes(self, count: int) -> bool:
-        """Return whether `count` arguments are valid."""
         return self.least <= count and (self.most is None or count <= self.most)
 
 
@@ -106,7 +105,6 @@ def run_tail_calls(value: Any) -> Any:
 
 
 def wrong_arity(name: str, least: int, most: int | None, count: int) -> ProgramError:
-    """Return the error for a wrong number of arguments."""
     if most is None:
         wanted = f"at least {least}"
     elif least == most:

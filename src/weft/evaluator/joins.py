@@ -203,7 +203,7 @@ class SuspendedBranch:
             self._set_timer()
 
     def _must_end(self) -> bool:
-        """Return whether the branch must stop; clears a timeout whose scope the branch has already left."""
+        """Return whether the branch must stop; clears a timeout if the branch has left its scope."""
         ending = self._ending
         if isinstance(ending, BudgetExceeded) and ending.scope not in self._branch.scope.chain():
             self._ending = None
@@ -350,8 +350,7 @@ class BranchGroup:
             asyncio.get_running_loop().call_soon(self._call)
 
     def _call(self) -> None:
-        """Run the callback, one loop turn after the last end, so that nested groups do not use up the
-        stack."""
+        """Run the callback one loop turn after the last end, so that nested groups do not use stack."""
         act, self._act = self._act, None
         if act is not None:
             act()

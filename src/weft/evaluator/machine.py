@@ -144,8 +144,7 @@ class Machine:
             self.meter.enter(outer)
 
     def within_limits(self, scope: Scope, code: Callable[[], T]) -> T:
-        """Run code in a scope with limits, as `within` does; a reached limit is recorded before it is
-        raised."""
+        """Run code as `within` does, in a scope with limits; a reached limit is recorded, then raised."""
         branch = current_branch()
         key = branch.next_limit()
         known = self.history.reached(key)

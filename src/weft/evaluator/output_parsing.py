@@ -98,7 +98,6 @@ def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
 
 
 def _location(before: str) -> str:
-    """Return the line and column after a text."""
     return f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
 
 

@@ -43,8 +43,7 @@ class SkippedCall(Struct, frozen=True):
 
 
 class History(Protocol):
-    """What earlier evaluations recorded, by the key of a step or of a limit (`3!1`: the first after step
-    3)."""
+    """Recordings of earlier evaluations, by key of a step or of a limit (`3!1`: the first after step 3)."""
 
     def reached(self, key: str) -> LimitReached | None:
         """Return how the limit with that key ended its scope; None if it was not reached."""

@@ -125,7 +125,6 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
         raise KeyError(name)
 
     def with_notes(self, **notes: Any) -> "TaskResult":
-        """Return a copy with further notes."""
         return msgspec.structs.replace(self, notes={**self.notes, **notes})
 
 

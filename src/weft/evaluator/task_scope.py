@@ -56,7 +56,7 @@ def inner_env(
 
 
 def arguments_of(env: Env) -> dict[str, Any]:
-    """Return the arguments if `env` is that of a template body, without functions; else an empty dict."""
+    """Return the arguments in the environment of a template body, without functions; else an empty dict."""
     if not isinstance(env, ArgumentsEnv):
         return {}
     return {name: value for name, value in env.items() if is_data(value)}

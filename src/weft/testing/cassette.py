@@ -186,7 +186,6 @@ def request_of(payload: HandlerPayload) -> dict[str, Any]:
 
 
 def key_of(request: dict[str, Any]) -> str:
-    """Return a hash of the request."""
     return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()[:16]
 
 

@@ -31,10 +31,10 @@ def add(*values: Any) -> Any:
 
 
 @built_in("-", "(- n ...)")
-def subtract(first: Any, *rest: Any) -> Any:
+def subtract(first: Any, *others: Any) -> Any:
     """Subtract the other numbers from the first; negate a single number."""
-    require_numbers("-", (first, *rest))
-    return _number("-", first - sum(rest) if rest else -first)
+    require_numbers("-", (first, *others))
+    return _number("-", first - sum(others) if others else -first)
 
 
 @built_in("*", "(* n ...)")
@@ -48,10 +48,10 @@ def multiply(*values: Any) -> Any:
 
 
 @built_in("/", "(/ n ...)")
-def divide(first: Any, *rest: Any) -> Any:
+def divide(first: Any, *others: Any) -> Any:
     """Divide the first by the others, to an integer if exact; invert a single number."""
-    require_numbers("/", (first, *rest))
-    quotient, divisors = (first, rest) if rest else (1, (first,))
+    require_numbers("/", (first, *others))
+    quotient, divisors = (first, others) if others else (1, (first,))
     for divisor in divisors:
         quotient = _quotient(quotient, divisor)
     return quotient
@@ -59,8 +59,8 @@ def divide(first: Any, *rest: Any) -> Any:
 
 def _quotient(value: Any, divisor: Any) -> Any:
     if value.__class__ is int and divisor.__class__ is int:
-        whole, rest = divmod(value, divisor)
-        if not rest:
+        whole, remainder = divmod(value, divisor)
+        if not remainder:
             return whole
     return _number("/", value / divisor)
 

@@ -33,9 +33,7 @@ def _dict(name: str, value: Any, position: int = 0) -> dict[str, Any]:
 def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Create a dict."""
     if len(pairs) % 2:
-        raise program_error(
-            "wrong-arity", f"dict takes pairs of keys and values; it was given {len(pairs)} arguments"
-        )
+        raise program_error("wrong-arity", f"dict takes pairs of keys and values, not {len(pairs)} arguments")
     made = {_key("dict", pairs[at], at): pairs[at + 1] for at in range(0, len(pairs), 2)}
     return {**made, **(keywords or {})}
 
@@ -66,7 +64,7 @@ def assoc(value: Any, *pairs: Any) -> dict[str, Any]:
     """Return a dict with these values added."""
     if len(pairs) % 2:
         raise program_error(
-            "wrong-arity", f"assoc takes pairs of keys and values; it was given {len(pairs)} arguments"
+            "wrong-arity", f"assoc takes pairs of keys and values, not {len(pairs)} arguments"
         )
     made = _dict("assoc", value) if value is not None else {}
     for at in range(0, len(pairs), 2):

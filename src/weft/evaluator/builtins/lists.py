@@ -180,8 +180,7 @@ def flatten(items: Any) -> list[Any]:
 
 @built_in("zip", "(zip list ...)", is_linear=True)
 def zip_lists(*lists: Any) -> list[list[Any]]:
-    """Return lists of the first elements, the second elements ..., up to the shortest
-    list."""
+    """Return lists of all first elements, all second ones ..., up to the shortest list."""
     given = [as_list("zip", items, position) for position, items in enumerate(lists)]
     return [list(items) for items in zip(*given, strict=False)]
 

@@ -77,13 +77,11 @@ def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramErro
 
 
 def require_function(name: str, value: Any) -> None:
-    """Raise ProgramError unless the value can be called."""
     if kind_of(value) not in ("a function", "a task"):
         raise wrong_type(name, "a function", value, 0)
 
 
 def require_numbers(name: str, values: Sequence[Any]) -> None:
-    """Raise ProgramError unless all values are numbers."""
     for position, value in enumerate(values):
         if not is_number(value):
             raise wrong_type(name, "numbers", value, position)

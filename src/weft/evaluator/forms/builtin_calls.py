@@ -10,7 +10,7 @@ from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import BuiltIn, Code
 from weft.language.ast import Apply, FunctionCall
 
-MAX_FAST_INTEGER = 1 << 64
+LARGE = 1 << 64
 """Results of integer operations below this need no check of their size."""
 
 MIN_COUNTED_ARGUMENTS = 64
@@ -143,11 +143,7 @@ def _add(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Co
     def add(env: Env) -> Any:
         x = first(env)
         y = second(env)
-        if (
-            x.__class__ is int
-            and y.__class__ is int
-            and -MAX_FAST_INTEGER < (value := x + y) < MAX_FAST_INTEGER
-        ):
+        if x.__class__ is int and y.__class__ is int and -LARGE < (value := x + y) < LARGE:
             return value
         try:
             return act(x, y)
@@ -163,11 +159,7 @@ def _subtract(function: BuiltIn, node: FunctionCall, first: Code, second: Code) 
     def subtract(env: Env) -> Any:
         x = first(env)
         y = second(env)
-        if (
-            x.__class__ is int
-            and y.__class__ is int
-            and -MAX_FAST_INTEGER < (value := x - y) < MAX_FAST_INTEGER
-        ):
+        if x.__class__ is int and y.__class__ is int and -LARGE < (value := x - y) < LARGE:
             return value
         try:
             return act(x, y)

@@ -278,8 +278,7 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
 
 
 def as_condition_value(value: Any, meter: Meter) -> Any:
-    """Return a value as conditions see it; a task result becomes its fields and those of its parsed
-    content."""
+    """Return a value as conditions see it; a task result becomes a dict with its parsed content."""
     if value.__class__ is TaskResult:
         parsed = value.parsed_content
         value = {**(parsed if parsed.__class__ is dict else {}), **fields_of(value)}

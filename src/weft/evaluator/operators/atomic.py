@@ -122,9 +122,8 @@ class AtomicTask(TaskCode):
             return self.parsed(result)
         except BadOutput as problem:
             if self.node.disable_reparsing:
-                raise reject_output(
-                    machine, format_failure(problem, result.content, self.node.span)
-                ) from None
+                failure = format_failure(problem, result.content, self.node.span)
+                raise reject_output(machine, failure) from None
             repair = Repair(result.content, str(problem))
         branch = current_branch()
         first = branch.key_of(branch.steps)
@@ -138,26 +137,21 @@ class AtomicTask(TaskCode):
         """Return the response. The effect enforces the time limit, except while a person is waited for."""
         seconds = self.node.timeout_seconds
         if seconds is None or WAITING_TOOLS.isdisjoint(self.node.tools):
-            return self._request_until_complete(entered, call)
+            return self._complete(entered, call)
         machine, span = self.compiler.machine, self.node.span
         return run_with_timeout(
-            machine,
-            seconds,
-            span,
-            lambda: self._request_until_complete(entered, call),
-            is_bound_elsewhere=True,
+            machine, seconds, span, lambda: self._complete(entered, call), is_enforced_elsewhere=True
         )
 
-    def _request_until_complete(self, entered: Entered, call: ModelCall) -> TaskResult:
+    def _complete(self, entered: Entered, call: ModelCall) -> TaskResult:
         """Return the final response; after one that requests a subtask, repeat with the subtask's result."""
         machine, span = self.compiler.machine, self.node.span
         called_at = current_context().called_at
         for _ in range(MAX_CONTINUATIONS):
             key = machine.next_key()
             spawner = make_spawner(self.compiler, self.node, entered, call, key)
-            result, outcome = self._request_once(
-                Step(key, call, span, spawner, called_at=called_at), call, spawner
-            )
+            step = Step(key, call, span, spawner, called_at=called_at)
+            result, outcome = self._request_once(step, call, spawner)
             if outcome is None:
                 with error_location(span, key):
                     return completed(result, span)

@@ -163,7 +163,6 @@ _CURRENT: ContextVar[TaskContext] = ContextVar("task_context", default=TaskConte
 
 
 def current_context() -> TaskContext:
-    """Return the context of the running code."""
     return _CURRENT.get()
 
 

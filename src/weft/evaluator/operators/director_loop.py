@@ -67,7 +67,7 @@ def with_evaluation(result: TaskResult) -> TaskResult:
 
 
 def choose_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
-    """Return code that calls the best template for the criteria, with those of the names that it takes."""
+    """Return code that calls the best template for the criteria, passing the `names` that it takes."""
     definition = _best_match(compiler, criteria, span)
     wanted = [parameter.name for parameter in definition.parameters if parameter.name in names]
 

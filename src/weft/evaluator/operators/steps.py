@@ -84,12 +84,12 @@ def run_with_timeout(
     span: Span,
     act: Callable[[], T],
     *,
-    is_bound_elsewhere: bool = False,
+    is_enforced_elsewhere: bool = False,
 ) -> T:
     """Run a task with a time limit, which includes the time of pure code, and return its result."""
     with error_location(span):
         now = machine.now()
-        waits = SuspendAwareDeadline(now + seconds, is_bound_elsewhere=is_bound_elsewhere)
+        waits = SuspendAwareDeadline(now + seconds, is_enforced_elsewhere=is_enforced_elsewhere)
         scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
     try:
         return machine.within_limits(scope, act)

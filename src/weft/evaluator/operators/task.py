@@ -138,9 +138,9 @@ class TaskCode:
         self.compiler = compiler
         self.node = node
         self.kind = kind
-        misfit = misplaced_fields(node)
-        if misfit is not None:
-            raise refuse(node.span, "bad-value", misfit)
+        problem = misplaced_fields(node)
+        if problem is not None:
+            raise refuse(node.span, "bad-value", problem)
         self.settings = merged_context(kind, node.context, node.span)
         self.shape = output_shape(compiler, node)
         self._inputs = Inputs(compiler, node)
@@ -206,7 +206,6 @@ class TaskCode:
         return self.leave(entered, self.parse_or_fail(result))
 
     def data(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return inputs as JSON for a request."""
         return {name: as_input(name, value, self.node.span) for name, value in inputs.items()}
 
     def _inner_context(self, changes: dict[str, Any]) -> TaskContext:

@@ -81,15 +81,15 @@ def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node
         raise _error(
             "settings were given, but the body of the template is not a single task", "bad-value", span
         )
-    misfit = misplaced(body, changes)
-    if misfit is not None:
-        raise _error(misfit, "bad-value", span)
+    problem = misplaced(body, changes)
+    if problem is not None:
+        raise _error(problem, "bad-value", span)
     changes = dict(changes)
     if "context" in changes:
         changes["context"] = merge_overrides(body.context, changes["context"])
-        problem = context_conflict(changes["context"], span)
-        if problem is not None:
-            raise _error(problem.message, problem.code, span)
+        conflict = context_conflict(changes["context"], span)
+        if conflict is not None:
+            raise _error(conflict.message, conflict.code, span)
     return msgspec.structs.replace(body, **changes)
 
 
@@ -146,9 +146,8 @@ def call_tool(
         raise _error(f"there is no tool '{name}'{nearest_tool(name, sorted(known))}", "unbound-name", span)
     given = {key: as_input(key, value, span) for key, value in keywords.items()}
     positional = tuple(as_input(str(index), value, span) for index, value in enumerate(arguments, 1))
-    return perform(
-        compiler, ToolCall(tool=name, arguments=given, positional=positional), span, effects.call_tool
-    )
+    call = ToolCall(tool=name, arguments=given, positional=positional)
+    return perform(compiler, call, span, effects.call_tool)
 
 
 def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, span: Span) -> Any:
@@ -225,8 +224,7 @@ def _bind_arguments(
 def _fill_defaults(
     compiler: Compiler, definition: TaskDefinition, values: dict[str, Any], span: Span
 ) -> dict[str, Any]:
-    """Return the arguments with defaults filled in. Raises ProgramError if one is missing or of a wrong
-    type."""
+    """Return the arguments with defaults. Raises ProgramError if one is missing or of a wrong type."""
     missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
@@ -253,23 +251,20 @@ def _check_return(compiler: Compiler, definition: TaskDefinition, value: Any, sp
         try:
             return msgspec.structs.replace(value, parsed_content=parse_output(value.content, shape))
         except BadOutput as problem:
-            raise reject_output(
-                compiler.machine, _invalid_output(definition, value.content, [str(problem)], span)
-            ) from None
+            raise _invalid_output(compiler, definition, value.content, [str(problem)], span) from None
     found = shape.violations(as_input("result", value, span))
     if found:
         content = value.content if isinstance(value, TaskResult) else None
-        raise reject_output(
-            compiler.machine, _invalid_output(definition, content, [str(one) for one in found], span)
-        )
+        raise _invalid_output(compiler, definition, content, [str(one) for one in found], span)
     return value
 
 
 def _invalid_output(
-    definition: TaskDefinition, content: str | None, violations: list[str], span: Span
+    compiler: Compiler, definition: TaskDefinition, content: str | None, violations: list[str], span: Span
 ) -> TaskFailed:
     message = f"{definition.name} must return {definition.template.returns}: {violations[0]}"
-    return failed(InvalidOutput(message, content=content, violations=violations), span)
+    failure = failed(InvalidOutput(message, content=content, violations=violations), span)
+    return reject_output(compiler.machine, failure)
 
 
 def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:

@@ -27,7 +27,6 @@ class FilledText:
         """The names in the placeholders, each with a location."""
 
     def fill(self, env: Env) -> str:
-        """Return the text with its placeholders filled in."""
         with error_location(self._span):
             pieces = [part if isinstance(part, str) else as_text(part(env)) for part in self._parts]
             self._meter.check_size(sum(map(len, pieces)))
@@ -70,7 +69,6 @@ def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
 
 
 def _is_built_in(name: str, env: Env) -> bool:
-    """Return whether a name is bound to a built-in function here."""
     scope: Env | None = env
     while scope is not None:
         if name in scope:

@@ -80,7 +80,7 @@ class Spawner:
         return SpawnedSubtask(self, f"{self.key}/s{number}", read, definition, inner, errors)
 
     def owns(self, error: BudgetExceeded) -> bool:
-        """Return whether the budget is that of the chain that starts here; the task then fails with it."""
+        """Return whether the budget belongs to the chain that starts here; the task then fails with it."""
         return self._scope is not None and error.scope is self._scope
 
     def _chain_scope(self) -> Scope:
@@ -195,8 +195,7 @@ class SubtaskErrors:
             raise self._invalid("the request is not valid", error.problems) from None
 
     def choose_template(self, compiler: Compiler, request: SubtaskRequest) -> TaskDefinition:
-        """Return the template of the request. Raises TaskFailed if there is no match or the inputs are
-        wrong."""
+        """Return the template of the request. Raises TaskFailed without a match or for wrong inputs."""
         try:
             definition = choose_template(compiler.library, request)
         except TaskFailed as error:
