@@ -43,7 +43,6 @@ class SuspendAwareDeadline:
         self._is_counting = True
 
     def end_by(self, due: float) -> None:
-        """Move the deadline to `due` if that is earlier."""
         self.due = min(self.due, due)
 
     def _seconds(self) -> float:

@@ -50,7 +50,6 @@ class Env(dict[str, Any]):
         return self[var]
 
     def child(self, /, **bindings: Any) -> "Env":
-        """Return a new environment inside this one."""
         return Env(bindings.keys(), bindings.values(), self)
 
 

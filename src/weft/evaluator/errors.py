@@ -120,7 +120,6 @@ class TaskFailed(AuthorError):
         return self.span is not NOWHERE and "failing_expression" not in details
 
     def with_expression(self, expression: str) -> Self:
-        """Return a copy of the error with the expression that failed."""
         details = {**(getattr(self.error, "details", None) or {}), "failing_expression": expression}
         return self._with(msgspec.structs.replace(self.error, details=details), self.span)
 

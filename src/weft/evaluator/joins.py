@@ -94,7 +94,6 @@ class PendingEffect:
         return self._task.done()
 
     def is_cancelled(self) -> bool:
-        """Return whether it was cancelled before it had an outcome."""
         return self._is_abandoned or self._task.cancelled()
 
     def outcome(self) -> Any:

@@ -92,25 +92,25 @@ class Machine:
             raise suspended.error
         return suspended.value
 
-    def wait(self, answer: Awaitable[T], *, composite: str | None = None) -> T:
+    def wait(self, awaitable: Awaitable[T], *, composite: str | None = None) -> T:
         """Wait for the result of an effect while other branches run. Only for code inside `run`.
 
         While a recorded limit is replayed, no effect is started. A composite may still run if `composite`,
         its key, has recorded steps.
         """
         branch = current_branch()
-        if isinstance(answer, Resolved):
-            return cast(T, answer.value)
+        if isinstance(awaitable, Resolved):
+            return cast(T, awaitable.value)
         self._resolved_in_a_row = 0
         if self._replaying_limits and (composite is None or not self.history.is_known(composite)):
             try:
                 branch.scope.raise_replayed_limit()
             except BudgetExceeded:
-                discard(answer)
+                discard(awaitable)
                 raise
         if self._has_paused and composite is None:
             branch.scope.start_clock(self.now())
-        effect = PendingEffect(answer, branch)
+        effect = PendingEffect(awaitable, branch)
         try:
             return cast(T, branch.pause(effect))
         except WeftError:
@@ -147,9 +147,9 @@ class Machine:
         """Run code as `within` does, in a scope with limits; a reached limit is recorded, then raised."""
         branch = current_branch()
         key = branch.next_limit()
-        known = self.history.reached(key)
-        if known is not None:
-            raise self._replay_limit(scope, key, known, code)
+        recorded = self.history.reached(key)
+        if recorded is not None:
+            raise self._replay_limit(scope, key, recorded, code)
         if self.history.is_behind():
             self._has_paused = True
             scope.pause_clock(self.now())
@@ -165,9 +165,9 @@ class Machine:
         """Run code for a `try`; a failure that depends on timing is recorded."""
         branch = current_branch()
         key = branch.next_limit()
-        known = self.history.reached(key)
-        if known is not None:
-            ended = self._replay_limit(Scope({}, branch.scope), key, known, code)
+        recorded = self.history.reached(key)
+        if recorded is not None:
+            ended = self._replay_limit(Scope({}, branch.scope), key, recorded, code)
             raise TaskFailed(ended.error, code=ended.problem.code).caused_by(ended)
         try:
             return code()
@@ -182,7 +182,7 @@ class Machine:
         self.wait(self.history.keep(key, reached))
 
     def _replay_limit(
-        self, scope: Scope, key: str, known: LimitReached, code: Callable[[], Any]
+        self, scope: Scope, key: str, recorded: LimitReached, code: Callable[[], Any]
     ) -> BudgetExceeded:
         """Return the recorded error, after evaluating the code as far as results are recorded.
 
@@ -191,9 +191,10 @@ class Machine:
         branch = current_branch()
         self._yield_to_loop(branch)
         first = branch.steps + 1
-        error = known.to_error(scope, key)
-        scope.replay_limit(error, known.used)
-        before, branch.replayed_limit = branch.replayed_limit, ReplayedLimit(known.steps, known.limits, error)
+        error = recorded.to_error(scope, key)
+        scope.replay_limit(error, recorded.used)
+        before = branch.replayed_limit
+        branch.replayed_limit = ReplayedLimit(recorded.steps, recorded.limits, error)
         self._replaying_limits += 1
         try:
             self.within(scope, code)
@@ -203,16 +204,16 @@ class Machine:
         finally:
             self._replaying_limits -= 1
             branch.replayed_limit = before
-        for number in range(first, known.steps + 1):
+        for number in range(first, recorded.steps + 1):
             self._skip_steps(branch, branch.key_of(number))
-        branch.steps, branch.limits = known.steps, known.limits
+        branch.steps, branch.limits = recorded.steps, recorded.limits
         return error
 
     def _skip_steps(self, branch: Branch, key: str) -> None:
         """Skip the recorded steps at and below a key; their usage is counted."""
-        for passed in self.history.pass_over(key):
+        for skipped in self.history.pass_over(key):
             branch.scope.count("calls", 1)
-            pay(branch.scope, passed.spender, passed.usage)
+            pay(branch.scope, skipped.spender, skipped.usage)
 
     def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
         """Return the values of all thunks in order; they wait concurrently. An error stops the others."""

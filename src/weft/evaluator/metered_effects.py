@@ -43,28 +43,28 @@ class MeteredEffects:
         spender = call.template or step.key
         own = ScopeAccount(scope, spender)
         try:
-            answer = _counted(scope, self._effects.call_model(step, call, own))
+            pending = _counted(scope, self._effects.call_model(step, call, own))
         except TaskFailed as error:
             if not isinstance(error, BudgetExceeded):  # a recorded failure, which was paid for
                 scope.count("calls", 1)
                 pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
             raise
-        return then(answer, lambda result: _paid(scope, spender, own, result))
+        return then(pending, lambda result: _paid(scope, spender, own, result))
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         return _counted(current_branch().scope, self._effects.run_script(step, run))
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         scope = current_branch().scope
-        answer = _counted(scope, self._effects.call_tool(step, call, ScopeAccount(scope, call.tool)))
-        return then(answer, lambda value: tool_answer(call.tool, value))
+        pending = _counted(scope, self._effects.call_tool(step, call, ScopeAccount(scope, call.tool)))
+        return then(pending, lambda value: tool_answer(call.tool, value))
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         scope = current_branch().scope
-        answer = _counted(scope, self._effects.get_context(step, query, ScopeAccount(scope, "get-context")))
-        return then(answer, context_answer)
+        pending = _counted(scope, self._effects.get_context(step, query, ScopeAccount(scope, "get-context")))
+        return then(pending, context_answer)
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]
@@ -81,22 +81,22 @@ class MeteredEffects:
         return self._effects.schema_text(path, source)
 
 
-def _counted(scope: Scope, answer: Awaitable[T]) -> Awaitable[T]:
+def _counted(scope: Scope, pending: Awaitable[T]) -> Awaitable[T]:
     """Count a call and return its result. Raises BudgetExceeded if a budget is already used up.
 
     For a recorded result nothing is checked: its budget was checked when the request was made.
     """
-    if isinstance(answer, Resolved):
+    if isinstance(pending, Resolved):
         scope.count("calls", 1)
-        return answer
+        return pending
     try:
         scope.raise_replayed_limit()
         scope.check(*RESERVABLE)  # a request may have used more than was reserved
         scope.spend("calls", 1)
     except BudgetExceeded:
-        discard(answer)
+        discard(pending)
         raise
-    return answer
+    return pending
 
 
 def _paid(scope: Scope, spender: str, account: ScopeAccount, result: TaskResult) -> TaskResult:

@@ -26,18 +26,18 @@ class Resolved(Generic[T]):
 class _Mapped(Generic[T, U]):
     """An awaitable with a function that is applied to its result."""
 
-    __slots__ = ("_rescue", "_transform", "answer")
+    __slots__ = ("_rescue", "_transform", "awaitable")
 
     def __init__(
-        self, answer: Awaitable[T], transform: Callable[[T], U], rescue: Callable[[TaskFailed], U] | None
+        self, awaitable: Awaitable[T], transform: Callable[[T], U], rescue: Callable[[TaskFailed], U] | None
     ) -> None:
-        self.answer = answer
+        self.awaitable = awaitable
         self._transform = transform
         self._rescue = rescue
 
     def __await__(self) -> Generator[Any, None, U]:
         try:
-            found = yield from self.answer.__await__()
+            found = yield from self.awaitable.__await__()
         except TaskFailed as error:
             if self._rescue is None:
                 raise
@@ -46,21 +46,19 @@ class _Mapped(Generic[T, U]):
 
 
 def then(
-    answer: Awaitable[T], transform: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
+    awaitable: Awaitable[T], transform: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
 ) -> Awaitable[U]:
     """Apply a function to a result, at once if it is known; `rescue` is applied to a failure."""
-    return (
-        Resolved(transform(answer.value))
-        if isinstance(answer, Resolved)
-        else _Mapped(answer, transform, rescue)
-    )
+    if isinstance(awaitable, Resolved):
+        return Resolved(transform(awaitable.value))
+    return _Mapped(awaitable, transform, rescue)
 
 
-def discard(answer: Awaitable[Any]) -> bool:
+def discard(awaitable: Awaitable[Any]) -> bool:
     """Close an awaitable that nobody has started to wait for; return False if it was started."""
-    while isinstance(answer, _Mapped):
-        answer = answer.answer
-    if not inspect.iscoroutine(answer) or inspect.getcoroutinestate(answer) != inspect.CORO_CREATED:
+    while isinstance(awaitable, _Mapped):
+        awaitable = awaitable.awaitable
+    if not inspect.iscoroutine(awaitable) or inspect.getcoroutinestate(awaitable) != inspect.CORO_CREATED:
         return False
-    answer.close()
+    awaitable.close()
     return True

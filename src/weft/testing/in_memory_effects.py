@@ -37,7 +37,6 @@ class Scripted:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no response is scripted."""
         return not callable(self._source) and not self._source
 
     def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
@@ -113,12 +112,10 @@ class InMemoryEffects:
 
     @property
     def calls(self) -> list[ModelCall]:
-        """Return the model calls, in order."""
         return [step.request for step in self.steps if isinstance(step.request, ModelCall)]
 
     @property
     def runs(self) -> list[ScriptRun]:
-        """Return the script runs, in order."""
         return [step.request for step in self.steps if isinstance(step.request, ScriptRun)]
 
     @property

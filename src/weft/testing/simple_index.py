@@ -28,7 +28,6 @@ class SimpleIndex:
     def update(
         self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
     ) -> IndexReport:
-        """Read all files again."""
         before = dict(self._texts)
         resolved = [Path(root).resolve() for root in roots]
         seen = {(str(root), path): file for root in resolved for path, file in _files(root)}

@@ -9,7 +9,6 @@ from weft.evaluator.values import kind_of
 
 
 def _rows(name: str, lists: tuple[Any, ...]) -> list[Any]:
-    """Return the arguments of each call."""
     given = [as_list(name, items, position) for position, items in enumerate(lists, 1)]
     if len({len(items) for items in given}) > 1:
         lengths = ", ".join(str(len(items)) for items in given)

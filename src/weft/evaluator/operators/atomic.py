@@ -165,10 +165,10 @@ class AtomicTask(TaskCode):
         """Return the response, and the result of the subtask that it requests; None without a subtask."""
         machine = self.compiler.machine
         limit = f"{step.key}!0"
-        known = machine.history.reached(limit)
-        if known is not None:
+        recorded = machine.history.reached(limit)
+        if recorded is not None:
             machine.history.pass_over(step.key)
-            raise TaskFailed(known.error, span=step.span, code=known.code)
+            raise TaskFailed(recorded.error, span=step.span, code=recorded.code)
         try:
             with error_location(step.span, step.key):
                 result = machine.wait(machine.effects.call_model(step, call))

@@ -46,7 +46,6 @@ class ScriptTask(TaskCode):
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 
     def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
-        """Run the script and return its outcome."""
         run = self._run(entered, default_stdin)
         found: ScriptOutcome = perform(
             self.compiler, run, self.node.span, self.compiler.machine.effects.run_script
