@@ -95,7 +95,7 @@ def test_a_question_does_not_wait_for_another_process_that_indexes(shop: Path) -
     (shop / "giraffe.txt").write_text("giraffe\n")
 
     meanwhile = weft(shop, "context", "rounded price giraffe")
-    lease.give_back()
+    lease.release()
     index.close()
 
     assert meanwhile.code == 0

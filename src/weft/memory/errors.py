@@ -1,10 +1,10 @@
-"""What can go wrong with an index."""
+"""Errors of the index of files."""
 
 from weft.errors import EXIT_NOT_FOUND, RequestError, TransientError, WeftError
 
 
 class NotIndexed(RequestError):
-    """A root was named that is not in the index."""
+    """The folder is not in the index."""
 
     code = "not-indexed"
     exit_code = EXIT_NOT_FOUND
@@ -15,7 +15,7 @@ class NotIndexed(RequestError):
 
 
 class RootUnavailable(RequestError):
-    """A root is no folder that can be read."""
+    """A folder to be indexed does not exist or cannot be read."""
 
     code = "root-unavailable"
 
@@ -25,7 +25,7 @@ class RootUnavailable(RequestError):
 
 
 class NotAnIndex(RequestError):
-    """The file that the index should be kept in is another program's."""
+    """The file configured for the index belongs to another application."""
 
     code = "not-an-index"
 
@@ -35,7 +35,7 @@ class NotAnIndex(RequestError):
 
 
 class IndexFileFailed(TransientError):
-    """The file of the index cannot be read or written now: it is locked, or its disk is full or fails."""
+    """The index file cannot be read or written now: it is locked, or its disk is full or failing."""
 
     code = "index-file-failed"
 
@@ -45,7 +45,7 @@ class IndexFileFailed(TransientError):
 
 
 class IndexDamaged(WeftError):
-    """The file of the index is damaged."""
+    """The index file is damaged."""
 
     code = "index-damaged"
 
@@ -55,31 +55,31 @@ class IndexDamaged(WeftError):
 
 
 class IndexOutdated(RequestError):
-    """The index has the shape of another version, and whoever asks is not to make it anew."""
+    """The index was made by another version of weft and must be rebuilt."""
 
     code = "index-outdated"
 
     def __init__(self, file: str) -> None:
         super().__init__(
-            f"the index in {file} is of another version of weft: `weft index` makes it anew, "
-            "`weft index drop` takes it out"
+            f"the index in {file} was made by another version of weft: run `weft index` to rebuild it, "
+            "or `weft index drop` to delete it"
         )
         self.file = file
 
 
 class IndexReplaced(WeftError):
-    """A weft of another version made the index anew while this process used it."""
+    """Another version of weft rebuilt the index while this process was using it."""
 
     code = "index-replaced"
 
     def __init__(self) -> None:
         super().__init__(
-            "another version of weft has made the index anew: end this process and start it with that version"
+            "another version of weft has rebuilt the index: restart this process with that version"
         )
 
 
 class IndexBusy(TransientError):
-    """Another process updates the root, for longer than we wait."""
+    """Another process is updating the same root, and the time to wait for it has passed."""
 
     code = "index-busy"
 
@@ -89,7 +89,7 @@ class IndexBusy(TransientError):
 
 
 class LeaseLost(TransientError):
-    """Another process took the root over, because we said nothing for too long."""
+    """The lease on a root expired, and another process took over its update."""
 
     code = "index-lease-lost"
 

@@ -1,4 +1,4 @@
-"""What the parts of memory are to each other: an index of files, what finds in it, what ranks again."""
+"""Protocols and data types of memory: the index of files, the matchers that search it, the embedder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,10 +19,10 @@ class Symbol(Struct, frozen=True):
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a file besides its text."""
+    """Metadata of an indexed file."""
 
     root: str
-    """The absolute path of the root it belongs to."""
+    """Absolute path of the root that contains the file."""
     path: str
     """Relative to the root, with `/`."""
     size: int
@@ -34,109 +34,110 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     changed_at: float
     """Seconds since the epoch."""
     inode_changed_at: float | None = None
-    """The same of the inode, which also says that somebody may not read the file any more."""
+    """When the inode changed, in seconds since the epoch; it also changes when permissions do."""
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    """Some lines of a file: what is matched and shown."""
+    """A range of lines of a file: the unit that is matched and shown."""
 
     root: str
     path: str
     first_line: int
-    """From 1."""
+    """Counted from 1."""
     last_line: int
     text: str
     symbols: tuple[str, ...] = ()
-    """The names that are defined in it, and the one it stands inside."""
+    """Names defined in the chunk, and the name of the definition that encloses it."""
     part: tuple[int, int, int] | None = None
-    """Of a very long line only a part: from which character, up to which, and how many the line has."""
+    """For a part of a very long line: its first character, its end, and the length of the line."""
 
 
 class IndexProgress(Struct, frozen=True):
-    """How far an update is."""
+    """Progress of an update of the index."""
 
     seen: int
     changed: int
     removed: int
     total: int | None = None
-    """None: the roots are still walked."""
+    """None while the roots are still being walked."""
 
 
 class IndexReport(Struct, frozen=True, kw_only=True):
-    """What an update did."""
+    """Result of an update of the index."""
 
     files: int
     added: int = 0
     changed: int = 0
     removed: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
-    """Why files were left out: binary, too_large, unreadable."""
+    """Number of skipped files by reason: binary, too_large, unreadable."""
     text_bytes: int = 0
     index_bytes: int = 0
 
 
 class QueryPart(Struct, frozen=True):
-    """A text that takes part in a query, and how much it counts."""
+    """One text of a query, with its weight."""
 
     text: str
     weight: float = 1.0
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What is looked for."""
+    """A search of the index."""
 
     parts: tuple[QueryPart, ...]
     strategy: Strategy = "content"
     limit: int = 20
     roots: tuple[str, ...] = ()
-    """Only files of these; none: of all."""
+    """Search only these roots; empty means all roots."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """A piece of a file that fits a query."""
+    """A chunk that matches a query."""
 
     chunk: Chunk
     score: float
-    """From 0 to 1; within one answer larger is better."""
+    """From 0 to 1; larger is better. Scores of different queries cannot be compared."""
     why: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The words that matched, by field: path, symbols, headings, content."""
+    """Words that matched, by field: path, symbols, headings, content."""
 
 
 class Index(Protocol):
-    """Files of roots, kept up to date. Safe to use from several processes; calls block: use a thread."""
+    """Index of the files below some roots.
+
+    Several processes may use the same index. Calls block: use a thread.
+    """
 
     def update(
         self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
     ) -> IndexReport:
-        """Take in what is new, changed or gone."""
+        """Index new and changed files below the roots, and remove deleted ones."""
         ...
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
-        """The same for a few paths, as the watch tells them."""
+        """Update only these paths of a root, as reported by a watcher."""
         ...
 
     def facts(self, root: str, path: str) -> FileFacts | None:
-        """What is known of a file."""
+        """Return the metadata of a file, or None if it is not indexed."""
         ...
 
     def status(self) -> dict[str, Any]:
-        """Roots, files, bytes, when each was updated."""
+        """Return the roots with their files, bytes and time of the last update."""
         ...
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
-        """Forget roots, or everything."""
+        """Remove these roots from the index, or all of them for None."""
         ...
 
-    def close(self) -> None:
-        """Let go of the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class Matcher(Protocol):
-    """Finds in an index."""
+    """Searches an index."""
 
     def match(self, query: Query) -> list[Match]:
-        """The best matches, the best first; at most `query.limit`. Blocks: use a thread."""
+        """Return at most `query.limit` matches, best first. Blocks: use a thread."""
         ...
 
 
@@ -145,9 +146,9 @@ class Embedder(Protocol):
 
     @property
     def id(self) -> str:
-        """Vectors of different ids cannot be compared."""
+        """Identify the model; vectors with different ids cannot be compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector of length one for each text. Blocks: use a thread."""
+        """Return a unit vector for each text. Blocks: use a thread."""
         ...

@@ -1,8 +1,8 @@
-"""Context assembly: which of the found items a task gets, in which order, in how many tokens.
+"""Context assembly: selects and orders the matches that a task gets, within a number of tokens.
 
-An element is a line of the text, or what stands between commas or semicolons. One with `/`, `*` or a suffix
-is a pattern of paths; any other is words. `Node.js` and `TCP/IP` look like paths and are names: what begins
-with a capital letter and fits no file is words.
+The author's elements are separated by line breaks, commas or semicolons. An element with `/`, `*` or a suffix
+is a path pattern; any other is words. `Node.js` and `TCP/IP` look like paths but are names: an element that
+begins with a capital letter and fits no file is words.
 """
 
 import re
@@ -69,11 +69,11 @@ EMPTY_WORDS = frozenset(
         "text",
     ]
 )
-"""Words that tell no file from another."""
+"""Words too general to distinguish one file from another."""
 
 
-def elements_of(text: str | None) -> tuple[str, ...]:
-    """The elements of a text, in order."""
+def split_elements(text: str | None) -> tuple[str, ...]:
+    """Split the text of an assembly option into its elements, in order."""
     if not text:
         return ()
     lines = (_BULLET.sub("", part.strip()) for part in _SEPARATORS.split(text))
@@ -81,12 +81,12 @@ def elements_of(text: str | None) -> tuple[str, ...]:
 
 
 def is_pattern(element: str) -> bool:
-    """Whether the element names paths."""
+    """Return True if the element is a path pattern."""
     return _PATTERN.fullmatch(element) is not None
 
 
 def names_among(elements: Iterable[str], paths: Collection[str]) -> frozenset[str]:
-    """The elements that look like paths and are names, for none of the paths fits them."""
+    """Return the elements that look like paths but are names, because they fit none of the paths."""
     return frozenset(
         element
         for element in elements
@@ -98,7 +98,7 @@ def names_among(elements: Iterable[str], paths: Collection[str]) -> frozenset[st
 
 
 def fits_path(pattern: str, path: str) -> bool:
-    """Whether a pattern means a path: the whole of it, a folder it is in, or its name."""
+    """Return True if a pattern matches a path, its file name, or a folder that contains it."""
     pattern = pattern.removeprefix("./").rstrip("/")
     candidates = (path, path.rpartition("/")[2])
     if any(fnmatchcase(one, pattern) for one in candidates):
@@ -107,7 +107,7 @@ def fits_path(pattern: str, path: str) -> bool:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text in small letters, names split, plurals as one."""
+    """Return the words of a text in lower case, with camelCase names split and plurals made singular."""
     found = {word.lower() for word in _WORD.findall(text)}
     return frozenset(_singular(word) for word in found)
 
@@ -122,71 +122,76 @@ _EMPTY = frozenset(map(_singular, EMPTY_WORDS))
 def is_excluded(
     elements: Iterable[str], chunk: Chunk, facts: FileFacts | None, names: Set[str] = frozenset()
 ) -> bool:
-    """Whether one of the elements means this piece; `names` are those that are words, as `names_among` says.
+    """Return True if one of the elements excludes this chunk.
 
-    A pattern means the paths that fit it. Words mean a piece when all of them are in its names: its path, the
-    title of its file, the symbols it defines. Words in its text are not enough: to leave out what only speaks
-    of something would leave out too much.
+    A pattern excludes the paths that match it. Words exclude a chunk if all of them are in its path, the
+    title of its file or its symbols. Words in its text do not count: a chunk that only mentions a subject
+    would be excluded too. `names` are the elements that `names_among` returned.
     """
-    called = words_of(" ".join((chunk.path, (facts.title if facts else None) or "", *chunk.symbols)))
+    name_words = words_of(" ".join((chunk.path, (facts.title if facts else None) or "", *chunk.symbols)))
     return any(
         fits_path(element, chunk.path)
         if is_pattern(element) and element not in names
-        else _means(element, called)
+        else _has_all_words(element, name_words)
         for element in elements
     )
 
 
-def _means(element: str, called: frozenset[str]) -> bool:
+def _has_all_words(element: str, name_words: frozenset[str]) -> bool:
     words = words_of(element) - _EMPTY
-    return bool(words) and words <= called
+    return bool(words) and words <= name_words
 
 
 PER_FILE = 40
-"""Tokens that a file takes beside its text: what begins and ends it, and its name."""
+"""Tokens of a file besides its text: its opening and closing markers and its name."""
 
 PER_PIECE = 16
-"""Tokens of the note on lines that are left out before a further piece of a file."""
+"""Tokens of the note about left-out lines before each further chunk of a file."""
 
-CLOSE = 0.5
-"""An element of the author means the pieces that score so much of what its best one scores, or more."""
+CLOSE_SHARE = 0.5
+"""An element of words selects the chunks that score at least this share of its best match."""
 
 ChunkKey = tuple[str, str, int, int, int]
 CountTokens = Callable[[str], Awaitable[int]]
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """What a task gets of what was found."""
+    """Matches that fit into the tokens available."""
 
     matches: tuple[Match, ...] = ()
-    """The most important first."""
+    """Most important first."""
     left_out: int = 0
-    """How many pieces did not fit."""
+    """Number of chunks that did not fit."""
     tokens: int = 0
 
 
 def key_of(chunk: Chunk) -> ChunkKey:
-    """What tells one piece from another."""
+    """Return the identity of a chunk."""
     return chunk.root, chunk.path, chunk.first_line, chunk.last_line, chunk.part[0] if chunk.part else 0
 
 
-def meant(element: str, matches: Sequence[Match]) -> list[Match]:
-    """Of the answer to an element's text those pieces that are meant: of files that fit, or near the best."""
+def select_meant(element: str, matches: Sequence[Match]) -> list[Match]:
+    """Select the matches that an element asks for.
+
+    For a path pattern these are the matches in files that fit it, for words the matches that score close to
+    the best.
+    """
     if is_pattern(element) and not names_among([element], {match.chunk.path for match in matches}):
         return [match for match in matches if fits_path(element, match.chunk.path)]
     best = max((match.score for match in matches), default=0.0)
-    return [match for match in matches if match.score >= best * CLOSE]
+    return [match for match in matches if match.score >= best * CLOSE_SHARE]
 
 
-def in_order(
+def merge_ranked(
     found: Sequence[Match],
     primary: Sequence[Match] = (),
     secondary: Sequence[Match] = (),
     patterns: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> list[Match]:
-    """All pieces once: those of primary elements, those of secondary ones, the rest; each by score.
+    """Merge the matches without duplicates: first primary elements, then secondary, then others, by score.
 
-    `primary` and `secondary` are what matched those elements; `patterns` are elements that are paths.
+    `primary` and `secondary` are the matches of those elements. `patterns` are the texts of both kinds of
+    elements; a match in a file that fits one of their path patterns ranks with them.
     """
     ranks: dict[ChunkKey, int] = {}
     best: dict[ChunkKey, Match] = {}
@@ -195,7 +200,7 @@ def in_order(
             key = key_of(match.chunk)
             named = _rank_of_path(match.chunk.path, patterns)
             ranks[key] = min(rank, named, ranks.get(key, rank))
-            # The score of the task's own query is kept where there is one: scores of one answer compare.
+            # Prefer the score from the task's own query: only scores of the same query can be compared.
             if key not in best or rank == 2:
                 best[key] = match
     return sorted(best.values(), key=lambda match: (ranks[key_of(match.chunk)], -match.score))
@@ -208,11 +213,8 @@ def _rank_of_path(path: str, patterns: tuple[Sequence[str], Sequence[str]]) -> i
     return 2
 
 
-def once(matches: Iterable[Match]) -> list[Match]:
-    """The matches without what one root has of a file that another has too: roots may lie in one another.
-
-    It is given by the root of its first match.
-    """
+def drop_duplicate_files(matches: Iterable[Match]) -> list[Match]:
+    """Drop matches in files that were already matched through another root, as roots may be nested."""
     roots: dict[PurePosixPath, str] = {}
     return [
         match
@@ -222,8 +224,8 @@ def once(matches: Iterable[Match]) -> list[Match]:
     ]
 
 
-def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:
-    """The pieces that no excluded element means."""
+def drop_excluded(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf) -> list[Match]:
+    """Return the matches without those that an excluded element selects."""
     matches = list(matches)
     if not excluded:
         return matches
@@ -236,7 +238,7 @@ def without(matches: Iterable[Match], excluded: Sequence[str], facts_of: FactsOf
 
 
 async def fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
-    """The pieces that fit, in order; one that does not is passed over, for a smaller one may fit."""
+    """Select the matches that fit, in order; one that is too large is skipped, as a smaller one may fit."""
     chosen: list[Match] = []
     files: set[tuple[str, str]] = set()
     tokens = left_out = 0

@@ -1,4 +1,4 @@
-"""Whether what was found is still what the files say."""
+"""Checks that files have not changed since they were indexed."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from weft.memory.context.items import FactsOf, by_file
 from weft.memory.protocol import FileFacts, Match
 
 
-def stale_files(matches: Iterable[Match], facts_of: FactsOf) -> dict[str, list[str]]:
-    """The paths, by root, of files that have changed or gone since they were indexed."""
+def find_stale_files(matches: Iterable[Match], facts_of: FactsOf) -> dict[str, list[str]]:
+    """Return the paths, by root, of files that were changed or deleted since they were indexed."""
     found: dict[str, list[str]] = {}
     for root, path in by_file(matches):
         if not _is_fresh(Path(root, path), facts_of(root, path)):
@@ -17,19 +17,19 @@ def stale_files(matches: Iterable[Match], facts_of: FactsOf) -> dict[str, list[s
     return found
 
 
-def unreadable(files: Mapping[str, Sequence[str]]) -> frozenset[Path]:
-    """Those of the files, by root, that are there and may not be read."""
+def find_unreadable(files: Mapping[str, Sequence[str]]) -> frozenset[Path]:
+    """Return those of the files, given by root, that exist but that this process may not read."""
     return frozenset(
-        Path(root, path) for root, paths in files.items() for path in paths if _is_closed(Path(root, path))
+        Path(root, path) for root, paths in files.items() for path in paths if _is_denied(Path(root, path))
     )
 
 
-def _is_closed(file: Path) -> bool:
+def _is_denied(file: Path) -> bool:
     try:
         os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
     except PermissionError:
         return True
-    except OSError:  # it went, or is something else by now
+    except OSError:  # deleted, or no longer a regular file
         return False
     return False
 
@@ -41,6 +41,6 @@ def _is_fresh(file: Path, facts: FileFacts | None) -> bool:
         return False
     if facts is None:
         return False
-    # Times are compared as they were made of nanoseconds for the facts.
+    # The same conversion from nanoseconds as in the facts, so that equal times compare equal.
     seen = (now.st_size, now.st_mtime_ns / 1e9, now.st_ctime_ns / 1e9)
     return seen == (facts.size, facts.changed_at, facts.inode_changed_at)

@@ -1,4 +1,4 @@
-"""Matches as items of a `DataContext`: one per file, in the order of lines."""
+"""Converts matches to items of a `DataContext`: one per file, in line order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -8,11 +8,11 @@ from weft.evaluator.results import MatchItem
 from weft.memory.protocol import FileFacts, Match
 
 Parts = dict[tuple[int, int, int], str]
-"""The texts of parts of one line by their places: from, up to, and how many characters the line has."""
+"""Texts of the parts of one line by (first character, end, length of the line)."""
 
 
 def parts_by_line(matches: Iterable[Match]) -> dict[int, Parts]:
-    """The parts that were found of each line that is cut into parts."""
+    """Return the matched parts of each line that is split into parts, by line number."""
     found: dict[int, Parts] = {}
     for match in matches:
         if match.chunk.part is not None:
@@ -20,19 +20,19 @@ def parts_by_line(matches: Iterable[Match]) -> dict[int, Parts]:
     return found
 
 
-def joined_parts(parts: Parts) -> str:
-    """The line as far as it was found."""
+def join_parts(parts: Parts) -> str:
+    """Return the line with notes in place of the parts that are missing."""
     texts: list[str] = []
-    place = 0
+    position = 0
     for (start, end, _), text in sorted(parts.items()):
-        texts += [_left_out(start - place), text]
-        place = end
+        texts += [_left_out(start - position), text]
+        position = end
     length = max(part[2] for part in parts)
-    return "".join([*texts, _left_out(length - place)])
+    return "".join([*texts, _left_out(length - position)])
 
 
 def has_whole_lines(matches: Iterable[Match]) -> bool:
-    """Whether no line is there in part only."""
+    """Return True unless a line is only partly matched."""
     return all(
         sum(end - start for start, end, _ in parts) == length
         for parts in parts_by_line(matches).values()
@@ -47,13 +47,13 @@ def _left_out(characters: int) -> str:
 CHUNK, WHOLE, SUMMARY = "code_chunk", "file_content", "file_summary"
 
 MAX_LISTED_SYMBOLS = 60
-"""How many names the summary of a file lists."""
+"""Maximum number of names in the summary of a file."""
 
 FactsOf = Callable[[str, str], FileFacts | None]
 
 
 def by_file(matches: Iterable[Match]) -> dict[tuple[str, str], list[Match]]:
-    """The matches by root and path; files in the order in which the first match of each comes."""
+    """Group the matches by root and path, in the order of each file's first match."""
     found: dict[tuple[str, str], list[Match]] = {}
     for match in matches:
         found.setdefault((match.chunk.root, match.chunk.path), []).append(match)
@@ -61,13 +61,13 @@ def by_file(matches: Iterable[Match]) -> dict[tuple[str, str], list[Match]]:
 
 
 def shown_path(root: str, path: str, base: str) -> str:
-    """The path as tools take it: relative to `base` if it is inside, else absolute."""
+    """Return the path in the form that tools accept: relative to `base` if inside it, else absolute."""
     whole = PurePosixPath(root) / path
     return str(whole.relative_to(base)) if whole.is_relative_to(base) else str(whole)
 
 
 def items_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
-    """An item for each file, of all its matches; files in the order of their first match."""
+    """Return one item per file, made of all its matches, in the order of the first matches."""
     return tuple(
         _item(found, facts_of(root, path), shown_path(root, path, base))
         for (root, path), found in by_file(matches).items()
@@ -75,7 +75,7 @@ def items_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[Ma
 
 
 def summaries_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
-    """What is known of each file, instead of its text: the strategy `metadata`."""
+    """Return one item per file with its metadata instead of its text, for the strategy `metadata`."""
     return tuple(
         _summary(found, facts_of(root, path), shown_path(root, path, base))
         for (root, path), found in by_file(matches).items()
@@ -83,7 +83,7 @@ def summaries_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tupl
 
 
 def _item(matches: Sequence[Match], facts: FileFacts | None, path: str) -> MatchItem:
-    spans = joined(matches)
+    spans = merge_lines(matches)
     lines = [(first, last) for first, last, _ in spans]
     is_whole = facts is not None and lines == [(1, max(1, facts.lines))] and has_whole_lines(matches)
     return MatchItem(
@@ -117,11 +117,11 @@ def _summary(matches: Sequence[Match], facts: FileFacts | None, path: str) -> Ma
 def _metadata(matches: Sequence[Match], facts: FileFacts | None) -> dict[str, Any]:
     why: dict[str, dict[str, None]] = {}
     for match in matches:
-        for place, words in match.why.items():
-            why.setdefault(place, {}).update(dict.fromkeys(words))
+        for field, words in match.why.items():
+            why.setdefault(field, {}).update(dict.fromkeys(words))
     found: dict[str, Any] = {
         "root": matches[0].chunk.root,
-        "why": {place: list(words) for place, words in why.items()},
+        "why": {field: list(words) for field, words in why.items()},
     }
     if facts is not None:
         found["changed_at"] = facts.changed_at
@@ -130,10 +130,10 @@ def _metadata(matches: Sequence[Match], facts: FileFacts | None) -> dict[str, An
     return found
 
 
-def joined(matches: Sequence[Match]) -> list[tuple[int, int, list[str]]]:
-    """First line, last line and lines of each stretch; pieces that overlap or touch are one."""
+def merge_lines(matches: Sequence[Match]) -> list[tuple[int, int, list[str]]]:
+    """Merge chunks that overlap or touch. Return first line, last line and lines of each span."""
     spans: list[tuple[int, int, list[str]]] = []
-    for first, last, lines in sorted(_stretches(matches), key=lambda each: (each[0], -each[1])):
+    for first, last, lines in sorted(_chunk_lines(matches), key=lambda each: (each[0], -each[1])):
         if not spans or first > spans[-1][1] + 1:
             spans.append((first, last, lines))
         elif last > spans[-1][1]:
@@ -142,20 +142,20 @@ def joined(matches: Sequence[Match]) -> list[tuple[int, int, list[str]]]:
     return spans
 
 
-def _stretches(matches: Sequence[Match]) -> Iterator[tuple[int, int, list[str]]]:
-    """The lines of each piece; all the parts of a long line that were found are one."""
+def _chunk_lines(matches: Sequence[Match]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield first line, last line and lines of each chunk; the parts of a long line are joined into one."""
     for line, parts in parts_by_line(matches).items():
-        yield line, line, [joined_parts(parts)]
+        yield line, line, [join_parts(parts)]
     for match in matches:
         chunk = match.chunk
         if chunk.part is None:
-            # The last of its lines may be empty.
+            # Slice by line count: the text may end with a newline or with an empty last line.
             lines = chunk.text.split("\n")[: chunk.last_line - chunk.first_line + 1]
             yield chunk.first_line, chunk.last_line, lines
 
 
 def ranges_text(lines: Iterable[tuple[int, int]]) -> str:
-    """Ranges of lines in words: `1-30,60-90`."""
+    """Format line ranges as `1-30,60-90`."""
     return ",".join(f"{first}-{last}" for first, last in lines)
 
 

@@ -1,1 +1,1 @@
-"""Which files there are, and what they contain."""
+"""Finds, reads and outlines the files of a root."""

@@ -1,4 +1,4 @@
-"""A file cut into pieces of some thirty lines, where the text has its own cuts."""
+"""Splits a file into chunks of about thirty lines, preferably between definitions or sections."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -9,30 +9,30 @@ LONGEST_LINES = 40
 SHORTEST_LINES = 20
 
 MANY_LINES = 40_000
-"""With so many lines more, chunks are longer: a megabyte of lines of a letter would be many thousand of them,
-which take long to write. A file of a megabyte whose lines are of usual length has fewer lines."""
+"""Chunks get longer with each multiple of this: a megabyte of one-letter lines would give many thousands of
+chunks, which take long to write. A file of a megabyte with lines of usual length has fewer lines."""
 
 MAX_CHUNK_CHARACTERS = 20_000
-"""A line of a minified file may be longer; then it is cut into parts."""
+"""A longer line, as in minified files, is split into parts."""
 
 PART_CHARACTERS = 4000
-"""The most that a part of such a line has; about as much as thirty lines."""
+"""Maximum length of a part of such a line; about as much as thirty lines."""
 
 _PART_ENDS = " ,;)}>"
-"""What a part of a line ends with where there is one near: no word is cut in two."""
+"""Preferred last characters of a part, so that no word is split."""
 
 Cut = tuple[int, int, int, int | None]
-"""First and last line, from 1; and of one line cut into parts, from which character and up to which."""
+"""First and last line, counted from 1; for a part of a line also its first character and its end."""
 
 _LEADING = ("@", "#", "//", "/*", "*")
-"""What stands above a definition and belongs to it: decorators and comments."""
+"""Beginnings of lines above a definition that belong to it: decorators and comments."""
 
 
 def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
-    """Where each chunk is.
+    """Return the location of each chunk.
 
-    `starts`: the lines that begin a definition or a section, in order. A chunk ends before one of them if one
-    is near, else at a blank line, else when it is long enough.
+    `starts` are the lines that begin a definition or a section, in order. A chunk ends before one of them if
+    one is near, else at a blank line, else when it is long enough.
     """
     times = 1 + len(lines) // MANY_LINES
     longest = LONGEST_LINES * times
@@ -66,13 +66,13 @@ def _parts(line: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _by_nearness(times: int) -> Sequence[int]:
-    """The lengths that a chunk may have, those that are near to what is wanted first."""
+    """Return the possible lengths of a chunk, nearest to the wanted length first."""
     lengths = range(SHORTEST_LINES * times, LONGEST_LINES * times + 1)
     return sorted(lengths, key=lambda length: abs(length - WANTED_LINES * times))
 
 
 def _last_line(lines: Sequence[str], starts: Sequence[int], first: int, times: int) -> int:
-    """Where a chunk ends that may have as many lines as a chunk has at most."""
+    """Return the last line of a chunk; at least the maximum number of lines must follow `first`."""
     here = bisect_left(starts, first + SHORTEST_LINES * times)
     near = starts[here : bisect_left(starts, first + LONGEST_LINES * times + 1, here)]
     if near:
@@ -86,16 +86,16 @@ def _last_line(lines: Sequence[str], starts: Sequence[int], first: int, times: i
 
 
 def _above(lines: Sequence[str], first: int, start: int) -> int:
-    """The line that the definition begins with when what belongs to it is counted."""
+    """Return the first line of a definition, including its decorators and comments."""
     line = start
     while line > first + 1 and lines[line - 2].lstrip().startswith(_LEADING):
         line -= 1
-    # A long comment is no part of it, or everything above is one.
+    # A comment as long as a chunk is not part of the definition.
     return line if start - line < SHORTEST_LINES else start
 
 
 def _within_size(lines: Sequence[str], first: int, last: int) -> int:
-    """The last line of a chunk whose lines are very long."""
+    """Return the last line of a chunk that is limited by its size, because its lines are very long."""
     size = 0
     for line in range(first, last + 1):
         size += len(lines[line - 1])

@@ -1,4 +1,4 @@
-"""Classify a file by its path and first line: its language, and what it is for."""
+"""Classifies a file by its path and first line: its language and its purpose."""
 
 import re
 from collections.abc import Set
@@ -36,7 +36,7 @@ _INTERPRETERS = {
 
 
 def language_of(path: str, text: str) -> str | None:
-    """The language of a file; None when nothing says it."""
+    """Return the language of a file, or None if it is unknown."""
     name = path.rpartition("/")[2].lower()
     stem, dot, suffix = name.rpartition(".")
     if stem and dot and f".{suffix}" in BY_SUFFIX and name not in BY_NAME:
@@ -52,14 +52,14 @@ def language_of(path: str, text: str) -> str | None:
 _TEST = re.compile(
     r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.[^/]*$|(^|/)conftest\.py$"
 )
-"""Whole folders' names, and how the names of tests begin or end."""
+"""Names of folders, and prefixes and suffixes of the names of tests."""
 
 _TEXT = re.compile(
     r"\.(md|rst|txt|adoc|json|jsonl|lock|toml|cfg|ini|ya?ml|csv|po)$|(^|/)docs?/"
     r"|(^|/)(changes|change-?log|licen[cs]e(-[^/.]+)?|copying|notice|authors|history|news|readme)$",
     re.IGNORECASE,
 )
-"""Suffixes of texts, folders of documentation, and texts that have no suffix: `history.py` is a program."""
+"""Suffixes of texts, documentation folders, and texts without a suffix: `history.py` is code."""
 
 _MARKUP = re.compile(r"\.(html?|css|scss|svg|xml|xsd|min\.js)$", re.IGNORECASE)
 
@@ -68,11 +68,11 @@ _KINDS = (
     (_TEXT, 0.25, frozenset(("doc", "document", "readm", "changelog", "licens", "config", "configur"))),
     (_MARKUP, 0.25, frozenset(("html", "css", "templat", "svg", "xml", "page", "style", "stylesheet"))),
 )
-"""How files of a kind are found, what they count, and the stems of words that ask for them."""
+"""For each kind of file its pattern, its factor, and the stems of words that ask for it."""
 
 
 def kind_factor(path: str, stems: Set[str]) -> float:
-    """What the score of a file is multiplied by; 1 unless it is of a kind that the query does not ask for."""
+    """Return the factor of a file's score: below 1 for a kind of file that the query does not ask for."""
     kind = _kind_of(path)
     if kind is None:
         return 1.0
@@ -82,5 +82,5 @@ def kind_factor(path: str, stems: Set[str]) -> float:
 
 @lru_cache(maxsize=20_000)
 def _kind_of(path: str) -> tuple[float, frozenset[str]] | None:
-    """What a file counts and the stems that ask for it; remembered, as every query finds the same files."""
+    # Cached, because all queries find the same files.
     return next(((factor, words) for pattern, factor, words in _KINDS if pattern.search(path)), None)

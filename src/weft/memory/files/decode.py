@@ -1,18 +1,18 @@
-"""Bytes of files as text. It never fails: what cannot be read as text is said to be binary, or replaced."""
+"""Decodes files to text without ever failing: binary files give None, invalid bytes are replaced."""
 
 import codecs
 import re
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with that one
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, which has a prefix of it as its mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
 _LOOKED_AT = 8192
-"""How much of a file is looked at for NUL bytes: as git does."""
+"""Number of bytes searched for NUL, as git does."""
 
 _PYTHON_DECLARATION = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)", re.MULTILINE)
 _XML_DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([-_.a-zA-Z0-9]+)["']""")
@@ -20,18 +20,18 @@ _XML_DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([-_.a-zA-
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 _MANY_CONTROLS = 0.1
-"""Text that is no UTF-8 and has more control characters than this is some program's data."""
+"""Content that is not UTF-8 and has a larger share of control characters is taken for binary."""
 
 
 def decode(content: bytes) -> str | None:
-    """The text of a file with `\\n` between lines; None when it is no text."""
-    text = _decoded(content)
+    """Return the text of a file with `\\n` between lines, or None for a binary file."""
+    text = _decode_any(content)
     if text is None or "\r" not in text:
         return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _decoded(content: bytes) -> str | None:
+def _decode_any(content: bytes) -> str | None:
     for mark, encoding in _BOMS:
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")
@@ -40,11 +40,11 @@ def _decoded(content: bytes) -> str | None:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        return _declared(content) or _guessed(content)
+        return _decode_declared(content) or _decode_guessed(content)
 
 
-def _declared(content: bytes) -> str | None:
-    """The text in the encoding that its first lines name, as Python and XML do; None when they do not."""
+def _decode_declared(content: bytes) -> str | None:
+    """Decode with the encoding declared in the first lines, as in Python and XML; None if there is none."""
     head = b"\n".join(content[:_LOOKED_AT].splitlines()[:2])
     found = _PYTHON_DECLARATION.search(head) or _XML_DECLARATION.match(head)
     if found is None:
@@ -53,7 +53,7 @@ def _declared(content: bytes) -> str | None:
         info = codecs.lookup(found[1].decode("ascii"))
     except LookupError:
         return None
-    # `hex`, `rot13` and `zlib` are codecs, but no encodings; `idna` is slow, `unicode_escape` makes text of
+    # `hex`, `rot13` and `zlib` are codecs, but not encodings; `idna` is slow, `unicode_escape` unescapes
     # code.
     if not getattr(info, "_is_text_encoding", True) or info.name in {"idna", "unicode-escape", "undefined"}:
         return None
@@ -63,8 +63,8 @@ def _declared(content: bytes) -> str | None:
         return None
 
 
-def _guessed(content: bytes) -> str | None:
-    """UTF-8 with replacements when most of it is, else Windows Latin; None when it looks like neither."""
+def _decode_guessed(content: bytes) -> str | None:
+    """Decode as UTF-8 with replacements if most of it is, else as Windows-1252; None if it looks binary."""
     if len(_NO_TEXT.findall(content[:_LOOKED_AT].decode("latin-1"))) > _MANY_CONTROLS * min(
         len(content), _LOOKED_AT
     ):
@@ -72,6 +72,6 @@ def _guessed(content: bytes) -> str | None:
     replaced = content.decode("utf-8", "replace")
     bad = replaced.count("\ufffd")
     others = len(content) - len(content.translate(None, bytes(range(128, 256))))
-    if bad * 4 < others:  # a few broken places in a text that is UTF-8 otherwise
+    if bad * 4 < others:  # UTF-8 with a few invalid bytes
         return replaced
     return content.decode("cp1252", "replace")

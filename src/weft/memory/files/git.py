@@ -1,10 +1,10 @@
-"""Ask git, in an environment that starts nothing a repository's configuration names.
+"""Runs git in an environment that ignores executables named in a repository's configuration.
 
-A repository may come from a stranger, and its own configuration can name programs and addresses. Nothing of
-that is started here, and nothing leads git to another repository than that of the folder.
+A repository may be untrusted, and its configuration can name executables and remote addresses. None of them
+is used here, and git always uses the repository of the folder.
 
-`git log` over ten files took 22 ms of CPU in a history of 487 commits, more than a whole question may take,
-and it grows with the history. So it is for whoever asks for it, and ends at a deadline.
+`git log` over ten files took 22 ms of CPU in a history of 487 commits, more than a whole search may take, and
+the time grows with the history. So it runs only on request, with a deadline.
 """
 
 import os
@@ -33,7 +33,7 @@ LOCAL_VARIABLES = frozenset(
         "GIT_WORK_TREE",
     }
 )
-"""What `git rev-parse --local-env-vars` names. Git sets them for its hooks."""
+"""The variables listed by `git rev-parse --local-env-vars`. Git sets them for its hooks."""
 
 
 _SETTINGS = (
@@ -45,7 +45,7 @@ _SETTINGS = (
     ("protocol.allow", "never"),
     ("safe.bareRepository", "explicit"),
 )
-"""They win over what the repository says. Programs that compare files are turned off by options of `diff`."""
+"""These override the repository's settings. External diff commands are turned off by options of `diff`."""
 
 _NO_TRANSPORT = {
     "GIT_ALLOW_PROTOCOL": "none",
@@ -54,14 +54,14 @@ _NO_TRANSPORT = {
     "GIT_PROTOCOL_FROM_USER": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""In a partial clone git fetches objects that it misses, from where the configuration says. Git before 2.45
-knows no `GIT_NO_LAZY_FETCH`, but finds no protocol that is allowed."""
+"""In a partial clone git fetches missing objects from the configured remote. Git before 2.45 does not know
+`GIT_NO_LAZY_FETCH`, but no protocol is allowed."""
 
 _NAMES_PROGRAMS = (
     r"^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|diff\.external|gpg\..*|hook\..*)$"
 )
 _PLAIN_DIFF = 'f() { git diff --no-ext-diff --no-textconv --no-index -- "$2" "$5"; return 0; }; f'
-"""What git calls instead of a program that compares files: git itself, with the names of both."""
+"""Runs in place of an external diff command: git itself, with the names of both files."""
 
 _GITLINK = "160000"
 """The mode of a submodule in the index."""
@@ -70,16 +70,16 @@ _SECONDS = 60
 
 
 def git_environment(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """Return our own environment, in which the folder alone says which repository is meant.
+    """Return this process's environment, changed so that only the folder determines the repository.
 
-    `more` are further settings that win over those of the repository.
+    `more` are further settings that override those of the repository.
     """
     kept = {name: value for name, value in os.environ.items() if name not in LOCAL_VARIABLES}
     return {**kept, **git_variables(more)}
 
 
 def git_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """Return the variables that keep git from starting what a repository names."""
+    """Return the variables that keep git from running executables named by a repository."""
     settings = [*_SETTINGS, *more]
     variables = {**_NO_TRANSPORT, "GIT_CONFIG_COUNT": str(len(settings))}
     for number, (name, value) in enumerate(settings):
@@ -88,11 +88,11 @@ def git_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
 
 
 def without_own_programs(folder: Path) -> list[tuple[str, str]]:
-    """Return settings that turn off the programs that the repository itself names, and its submodules.
+    """Return settings that turn off the executables named by the repository and its submodules.
 
-    Needed where git writes, or somebody else chooses its options: it passes files through filters and
-    programs that compare them, commits to a program that signs them, and looks for changes in submodules,
-    which have settings of their own. Programs of the user's own configuration stay.
+    Needed where git writes, or where others choose its options: git then runs filters, diff commands and
+    signing commands, and looks for changes in submodules, which have their own settings. Executables from the
+    user's own configuration stay enabled.
     """
     own = [name for repository in _with_submodules(folder) for name in _own_programs(repository)]
     off: dict[str, str] = {}
@@ -111,7 +111,7 @@ def without_own_programs(folder: Path) -> list[tuple[str, str]]:
 
 
 def _own_programs(folder: Path) -> list[str]:
-    """Return the settings of the repository itself that name programs."""
+    """Return the names of the repository's own settings that name executables."""
     options = ("-z", "--includes", "--show-scope", "--name-only")
     fields = _ask(folder, "config", *options, "--get-regexp", _NAMES_PROGRAMS).split("\0")
     return [
@@ -120,12 +120,12 @@ def _own_programs(folder: Path) -> list[str]:
 
 
 def _with_submodules(folder: Path) -> Iterable[Path]:
-    """Return the repository and every submodule that the index names, also those inside of submodules."""
+    """Return the repository and its submodules, including nested ones."""
     found: dict[Path, None] = {}
     left = [folder]
     while left:
         top = Path(_ask(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
-        if top.is_absolute() and top not in found:  # a link could lead back to where we were
+        if top.is_absolute() and top not in found:  # links could form a cycle
             found[top] = None
             staged = _ask(top, "ls-files", "-z", "--stage").split("\0")
             links = (entry.partition("\t")[2] for entry in staged if entry.startswith(_GITLINK))
@@ -134,7 +134,7 @@ def _with_submodules(folder: Path) -> Iterable[Path]:
 
 
 def _ask(folder: Path, *arguments: str) -> str:
-    """Return what git says; nothing when there is no git, or it refuses."""
+    """Return the output of git; empty if git is not installed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -150,11 +150,11 @@ def _ask(folder: Path, *arguments: str) -> str:
 
 
 LIMIT_SECONDS = 2.0
-"""Files whose last commit lies further back than can be read in this time have none."""
+"""Files with a last commit further back than git reads in this time get no time."""
 
 
 def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECONDS) -> dict[str, float]:
-    """When the last commit changed each path, in seconds since the epoch; of those that have one."""
+    """Return the time of the last commit of each committed path, in seconds since the epoch."""
     command = [
         "git",
         "--no-pager",
@@ -179,7 +179,7 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
             stdin=subprocess.DEVNULL,
             env=environment,
         )
-    except OSError:  # there is no git
+    except OSError:  # git is not installed
         return {}
     ending = threading.Timer(seconds, process.kill)
     ending.start()
@@ -192,7 +192,7 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
 
 
 def _first_times(output: bytes, wanted: set[str]) -> dict[str, float]:
-    """Commits come the latest first, each with its time and the paths it changed."""
+    # Commits are ordered latest first, each with its time and the paths that it changed.
     found: dict[str, float] = {}
     for commit in output.split(b"\x01")[1:]:
         time, *changed = commit.replace(b"\n", b"\0").split(b"\0")

@@ -1,4 +1,4 @@
-"""Which paths are ignored: `.gitignore` and `.weftignore` files, git, and settings."""
+"""Decides which paths are ignored: by `.gitignore` and `.weftignore` files, git, and settings."""
 
 import os
 import re
@@ -24,11 +24,11 @@ _CLASSES = {
 }  # fmt: skip
 
 _MANY_STARS = 3
-"""With more of them `re` may take very long on a hostile pattern; then RE2 matches, whose time is bounded."""
+"""With more stars `re` may take very long on a hostile pattern, so RE2 is used, which takes linear time."""
 
 
 class Pattern:
-    """A rule: which paths below its folder it is about, and whether it ignores them or takes them in."""
+    """One line of an ignore file."""
 
     __slots__ = ("is_for_folders", "is_ignoring", "is_of_names", "matches")
 
@@ -40,12 +40,12 @@ class Pattern:
         if self.is_for_folders:
             line = line[:-1]
         self.is_of_names = b"/" not in line
-        """Whether it is matched with the last part of a path only."""
+        """True if the pattern is matched against the last part of a path only."""
         self.matches = _matcher(line, is_of_names=self.is_of_names, ignore_case=ignore_case)
 
 
 def read_patterns(content: bytes, *, ignore_case: bool = False) -> list[Pattern]:
-    """The rules of a file, in order."""
+    """Parse the patterns of an ignore file, in order."""
     patterns = []
     for written in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = _without_trailing_spaces(written.removesuffix(b"\r").partition(b"\0")[0])
@@ -55,16 +55,16 @@ def read_patterns(content: bytes, *, ignore_case: bool = False) -> list[Pattern]
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
-    """A space at the end counts only behind a backslash."""
-    kept = place = 0
-    while place < len(line):
-        if line[place : place + 1] == b"\\":
-            place += 2
-            kept = min(place, len(line))
+    # A space at the end is kept only after a backslash.
+    kept = position = 0
+    while position < len(line):
+        if line[position : position + 1] == b"\\":
+            position += 2
+            kept = min(position, len(line))
         else:
-            place += 1
-            if line[place - 1 : place] != b" ":
-                kept = place
+            position += 1
+            if line[position - 1 : position] != b" ":
+                kept = position
     return line[:kept]
 
 
@@ -72,26 +72,26 @@ def _matcher(line: bytes, *, is_of_names: bool, ignore_case: bool) -> Callable[[
     if not is_of_names:
         line = line.removeprefix(b"/")
     special = _SPECIAL.search(line)
-    # git compares what is before the first special character by itself; `**` right behind it then stands at
-    # the start of a pattern, where it may cross folders: `a**/b` matches `ax/y/b`.
+    # git compares the part before the first special character separately; `**` right after it is then at the
+    # start of a pattern, where it may cross folders: `a**/b` matches `ax/y/b`.
     fixed, rest = (line, b"") if special is None else (line[: special.start()], line[special.start() :])
-    translated = _Translation(rest, crosses=is_of_names, ignore_case=ignore_case).expression()
+    translated = _Translator(rest, crosses=is_of_names, ignore_case=ignore_case).translate()
     if translated is None:
         return lambda _: None
-    return _compiled(rb"(?s:%s%s)\Z" % (_literal(fixed, ignore_case), translated), rest.count(b"*"))
+    return _compile(rb"(?s:%s%s)\Z" % (_literal(fixed, ignore_case), translated), rest.count(b"*"))
 
 
 def _literal(text: bytes, ignore_case: bool) -> bytes:
     if not ignore_case:
         return re.escape(text)
-    # Spelled out: the flags for it fold more than ASCII (RE2), or turn `[!a]` into everything (`re`).
+    # No flag is used for this: flags fold more than ASCII (RE2), or make `[!a]` match everything (`re`).
     return b"".join(
         b"[%c%c]" % (char, char ^ 0x20) if bytes([char]).isalpha() else re.escape(bytes([char]))
         for char in text
     )
 
 
-def _compiled(expression: bytes, stars: int) -> Callable[[bytes], object]:
+def _compile(expression: bytes, stars: int) -> Callable[[bytes], object]:
     if stars <= _MANY_STARS:
         return re.compile(expression).match
     # Imported here: few patterns need it.
@@ -103,134 +103,137 @@ def _compiled(expression: bytes, stars: int) -> Callable[[bytes], object]:
     return re2.compile(expression.replace(rb"\Z", rb"\z"), options).match  # type: ignore[no-any-return]
 
 
-class _Translation:
-    """A pattern as a regular expression. `crosses`: `*` matches slashes."""
+class _Translator:
+    """Translates a pattern to a regular expression. With `crosses`, `*` matches slashes."""
 
     def __init__(self, pattern: bytes, *, crosses: bool, ignore_case: bool) -> None:
         self._pattern = pattern
         self._crosses = crosses
         self._ignore_case = ignore_case
 
-    def expression(self) -> bytes | None:
-        """None when it can never match."""
-        pattern, parts, place = self._pattern, [], 0
-        while place < len(pattern):
-            char = pattern[place : place + 1]
+    def translate(self) -> bytes | None:
+        """Return the regular expression, or None if the pattern can never match."""
+        pattern, parts, position = self._pattern, [], 0
+        while position < len(pattern):
+            char = pattern[position : position + 1]
             part: bytes | None
             if char == b"*":
-                place, part = self._stars(place)
+                position, part = self._stars(position)
             elif char == b"?":
-                place, part = place + 1, b"." if self._crosses else b"[^/]"
+                position, part = position + 1, b"." if self._crosses else b"[^/]"
             elif char == b"[":
-                place, part = self._bracket(place + 1)
+                position, part = self._bracket(position + 1)
             elif char == b"\\":
-                place, part = place + 2, self._escaped_char(place + 1)
+                position, part = position + 2, self._escaped_char(position + 1)
             else:
-                place, part = place + 1, _literal(char, self._ignore_case)
+                position, part = position + 1, _literal(char, self._ignore_case)
             if part is None:
                 return None
             parts.append(part)
         return b"".join(parts)
 
-    def _stars(self, place: int) -> tuple[int, bytes]:
-        pattern, end = self._pattern, place
+    def _stars(self, position: int) -> tuple[int, bytes]:
+        pattern, end = self._pattern, position
         while pattern[end : end + 1] == b"*":
             end += 1
         if self._crosses:
             return end, b".*"
-        begins = place == 0 or pattern[place - 1 : place] == b"/"
+        begins = position == 0 or pattern[position - 1 : position] == b"/"
         rest = pattern[end:]
-        if end - place < 2 or not begins or not (not rest or rest.startswith((b"/", b"\\/"))):
+        if end - position < 2 or not begins or not (not rest or rest.startswith((b"/", b"\\/"))):
             return end, b"[^/]*"
         if rest.startswith(b"/"):
-            return end + 1, b"(?:.*/)?"  # also no folder at all
+            return end + 1, b"(?:.*/)?"  # zero or more folders
         return end, b".*"
 
-    def _escaped_char(self, place: int) -> bytes | None:
-        char = self._pattern[place : place + 1]
-        # Without regard to case git makes the text small, but not what stands behind a backslash.
+    def _escaped_char(self, position: int) -> bytes | None:
+        char = self._pattern[position : position + 1]
+        # When case is ignored, git converts the text to lower case, but not a character after a backslash.
         if not char or (self._ignore_case and char.isupper()):
             return None
         return _literal(char, self._ignore_case)
 
-    def _bracket(self, place: int) -> tuple[int, bytes | None]:
-        """The set that begins here, and where it ends; None: it does not end, or names no class there is."""
+    def _bracket(self, position: int) -> tuple[int, bytes | None]:
+        """Translate a bracket expression.
+
+        Return its end, and None if it is unclosed or has an unknown class.
+        """
         pattern = self._pattern
-        is_negated = pattern[place : place + 1] in (b"!", b"^")
-        place += is_negated
+        is_negated = pattern[position : position + 1] in (b"!", b"^")
+        position += is_negated
         members: set[int] = set()
-        before: int | None = None  # what a range could begin with
+        before: int | None = None  # possible start of a range
         is_first = True
-        while is_first or pattern[place : place + 1] != b"]":
+        while is_first or pattern[position : position + 1] != b"]":
             is_first = False
-            char = self._at(place)
-            if char == ord("-") and before is not None and self._at(place + 1) not in (None, ord("]")):
-                place, last = self._escaped(place + 1)
+            char = self._at(position)
+            if char == ord("-") and before is not None and self._at(position + 1) not in (None, ord("]")):
+                position, last = self._escaped(position + 1)
                 if last is None:
-                    return place, None
+                    return position, None
                 members |= self._both_cases(range(before, last + 1))
                 before = None
-            elif char == ord("[") and self._at(place + 1) == ord(":"):
-                end = pattern.find(b"]", place + 2)
+            elif char == ord("[") and self._at(position + 1) == ord(":"):
+                end = pattern.find(b"]", position + 2)
                 if end < 0:
-                    return place, None
-                if end - place < 3 or self._at(end - 1) != ord(":"):
+                    return position, None
+                if end - position < 3 or self._at(end - 1) != ord(":"):
                     members.add(char)
                     before = char
                 else:
-                    found = _CLASSES.get(pattern[place + 2 : end - 1])
+                    found = _CLASSES.get(pattern[position + 2 : end - 1])
                     if found is None:
-                        return place, None
+                        return position, None
                     members |= self._both_cases(found)
-                    before, place = None, end
+                    before, position = None, end
             else:
-                place, before = self._escaped(place)
+                position, before = self._escaped(position)
                 if before is None:
-                    return place, None
+                    return position, None
                 members.add(before)
-            place += 1
-        return place + 1, self._set(members, is_negated)
+            position += 1
+        return position + 1, self._set(members, is_negated)
 
-    def _at(self, place: int) -> int | None:
-        return self._pattern[place] if place < len(self._pattern) else None
+    def _at(self, position: int) -> int | None:
+        return self._pattern[position] if position < len(self._pattern) else None
 
-    def _escaped(self, place: int) -> tuple[int, int | None]:
-        """The character that stands here, perhaps behind a backslash, and its place."""
-        if self._at(place) == ord("\\"):
-            place += 1
-        return place, self._at(place)
+    def _escaped(self, position: int) -> tuple[int, int | None]:
+        """Return the position and value of the character here, or of the one after a backslash."""
+        if self._at(position) == ord("\\"):
+            position += 1
+        return position, self._at(position)
 
     def _both_cases(self, chars: Iterable[int]) -> set[int]:
-        """A range or class holds a small letter whose capital it holds; a letter on its own does not."""
+        # As in git, ranges and classes include the lower case of their letters, single characters do not.
         found = set(chars)
-        return found | {_small(char) for char in found} if self._ignore_case else found
+        return found | {_lower(char) for char in found} if self._ignore_case else found
 
     def _set(self, members: set[int], is_negated: bool) -> bytes:
-        """The set as a regular expression; a slash is in no set unless `*` matches it too."""
+        """Return the set as a regular expression; it matches a slash only if `*` does."""
         chosen = [
             char
             for char in range(256)
-            if ((_small(char) if self._ignore_case else char) in members) != is_negated
+            if ((_lower(char) if self._ignore_case else char) in members) != is_negated
             and (self._crosses or char != ord("/"))
         ]
         return b"[%s]" % b"".join(b"\\x%02x" % char for char in chosen) if chosen else rb"[^\x00-\xff]"
 
 
-def _small(char: int) -> int:
+def _lower(char: int) -> int:
     return char + 0x20 if ord("A") <= char <= ord("Z") else char
 
 
 IGNORE_FILES = (".gitignore", ".weftignore")
-"""The later one wins."""
+"""The later one takes precedence."""
 
 ALWAYS = frozenset({b".git", b".weft"})
-"""Folders that are never looked into."""
+"""Folders that are always ignored."""
 
 MAX_IGNORE_BYTES = 1024 * 1024
 
 
 class FolderRules:
-    """The rules that stand in one place, and are about the paths below it."""
+    """The patterns of one source, which apply to the paths below one folder."""
 
     def __init__(self, base: bytes, patterns: Sequence[Pattern]) -> None:
         self._cut = len(base) + 1 if base else 0
@@ -238,10 +241,10 @@ class FolderRules:
         self._of_names = any(pattern.is_of_names for pattern in patterns)
         self._of_paths = any(not pattern.is_of_names for pattern in patterns)
         self._by_name: dict[tuple[bytes, bool], int] = {}
-        """The number of the last rule that matches a name: most names come again and again."""
+        """Cache of the last pattern that matches a name, as most names occur many times."""
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> bool | None:
-        """Whether the path is ignored by the last rule that matches it; None when none does."""
+        """Return True if the last pattern that matches the path ignores it; None if no pattern matches."""
         best = self._last_of_names(name, is_folder) if self._of_names else -1
         if self._of_paths:
             best = self._last_of_paths(path[self._cut :], is_folder, best)
@@ -273,7 +276,7 @@ class FolderRules:
 
 
 class Rules:
-    """The rules in force in a folder: its own, then those above it, then those of the repository."""
+    """The rules that apply in a folder: its own, those of the folders above it, and the repository's."""
 
     def __init__(
         self,
@@ -284,15 +287,16 @@ class Rules:
         ignore_case: bool = False,
     ) -> None:
         self._lists = tuple(lists)
-        """The strongest last."""
+        """Rules with higher precedence come later."""
         self._prefix = prefix
-        """What comes before a path that is told from the root, for rules that know it from further above."""
+        """Path of the root relative to the repository, which is prepended to paths for the rules in
+        `lists`."""
         self._always = tuple(always)
-        """What settings say: stronger than any file, in every repository below the root."""
+        """Rules from the settings: they override those of files, in every repository below the root."""
         self._ignore_case = ignore_case
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
-        """Whether a path in this folder is ignored; folders above it are taken not to be."""
+        """Return True if a path in this folder is ignored; the caller has checked the folders above it."""
         name = path.rpartition(b"/")[2]
         if name in ALWAYS:
             return True
@@ -309,7 +313,7 @@ class Rules:
         return False
 
     def is_ignored_by_us(self, path: bytes) -> bool:
-        """Whether a file is ignored whatever git says of it: by the settings, or because of its folder."""
+        """Return True if a file is ignored regardless of git: by the settings, or as part of `ALWAYS`."""
         parts = path.split(b"/")
         for end in range(1, len(parts) + 1):
             here = b"/".join(parts[:end])
@@ -322,13 +326,13 @@ class Rules:
         return False
 
     def seen_from(self, prefix: bytes, always: Sequence[FolderRules]) -> "Rules":
-        """The same rules for paths that are told from a folder below."""
+        """Return the same rules for paths relative to a folder below."""
         return Rules(self._lists, prefix=prefix, always=always, ignore_case=self._ignore_case)
 
     def inside(self, folder: Path, path: bytes, names: Sequence[str]) -> "Rules":
-        """The rules in a folder below, whose entries have these names."""
+        """Return the rules of a folder below; `names` are the names of its entries."""
         if ".git" in names:
-            # A repository of its own: git does not look into it from outside, it has its own rules.
+            # A nested repository has only its own rules.
             return repository_rules(folder, path, self._always)
         base = self._prefix + path
         own = [_read(folder / name, base, self._ignore_case) for name in IGNORE_FILES if name in names]
@@ -341,13 +345,13 @@ class Rules:
 
 
 def top_of(folder: Path) -> Path | None:
-    """Where the git repository begins that a folder belongs to."""
-    # Path.exists would raise where we may not look.
+    """Return the top folder of the git repository that contains a folder, or None."""
+    # Path.exists raises PermissionError.
     return next((each for each in (folder, *folder.parents) if os.path.exists(each / ".git")), None)  # noqa: PTH110
 
 
 def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
-    """The rules at a root: those of the folders above it too when it lies in a git repository."""
+    """Return the rules of a root; inside a git repository they include those of the folders above it."""
     patterns = read_patterns("\n".join(extra).encode("utf-8", "surrogateescape"))
     always = [FolderRules(b"", patterns)] if patterns else []
     top = top_of(root)
@@ -363,7 +367,7 @@ def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
 
 
 def rule_files_above(root: Path) -> list[Path]:
-    """The files of rules that count at a root and are not below it, whether they are there or not."""
+    """Return the ignore files outside a root that apply to it; they may not exist."""
     top = top_of(root)
     if top is None:
         return []
@@ -374,7 +378,7 @@ def rule_files_above(root: Path) -> list[Path]:
 
 
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
-    """The rules at the top of a git repository."""
+    """Return the rules of the top folder of a git repository."""
     excludes_file, ignore_case, exclude = _git_settings(top)
     lists = []
     for file in (excludes_file, exclude):
@@ -396,14 +400,14 @@ def _read(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
 
 
 def _content(file: Path, *, follow: bool) -> bytes | None:
-    """What a file of rules says; git follows no links to those inside a tree."""
+    """Return the content of an ignore file; like git, `follow` is False for those inside a work tree."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(file, flags)
     except (OSError, ValueError):
         return None
     try:
-        # Asked of the descriptor before Python makes a file of it, which it refuses to do of a folder.
+        # Checked before os.fdopen, which raises for a folder.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         with os.fdopen(descriptor, "rb", closefd=False) as opened, suppress(OSError):
@@ -414,9 +418,9 @@ def _content(file: Path, *, follow: bool) -> bytes | None:
 
 
 def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
-    """The user's file of rules, whether case is ignored, and the repository's own file of rules.
+    """Return the user's ignore file, whether case is ignored, and the repository's `info/exclude` file.
 
-    Git is asked: its settings come from several files that include each other.
+    They come from git itself, because its settings are in several files that include each other.
     """
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
     excludes_file: Path | None = Path(home) / "git" / "ignore"
@@ -439,19 +443,19 @@ def _info_exclude(top: Path) -> Path | None:
     folder = top / ".git"
     if folder.is_dir():
         return folder / "info" / "exclude"
-    # A worktree or a submodule: `.git` is a file that says where the repository is.
+    # In a worktree or submodule `.git` is a file with the path of the repository.
     found = _git(top, "rev-parse", "--git-path", "info/exclude").decode("utf-8", "surrogateescape").strip()
     return top / found if found else None
 
 
 def tracked_though_ignored(top: Path) -> list[bytes]:
-    """Files in git's index that a rule matches: git does not ignore those."""
+    """Return the files in git's index that match an ignore rule: git does not ignore those."""
     found = _git(top, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     return [path for path in found.split(b"\0") if path]
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
-    """What git says; nothing when there is no git, or it refuses."""
+    """Return the output of git; empty if git is not installed or fails."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],

@@ -1,7 +1,7 @@
-"""The outline of a file: the names it defines, its headings, its title.
+"""Outlines of files: defined names, headings and title.
 
-Parsing is ten times slower than all the rest that is done with a file. Lines tell as much unless a definition
-seems to stand inside a string, or below a statement that is none.
+Parsing Python takes ten times as long as everything else that is done with a file. So definitions are found by
+regular expressions on lines, and a file is parsed only where strings make that unreliable.
 """
 
 import ast
@@ -21,11 +21,11 @@ _NAME = re.compile(
     r"(?:(?:async[ \t]++)?(def|class)[ \t]++([^\W\d]\w*+)[ \t]*+[(:\[]"
     r"|(?<=\n)([A-Z][A-Z0-9_]*+)[ \t]*+(?:=(?!=)|:))"
 )
-"""The beginning of a line that defines something. Patterns begin with the end of the line before and never go
-back: so `re` passes over a text four times as quickly."""
+"""The beginning of a line that defines something. The pattern starts with a newline and never backtracks, which
+makes `re` four times as fast."""
 
 _CODE = re.compile(r"""(?:[^"'#\\\n]|"(?!"")(?:[^"\\\n]|\\.)*"|'(?!'')(?:[^'\\\n]|\\.)*')*""")
-"""As much of a line as is code and whole strings, up to three quotes or a comment."""
+"""The part of a line that is code and complete strings, up to three quotes or a comment."""
 
 _TRIPLE = ('"""', "'''")
 
@@ -34,45 +34,45 @@ _DOCSTRING = re.compile(
 )
 
 MAX_BEFORE_TITLE = 50_000
-"""So many characters are looked at for the docstring; licences above it are shorter."""
+"""Number of characters searched for the docstring; licence texts above it are shorter."""
 
 
 class NotSure(Exception):
-    """Lines do not tell; the file must be parsed."""
+    """The lines of a Python file are ambiguous, so it must be parsed."""
 
 
 class _Open(Struct, gc=False):
-    """A class or function whose body may still go on."""
+    """A class or function with a body that may not have ended."""
 
     indent: int
     kind: str
     checked: int
-    """The place up to which no statement is known to have ended it."""
+    """Position up to which no statement ends the body."""
 
 
 class _Strings(Struct):
-    """Where the strings with three quotes stand in a text."""
+    """Positions of the triple-quoted strings in a text."""
 
     starts: list[int]
     ends: list[int]
     sure_to: int
-    """Behind this place strings may begin and end elsewhere."""
+    """Positions of strings after this one are uncertain."""
 
-    def has(self, place: int) -> bool:
-        """Whether a place is inside a string."""
-        number = bisect_right(self.starts, place) - 1
-        return number >= 0 and place < self.ends[number]
+    def has(self, position: int) -> bool:
+        """Return True if a position is inside a string."""
+        number = bisect_right(self.starts, position) - 1
+        return number >= 0 and position < self.ends[number]
 
 
 def python_outline(text: str) -> tuple[list[Symbol], str | None]:
-    """The names and the title of a Python file."""
+    """Return the definitions and the title of a Python file."""
     try:
         return list(by_lines(text)), title_by_lines(text)
     except NotSure:
         pass
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the file's author, about its escapes
+            warnings.simplefilter("ignore")  # about invalid escapes in the file
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(by_lines(text, is_last_word=True)), title_by_lines(text)
@@ -80,17 +80,17 @@ def python_outline(text: str) -> tuple[list[Symbol], str | None]:
 
 
 def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
-    """The names by the shape of lines; raises NotSure unless it is the last word."""
+    """Yield the definitions found by regular expressions. Raise NotSure if ambiguous, unless `is_last_word`."""
     text = f"\n{text}"
     strings = _strings(text)
     around: list[_Open] = []
-    line = place = 0
+    line = position = 0
     for found in _NAME.finditer(text):
         start, end = found.span()
         if start > strings.sure_to and not is_last_word:
             raise NotSure
-        line += text.count("\n", place, start + 1)
-        place = start + 1
+        line += text.count("\n", position, start + 1)
+        position = start + 1
         if strings.has(start):
             continue
         indent, word, name, constant = found.groups()
@@ -102,54 +102,54 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
 
 
 def _strings(text: str) -> _Strings:
-    """The strings with three quotes, found without looking at the lines that have none."""
+    """Find the triple-quoted strings; lines without three quotes are skipped."""
     strings = _Strings([], [], len(text))
-    place = 0
+    position = 0
     double, single = _find(text, _TRIPLE[0], 0), _find(text, _TRIPLE[1], 0)
     while (quoted := min(single, double)) < len(text):
-        begin = max(place, text.rfind("\n", place, quoted) + 1)
+        begin = max(position, text.rfind("\n", position, quoted) + 1)
         start = quoted
-        if begin < quoted and not text[begin:quoted].isspace():  # most stand at the beginning of their line
+        if begin < quoted and not text[begin:quoted].isspace():  # most strings begin their line
             code = _CODE.match(text, begin)
             start = code.end() if code else begin
         quote = text[start : start + 3]
         if quote in _TRIPLE:
-            place = _end_of_string(text, quote, start + 3)
+            position = _end_of_string(text, quote, start + 3)
             strings.starts.append(start)
-            strings.ends.append(place)
-            if place == len(text) and not text.endswith(quote):
+            strings.ends.append(position)
+            if position == len(text) and not text.endswith(quote):
                 strings.sure_to = min(strings.sure_to, start)
         else:
             if quote[:1] not in ("", "#", "\n"):  # a string that does not end in its line
                 strings.sure_to = min(strings.sure_to, start)
-            place = (text.find("\n", start) + 1) or len(text)
-        if double < place:
-            double = _find(text, _TRIPLE[0], place)
-        if single < place:
-            single = _find(text, _TRIPLE[1], place)
+            position = (text.find("\n", start) + 1) or len(text)
+        if double < position:
+            double = _find(text, _TRIPLE[0], position)
+        if single < position:
+            single = _find(text, _TRIPLE[1], position)
     return strings
 
 
-def _find(text: str, part: str, place: int) -> int:
-    """Where the part is next; the end of the text when it is nowhere."""
-    found = text.find(part, place)
+def _find(text: str, part: str, position: int) -> int:
+    """Return the next position of `part`, or the end of the text."""
+    found = text.find(part, position)
     return found if found >= 0 else len(text)
 
 
-def _end_of_string(text: str, quote: str, place: int) -> int:
-    """Where a string ends whose text begins at this place; the end of the text if it does not."""
-    while (close := text.find(quote, place)) >= 0:
+def _end_of_string(text: str, quote: str, position: int) -> int:
+    """Return the end of a string with content that begins here, or the end of the text if it is unclosed."""
+    while (close := text.find(quote, position)) >= 0:
         slashes = close
-        while slashes > place and text[slashes - 1] == "\\":
+        while slashes > position and text[slashes - 1] == "\\":
             slashes -= 1
         if (close - slashes) % 2 == 0:
             return close + 3
-        place = close + 1
+        position = close + 1
     return len(text)
 
 
 def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Strings) -> str:
-    """What the definition is, by what it stands inside; `around` is brought up to this line."""
+    """Return the kind of a definition by the enclosing one; `around` is updated to this line."""
     while around and (around[-1].indent >= body.indent or _has_ended(text, around[-1], start, strings)):
         around.pop()
     is_method = bool(around) and around[-1].kind == "class"
@@ -159,29 +159,28 @@ def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Str
     return "method" if is_method else "function"
 
 
-def _has_ended(text: str, body: _Open, place: int, strings: _Strings) -> bool:
-    """Whether a statement between the body's first line and this place stands outside of it."""
-    for statement in _statement(body.indent).finditer(text, body.checked, place):
+def _has_ended(text: str, body: _Open, position: int, strings: _Strings) -> bool:
+    """Return True if a statement before this position has ended the body."""
+    for statement in _statement(body.indent).finditer(text, body.checked, position):
         if not strings.has(statement.start()):
             return True
-    body.checked = place
+    body.checked = position
     return False
 
 
 @cache
 def _statement(indent: int) -> re.Pattern[str]:
-    """Finds a line that is no deeper than this: it ends a body, unless it only goes on with brackets."""
+    # A line with at most this indent ends a body, unless it begins with a closing bracket.
     return re.compile(rf"\n[ ]{{0,{indent}}}+[^\s#\"')\]}}]")
 
 
 def title_by_lines(text: str) -> str | None:
-    """The first line of the docstring, as it is written."""
     found = _DOCSTRING.match(text, 0, MAX_BEFORE_TITLE)
     return found[2].strip() or None if found else None
 
 
 def by_tree(tree: ast.Module) -> Iterator[Symbol]:
-    """The names by the syntax tree."""
+    """Yield the definitions in a syntax tree."""
     stack: list[tuple[ast.AST, str]] = [(node, "module") for node in reversed(tree.body)]
     while stack:
         node, inside = stack.pop()
@@ -208,7 +207,6 @@ def _constants(node: ast.AST) -> Iterator[Symbol]:
 
 
 def title_by_tree(tree: ast.Module) -> str | None:
-    """The first line of the docstring."""
     docstring = ast.get_docstring(tree) or ""
     return docstring.strip().partition("\n")[0].strip() or None
 
@@ -217,31 +215,31 @@ def title_by_tree(tree: ast.Module) -> str | None:
 
 
 class Outline(Struct, frozen=True):
-    """What stands in a file, in order of lines."""
+    """Definitions or headings of a file in line order, and its title."""
 
     symbols: tuple[Symbol, ...] = ()
     title: str | None = None
 
 
 MAX_SYMBOLS = 5000
-"""Generated files may define more; nobody looks for the last of them by name."""
+"""Only generated files define more."""
 
 MAX_LINE_CHARACTERS = 1000
-"""Nobody writes a definition or a heading that is longer; the shape of longer lines is not looked at."""
+"""Longer lines are not searched: no definition or heading is that long."""
 
 MAX_SHAPE_CHARACTERS = 2_000_000
-"""So much of a file is looked at for the shape of its lines, and no more."""
+"""Number of characters of a file that are searched."""
 
 
 def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline:
-    """The outline of a file, by its language; empty for one we know nothing about."""
+    """Return the outline of a file; empty if its language is unknown."""
     if language == "python":
         names, title = python_outline(text)
         return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
-        return _headings(_markdown(_looked_at(lines)))
+        return _headings(_markdown(_searched(lines)))
     if language in ("rest", "text"):
-        return _headings(_rest(_looked_at(lines)))
+        return _headings(_rest(_searched(lines)))
     if language is None:
         return Outline()
     found = grammar_outline(language, text)
@@ -250,13 +248,13 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
     return Outline(tuple(found[:MAX_SYMBOLS]))
 
 
-def _looked_at(lines: Iterable[str]) -> list[str]:
-    """The lines whose shape is looked at; those that are too long are empty, so that the others keep their numbers."""
-    room = MAX_SHAPE_CHARACTERS
+def _searched(lines: Iterable[str]) -> list[str]:
+    """Return the lines to search; lines that are too long become empty, so that the others keep their numbers."""
+    left = MAX_SHAPE_CHARACTERS
     found: list[str] = []
     for line in lines:
-        room -= len(line) + 1
-        if room < 0:
+        left -= len(line) + 1
+        if left < 0:
             break
         found.append(line if len(line) <= MAX_LINE_CHARACTERS else "")
     return found
@@ -307,7 +305,10 @@ def _rest(lines: Sequence[str]) -> Iterator[Symbol]:
 
 
 def _lines(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
-    """A pattern in which `~` is some space, and `~?` some or none; it may cross a few lines, and never goes back."""
+    """Compile a pattern in which `~` is white space, and `~?` optional white space; both may span a few lines.
+
+    Repetitions are possessive or bounded. Otherwise a hostile text could take hours to match.
+    """
     spaced = pattern.replace("~?", r"\s{0,20}+").replace("~", r"\s{1,20}+")
     return re.compile(spaced, re.MULTILINE), kind
 
@@ -330,7 +331,7 @@ _C = (
         r"^(?:typedef~)?(?:struct|union|enum|class|namespace)~([A-Za-z_]\w*+)\s{0,20}(?:[:{][^;]{0,1000})?$",
         "type",
     ),
-    # What it returns stands before the name, or alone in the line above.
+    # The return type is before the name, or alone in the line above.
     _lines(
         r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_](?:[\w:<>,*& \t]{0,200}?[ \t*&]|[\w:<>,*& \t]{0,200}+\n[ \t*&]{0,40}+)([A-Za-z_\x7e]\w{0,200}+(?:::\x7e?\w{1,200}+){0,9}+)~?\([^;{]{0,1000}\)\s{0,20}(?:const\s{0,20})?\{?$",
         "function",
@@ -398,9 +399,8 @@ PATTERN_LANGUAGES = tuple(_BY_LANGUAGE)
 
 
 def by_patterns(language: str, text: str) -> list[Symbol]:
-    """The names by the shape of lines. A pattern that may cross lines says how far it looks, or texts could be
-    written over which it takes hours."""
-    text = "\n".join(_looked_at(text.split("\n")))
+    """Return the definitions found by the regular expressions of a language."""
+    text = "\n".join(_searched(text.split("\n")))
     starts = [
         (found.start(1), found[1], kind)
         for pattern, kind in _BY_LANGUAGE.get(language, ())
@@ -408,10 +408,10 @@ def by_patterns(language: str, text: str) -> list[Symbol]:
     ]
     starts.sort()
     symbols: list[Symbol] = []
-    place, line = 0, 1
+    position, line = 0, 1
     for start, name, kind in starts:
-        line += text.count("\n", place, start)
-        place = start
+        line += text.count("\n", position, start)
+        position = start
         if not symbols or (symbols[-1].name, symbols[-1].line) != (name, line):
             symbols.append(Symbol(name, kind, line))
     return symbols

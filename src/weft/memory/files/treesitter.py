@@ -1,9 +1,8 @@
-"""Outlines by tree-sitter grammars, parsed in a process of their own.
+"""Outlines by tree-sitter grammars, parsed in a separate process.
 
-It may crash, hang or run out of memory over a file; who asks goes on without it.
-
-A parser runs in a process of its own, one for each process that indexes; it is started when a file needs it.
-A file over which it ends, or that takes too long, has no outline from here and is not tried again.
+The parser may crash, hang or run out of memory on a file. So each indexing process has one parser process,
+which is started on demand. A file that kills the parser or takes too long gets no outline and is not tried
+again.
 """
 
 import atexit
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class Grammar(Struct, frozen=True):
-    """A grammar as its wheel has it."""
+    """A grammar and its query for definitions."""
 
     module: str
     function: str
-    """What gives the language in that module."""
+    """Function of the module that returns the language."""
     query: str
-    """Captures the name of every definition, as what it is: `@class`, `@function` ..."""
+    """Captures the name of each definition by its kind: `@class`, `@function` ..."""
 
 
 _JAVASCRIPT = """
@@ -184,27 +183,28 @@ BY_LANGUAGE: dict[str, tuple[Grammar, ...]] = {
     "php": (Grammar("tree_sitter_php", "language_php", _PHP),),
     "shell": (Grammar("tree_sitter_bash", "language", _SHELL),),
 }
-"""The first grammar that reads a file without an error gives its outline, else the first: a header may be C
-or C++, and `<T>x` in TypeScript is a cast or an element of a page."""
+"""The first grammar that parses a file without errors is used, else the first one: a header may be C or C++,
+and `<T>x` in TypeScript is a cast or a JSX element."""
 
 
 CPU_SECONDS = 1.0
-"""How long a file may take. Usual files take milliseconds, half a megabyte some tenths of a second."""
+"""Time limit per file. Usual files take milliseconds, half a megabyte some tenths of a second."""
 
 MEMORY_BYTES = 1_000_000_000
 """A parser that needs more than this for half a megabyte is in an endless loop."""
 
 IDLE_SECONDS = 20.0
-"""Who has asked for nothing for so long is asked to start another one."""
+"""The parser process ends after this time without a request; the next request starts a new one."""
 
 _BODIES = frozenset({"compound_statement", "parameter_list", "field_initializer_list"})
-"""Where what looks like a function's head in C is a variable or a parameter."""
+"""Nodes of C in which an apparent function declarator is a variable or a parameter."""
 
 Named = tuple[str, str, int]
+"""Name, kind and line of a definition."""
 
 
 def outline(language: str, content: bytes) -> list[Named]:
-    """Name, kind and line of every definition."""
+    """Return the definitions in a file."""
     best: list[Named] | None = None
     for grammar in BY_LANGUAGE[language]:
         parser, query = _ready(grammar)
@@ -234,11 +234,11 @@ def _names(root: "Node", query: "Query") -> list[Named]:
             if text and not node.is_missing and not _is_inside_body(node):
                 name = " ".join(text.decode("utf-8", "replace").split())
                 found.setdefault(node.start_byte, (name, kind, node.start_point[0] + 1))
-    return [found[place] for place in sorted(found)]
+    return [found[start] for start in sorted(found)]
 
 
 def _is_inside_body(node: "Node") -> bool:
-    """Whether it is the head of a function in C that stands where there are none."""
+    """Return True for the name in a C function declarator where no function can be declared."""
     above = node.parent
     if above is None or above.type != "function_declarator":
         return False
@@ -252,8 +252,8 @@ def _is_inside_body(node: "Node") -> bool:
 
 
 def main() -> None:
-    """Answer requests on the socket that is standard input: language, length, text."""
-    # Ctrl-C is for the process that asks; it closes the socket.
+    """Answer requests on the socket at standard input: language, length, text."""
+    # Ctrl-C is handled by the indexing process, which closes the socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -263,7 +263,7 @@ def main() -> None:
         try:
             while head := stream.readline():
                 language, size = json.loads(head)
-                # The kernel ends us when the time is over: nothing else interrupts a parser.
+                # SIGPROF kills this process when the time is over: nothing else interrupts a parser.
                 signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
                 answer = json.dumps(outline(language, stream.read(size)))
                 signal.setitimer(signal.ITIMER_PROF, 0)
@@ -271,26 +271,26 @@ def main() -> None:
         except TimeoutError:
             return
         except OSError:
-            return  # nobody listens any more
+            return  # the indexing process has closed the socket
 
 
 MAX_BYTES = 500_000
-"""Larger files are generated."""
+"""Larger files are taken to be generated, and get no outline."""
 
 ANSWER_SECONDS = 30.0
-"""How long an answer may take. The process ends itself after a second of work, unless it cannot even that."""
+"""Time limit for a response. Normally the parser process kills itself after CPU_SECONDS."""
 
 END_SECONDS = 1.0
-"""How long it may take to end when nobody asks any more."""
+"""How long the parser process may take to end after its socket is closed."""
 
 MAX_DEATHS = 20
-"""After so many files that ended it no process is started any more: they come from somebody who means it."""
+"""After this many files that killed the parser it is not started again: the files are probably hostile."""
 
 _START = "import sys; sys.path[:] = {path!r}; from weft.memory.files.treesitter import main; main()"
 
 
 def grammar_outline(language: str, text: str) -> list[Symbol] | None:
-    """The names that a file defines; None when there is no grammar for it, or it cannot be read by it."""
+    """Return the definitions in a file; None if it is too large, has no grammar, or kills the parser."""
     if not has_grammar(language):
         return None
     content = text.encode("utf-8", "replace")
@@ -301,14 +301,14 @@ def grammar_outline(language: str, text: str) -> list[Symbol] | None:
 
 @cache
 def has_grammar(language: str) -> bool:
-    """Whether a language can be read: the extra is there. Nothing of it is imported."""
+    """Return True if the grammars of a language are installed; they are not imported."""
     grammars = BY_LANGUAGE.get(language, ())
     modules = {"tree_sitter", *(grammar.module for grammar in grammars)}
     return bool(grammars) and all(find_spec(module) is not None for module in modules)
 
 
 class Parsers:
-    """A process that parses, started again when a file has ended it."""
+    """The parser process, which is restarted after a file has killed it."""
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
         self._command = command
@@ -316,49 +316,48 @@ class Parsers:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self.deaths = 0
-        """How many texts have ended it."""
+        """Number of files that have killed the process."""
 
     def outline(self, language: str, content: bytes) -> list[Symbol] | None:
-        """The names in a text; None when the process did not survive it."""
+        """Return the definitions in a file; None if it killed the process or none can be started."""
         with self._lock:
-            answer = self._asked(language, content) or self._asked_again(language, content)
-        return None if answer is None else [Symbol(*each) for each in json.loads(answer)]
+            response = self._request(language, content) or self._restart_and_request(language, content)
+        return None if response is None else [Symbol(*each) for each in json.loads(response)]
 
-    def _asked_again(self, language: str, content: bytes) -> bytes | None:
-        """The answer of a new process, unless it was this text that ended the old one."""
+    def _restart_and_request(self, language: str, content: bytes) -> bytes | None:
+        """Return the response of a new process, or None if this file killed the old one."""
         for _ in range(2):
             if self._process is not None and self._end() != 0:
                 self.deaths += 1
                 return None
-            if self.deaths >= MAX_DEATHS or not self._started():
+            if self.deaths >= MAX_DEATHS or not self._start():
                 return None
-            answer = self._asked(language, content)
-            if answer is not None:
-                return answer
+            response = self._request(language, content)
+            if response is not None:
+                return response
         return None
 
     def close(self) -> None:
-        """End the process."""
         with self._lock:
             self._end()
 
-    def _asked(self, language: str, content: bytes) -> bytes | None:
+    def _request(self, language: str, content: bytes) -> bytes | None:
         if self._connection is None:
             return None
         try:
             self._connection.sendall(json.dumps([language, len(content)]).encode() + b"\n" + content)
-            answer = b""
-            while not answer.endswith(b"\n"):
+            response = b""
+            while not response.endswith(b"\n"):
                 part = self._connection.recv(1_000_000)
                 if not part:
                     return None
-                answer += part
-        except OSError:  # it ended, or says nothing
+                response += part
+        except OSError:  # the process has ended, or the request timed out
             return None
-        return answer
+        return response
 
-    def _started(self) -> bool:
-        """Start a process with our own module path; never the working folder, where strange code may lie."""
+    def _start(self) -> bool:
+        """Start a process with this process's module path, but without the untrusted working folder."""
         path = [part for part in sys.path if part]
         command = self._command or [sys.executable, "-P", "-S", "-c", _START.format(path=path)]
         ours, theirs = socket.socketpair()
@@ -375,7 +374,7 @@ class Parsers:
         return True
 
     def _end(self) -> int:
-        """End the process; gives how it ended, which is 0 when it had nothing to do for long."""
+        """End the process. Return its exit code, which is 0 if it ended by itself after idling."""
         connection, process = self._connection, self._process
         self._connection = self._process = None
         if connection is not None:

@@ -1,4 +1,4 @@
-"""Walk the files below a root that are not ignored, and read them. No link is followed."""
+"""Walks and reads the files below a root that are not ignored. Symbolic links are never followed."""
 
 import errno
 import os
@@ -14,42 +14,42 @@ from weft.config.paths import identity, open_databases
 from weft.memory.files.ignore import Rules, rules_of, top_of, tracked_though_ignored
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, None})
-"""What an error says of a path that is not there, or that leads over a link or to no ordinary file. Whatever
-else is wrong may pass: rights, a disk or a network that fails."""
+"""Errors for a path that does not exist, crosses a link or is not a regular file. Other errors may be
+temporary: permissions, or a failing disk or network."""
 
 
 class Found(Struct, frozen=True, array_like=True, gc=False):
-    """A file as the walk sees it."""
+    """A file found by a walk."""
 
     path: str
-    """Relative to the root, with `/`; bytes that are no UTF-8 are kept as half surrogates."""
+    """Relative to the root, with `/`; bytes that are not UTF-8 become lone surrogates."""
     size: int
     mtime_ns: int
     ctime_ns: int
 
 
 class Walk:
-    """The files below a root that git, `.weftignore` files and extra patterns leave in."""
+    """Finds the files below a root that git, `.weftignore` files and extra patterns do not ignore."""
 
     def __init__(self, root: Path, extra: Sequence[str] = ()) -> None:
         self._root = root
         self._start = rules_of(root, extra)
         self._tops: dict[bytes, None] = {b"": None} if is_in_repository(root) else {}
-        """Where repositories begin, as far as the walk has come."""
+        """Top folders of the repositories that the walk has reached."""
         self._tracked_by_top: dict[bytes, list[bytes]] = {}
-        """What git said of them: it is asked once."""
+        """Cache of ignored but tracked files by repository."""
         self._rules_in: dict[bytes, Rules] = {}
-        """The rules in folders on the way to single paths: many of these lie in the same folders."""
+        """Cache of the rules of folders above single paths."""
         self.unreadable: dict[str, None] = {}
-        """Folders and files that are there, but what they are or hold cannot be found out."""
+        """Folders and files that exist but cannot be read."""
 
     def all(self) -> Iterator[Found]:
-        """Every file."""
+        """Yield the files of the whole root."""
         yield from self._folder(b"", self._start, is_root=True)
         yield from self._tracked(b"")
 
     def below(self, path: str) -> Iterator[Found]:
-        """A file, or every file of a folder; nothing when it is not there or ignored."""
+        """Yield a file, or the files of a folder; nothing if the path does not exist or is ignored."""
         whole = os.fsencode(path)
         rules = self._start
         done = b""
@@ -60,7 +60,7 @@ class Walk:
                 if rules.is_ignored(done, is_folder=is_folder):
                     break
                 if done != whole:
-                    rules = self._on_the_way(done, rules)
+                    rules = self._rules_of(done, rules)
             except OSError as error:
                 self._miss(done, error)
                 return
@@ -99,7 +99,7 @@ class Walk:
             self._tops[path] = None
         return rules.inside(self._root / os.fsdecode(path), path, names)
 
-    def _on_the_way(self, path: bytes, rules: Rules) -> Rules:
+    def _rules_of(self, path: bytes, rules: Rules) -> Rules:
         found = self._rules_in.get(path)
         if found is None:
             names = [each.name for each in (self._root / os.fsdecode(path)).iterdir()]
@@ -123,13 +123,13 @@ class Walk:
             yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
 
     def _miss(self, path: bytes, error: OSError) -> None:
-        """Note what cannot be read; what is gone, or is no file of ours, is none of it."""
+        """Add a path to `unreadable`, unless it does not exist or is not a regular file."""
         name = os.fsdecode(path)
         if error.errno not in _GONE and not is_at_or_below(name, self.unreadable):
             self.unreadable[name] = None
 
     def _tracked(self, path: bytes) -> Iterator[Found]:
-        """Files here that a rule of git's matches and that are in its index: git does not ignore those."""
+        """Yield the files here that match an ignore rule but are tracked: git does not ignore those."""
         for top in self._tops:
             for whole in self._tracked_in(top):
                 is_here = not path or whole == path or whole.startswith(path + b"/")
@@ -144,32 +144,34 @@ class Walk:
         return found
 
 
-def is_at_or_below(path: str, places: Container[str]) -> bool:
-    """Whether a path, or a folder that it lies in, is one of the places."""
-    while path and path not in places:
+def is_at_or_below(path: str, tops: Container[str]) -> bool:
+    """Return True if a path, or a folder that contains it, is one of `tops`."""
+    while path and path not in tops:
         path = path.rpartition("/")[0]
-    return path in places
+    return path in tops
 
 
-def at_or_below(paths: Iterable[str], places: Container[str]) -> Iterator[str]:
-    """Those of many paths of which that is so; a folder is looked at once, not with each of its files."""
+def at_or_below(paths: Iterable[str], tops: Container[str]) -> Iterator[str]:
+    """Yield the paths that are at or below one of `tops`; each folder is checked once."""
     folders: dict[str, bool] = {}
     for path in paths:
         folder = path.rpartition("/")[0]
         is_inside = folders.get(folder)
         if is_inside is None:
-            is_inside = folders[folder] = is_at_or_below(folder, places)
-        if is_inside or path in places:
+            is_inside = folders[folder] = is_at_or_below(folder, tops)
+        if is_inside or path in tops:
             yield path
 
 
 def is_in_repository(root: Path) -> bool:
-    """Whether a folder belongs to a git repository."""
     return top_of(root) is not None
 
 
 def stat_below(root: Path, path: str) -> os.stat_result:
-    """What is known of an ordinary file below the root; OSError if it is none, or a link is on the way."""
+    """Return the status of a regular file below the root.
+
+    Raise OSError for others, or if the path crosses a link.
+    """
     folder, _, name = path.rpartition("/")
     here = open_folder(root, folder)
     try:
@@ -179,9 +181,10 @@ def stat_below(root: Path, path: str) -> os.stat_result:
 
 
 def open_folder(root: Path, path: str) -> int:
-    """A descriptor of a folder below the root, or of the root itself; raises OSError if a link is on the way.
+    """Open a folder below the root, or the root itself. Raise OSError if the path crosses a link.
 
-    Folders are entered one by one: one that is made a link while we look leads nowhere.
+    Folders are opened one by one relative to the folder above, so replacing one by a link meanwhile has no
+    effect.
     """
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -198,42 +201,43 @@ def open_folder(root: Path, path: str) -> int:
 
 
 def stat_in(folder: int, name: str) -> os.stat_result:
-    """What is known of an ordinary file in an open folder; raises OSError if it is none."""
+    """Return the status of a regular file in an open folder. Raise OSError for others."""
     if name in ("", ".", ".."):
         raise IsADirectoryError(name)
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(f"{name} is no ordinary file")
+        raise OSError(f"{name} is not a regular file")
     return found
 
 
 def open_in(folder: int, name: str) -> int:
-    """A descriptor of an ordinary file in an open folder; raises OSError if it is none."""
+    """Open a regular file in an open folder. Raise OSError for others."""
     if name in ("", ".", ".."):
         raise IsADirectoryError(name)
-    # Without O_NONBLOCK opening a pipe would wait for somebody to write.
+    # Without O_NONBLOCK, opening a named pipe would block until a writer opens it.
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(f"{name} is no ordinary file")
+        raise OSError(f"{name} is not a regular file")
     return file
 
 
 _MAY_HAVE_GROWN_BYTES = 16_384
-"""What is asked for beyond the size of a file: it may be larger by now, and some say that they have none."""
+"""Bytes requested beyond the size of a file: it may have grown, and special file systems report size 0."""
 
 
 class Reader:
-    """Reads files of a root, for a moment: the folder it read from last stays open.
+    """Reads files of a root; a context manager.
 
-    Files come folder by folder, and going there from the root takes longer than to read a small one.
+    The folder of the last file stays open, because files are read folder by folder, and opening a folder from
+    the root takes longer than reading a small file.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._path: str | None = None
         self._folder = -1
-        self._databases = open_databases()  # once: later connections are to those that are open already
+        self._databases = open_databases()  # once is enough: later connections use the same database files
 
     def __enter__(self) -> Self:
         return self
@@ -244,10 +248,11 @@ class Reader:
         self._leave()
 
     def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-        """The bytes of a file, too many if it has more, and what was known of it before they were read.
+        """Return the content of a file, and its status before it was read.
 
-        Raises OSError if it is no ordinary file below the root, a link is on the way, or it belongs to a
-        database that this process has open.
+        The content of a file that is too large is truncated, but longer than `max_bytes`. Raise OSError if
+        the file is not a regular file below the root, the path crosses a link, or it belongs to a database
+        that this process has open: closing any descriptor of such a file would release SQLite's locks.
         """
         folder, _, name = path.rpartition("/")
         if folder != self._path:

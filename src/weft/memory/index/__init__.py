@@ -1,1 +1,1 @@
-"""The index of a project's files."""
+"""The index of files, in SQLite."""

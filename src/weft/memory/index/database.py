@@ -1,4 +1,4 @@
-"""The SQLite file of the index: connections, tables, compressed texts."""
+"""The SQLite database of the index: connections, tables, compressed texts."""
 
 import sqlite3
 import sys
@@ -11,25 +11,26 @@ from pathlib import Path
 from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexOutdated, IndexReplaced, NotAnIndex
 
 SCHEMA_VERSION = 5
-"""Raised with every change of `schema.sql` or of the words that `words.py` makes."""
+"""Increase it with every change of `schema.sql` or of the words that `fields_of` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
-"""How long to wait for another process's write; ours take a tenth of a second."""
+"""How long to wait for another process's write; our writes take a tenth of a second."""
 
 CACHE_KIB = 32 * 1024
 
 CHECKPOINT_PAGES = 4000
-"""How much of the log is brought into the file at once: 16 MB. A first run writes pages several times."""
+"""Size of the write-ahead log at a checkpoint: 16 MB, because the first update writes pages several times."""
 
 MERGE_SEGMENTS = 16
-"""How many segments of one size are merged into one. The default of 4 writes every word more often."""
+"""Number of FTS5 segments of one size that are merged into one. With the default of 4 words are rewritten
+more often."""
 
 WORDS_PAGE_BYTES = 16_000
-"""How large the pieces are in which FTS5 keeps words. With the default of 4,050 writing takes a sixth more;
-with 32,000 a question takes longer, as every segment is read in pieces of that size."""
+"""Page size of FTS5. With the default of 4,050 writing takes a sixth longer; with 32,000 a search takes
+longer, as segments are read by the page."""
 
 MERGE_PAGES = 50
-"""How many of those one step of merging writes: it takes about 20 milliseconds."""
+"""Number of pages written by one merge step, which takes about 20 milliseconds."""
 
 _WORDS_SETTINGS = {
     "automerge": 0,
@@ -37,24 +38,24 @@ _WORDS_SETTINGS = {
     "crisismerge": 1000,
     "pgsz": WORDS_PAGE_BYTES,
 }
-"""Left to itself FTS5 merges within the transactions that write, in the end for half a second in one of them.
-It does nothing; `merge_words` does."""
+"""By default FTS5 merges inside the transactions that write, eventually for half a second in one of them.
+This turns that off; `merge_words` merges instead."""
 
 QUICK_PAGES = 25_000
-"""How much may be left in a file that is written anew to make it smaller: 100 MB, for about a second in which
-nobody else writes to it."""
+"""Maximum number of used pages (100 MB) for which VACUUM is run: it blocks other writers for about a
+second."""
 
 SHORTEST_DATABASE = 512
-"""Bytes of the smallest page that SQLite has: it would write over a shorter file."""
+"""Smallest page size of SQLite, in bytes. SQLite would overwrite a shorter file."""
 
-_PASSING = {
-    sqlite3.SQLITE_BUSY: "another program holds it",
-    sqlite3.SQLITE_LOCKED: "another program holds it",
+_TRANSIENT = {
+    sqlite3.SQLITE_BUSY: "another process has locked it",
+    sqlite3.SQLITE_LOCKED: "another process has locked it",
     sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_IOERR: "the disk fails",
-    sqlite3.SQLITE_READONLY: "it may not be written",
+    sqlite3.SQLITE_IOERR: "a disk error occurred",
+    sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
-    sqlite3.SQLITE_PERM: "it may not be used",
+    sqlite3.SQLITE_PERM: "permission denied",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -62,8 +63,8 @@ TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
 
 def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode: transactions are begun and ended in so many words."""
-    connection = _readable(path, "rwc")
+    """Open a connection in autocommit mode: transactions are started explicitly."""
+    connection = _open_readable(path, "rwc")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -72,17 +73,17 @@ def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _readable(path: Path, mode: str) -> sqlite3.Connection:
-    connection = _opened(path, f"mode={mode}")
-    if not _is_closed(connection, path):
+def _open_readable(path: Path, mode: str) -> sqlite3.Connection:
+    connection = _open(path, f"mode={mode}")
+    if not _is_in_read_only_folder(connection, path):
         return connection
     connection.close()
-    return _opened(path, "immutable=1")
+    return _open(path, "immutable=1")
 
 
-def _opened(path: Path, how: str) -> sqlite3.Connection:
+def _open(path: Path, options: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        f"{path.absolute().as_uri()}?{how}",
+        f"{path.absolute().as_uri()}?{options}",
         timeout=BUSY_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
@@ -91,11 +92,11 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
     )
 
 
-def _is_closed(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether a file may be read, but SQLite refuses it since nothing may be written beside it.
+def _is_in_read_only_folder(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return True if SQLite refuses to read the file only because it cannot write files next to it.
 
-    It is then read as one that nobody changes. Where there is a log, somebody may be at it, and the file
-    alone would not be all there is.
+    The file can then be opened as immutable, unless it has a write-ahead log: another process may be writing,
+    and the log has data that the file lacks.
     """
     try:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
@@ -104,41 +105,45 @@ def _is_closed(connection: sqlite3.Connection, path: Path) -> bool:
         log = path.with_name(f"{path.name}-wal")
         return is_refused and path.is_file() and not (log.exists() and log.stat().st_size)
     except sqlite3.Error:
-        return False  # whoever asks for something is told
+        return False  # the first query will raise it
     return False
 
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Say in our words what is wrong with the file; other errors of SQLite's are mistakes of ours."""
+    """Convert errors of SQLite about the file to errors of the index; others are bugs, and pass unchanged."""
     try:
         yield
     except sqlite3.Error as error:
-        # The low byte is the primary code; the rest says more than we need.
+        # The low byte is the primary result code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
             raise IndexDamaged(str(path), str(error)) from error
-        if code in _PASSING:
-            raise IndexFileFailed(str(path), f"{_PASSING[code]} ({error})") from error
+        if code in _TRANSIENT:
+            raise IndexFileFailed(str(path), f"{_TRANSIENT[code]} ({error})") from error
         raise
 
 
 def require_database(path: Path) -> None:
-    """Raise when a file is too short to be a database; it is not opened, which would drop locks on it."""
+    """Raise NotAnIndex if a file is too short to be a database.
+
+    The file is not opened, because closing it would release this process's locks on it.
+    """
     with suppress(FileNotFoundError):
         if 0 < path.stat().st_size < SHORTEST_DATABASE:
-            raise NotAnIndex(str(path), "is no SQLite database")
+            raise NotAnIndex(str(path), "is not a SQLite database")
 
 
 def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = False) -> bool:
-    """Whether there is an index in a file, into which nothing is written; raises NotAnIndex as below.
+    """Return True if a file has an index. Nothing is written to the file.
 
-    Raises IndexOutdated of one in another shape unless that is wanted: to open it would be to lose it.
+    Raise NotAnIndex if the file belongs to another application, and IndexOutdated for an index of another
+    schema version, unless `of_any_shape`: opening it with `SqliteIndex` would drop it.
     """
     if not path.exists():
         return False
     require_database(path)
-    with closing(_readable(path, "ro")) as connection:
+    with closing(_open_readable(path, "ro")) as connection:
         _require_ours(connection, path, application_id)
         version = _version(connection)
     if version not in (None, SCHEMA_VERSION) and not of_any_shape:
@@ -147,10 +152,10 @@ def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = Fa
 
 
 def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
-    """Make the tables unless they are there in the shape we know; an index of another shape is dropped.
+    """Create the tables unless they exist; an index of another schema version is dropped first.
 
-    `application_id` marks a new file as a store's, which will find it beside its own tables. Raises
-    NotAnIndex, and writes nothing, when the file has neither that mark nor an index and is not empty.
+    `application_id` marks a new file as a database of the store, which may later add its own tables. Raise
+    NotAnIndex, without writing anything, if the file is not empty and has neither that mark nor an index.
     """
     if _version(connection) == SCHEMA_VERSION:
         return
@@ -159,7 +164,7 @@ def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: i
     with transaction(connection):
         found = _version(connection)
         if found == SCHEMA_VERSION:
-            return  # another process was quicker
+            return  # another process was faster
         if found is not None:
             drop_tables(connection)
         is_new = _is_empty(connection)
@@ -169,16 +174,16 @@ def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: i
 
 
 def require_shape(connection: sqlite3.Connection) -> None:
-    """Raise when the tables are not ours any more; within a transaction, before anything is done in it.
+    """Raise IndexReplaced if the tables have another schema version; call it first in each transaction.
 
-    A process that runs for long may meet the tables of another version, which was started beside it.
+    Another version of weft may have replaced the tables of a long-running process.
     """
     if _version(connection) != SCHEMA_VERSION:
         raise IndexReplaced
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """An index of nothing; within a transaction."""
+    """Create the tables of an empty index, inside a transaction."""
     for statement in _statements():
         connection.execute(statement)
     for setting in _WORDS_SETTINGS.items():
@@ -187,25 +192,26 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def drop_tables(connection: sqlite3.Connection) -> None:
-    """Take the index out of the file; within a transaction."""
+    """Delete the index from the file, inside a transaction."""
     for table in TABLES:
         connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
 
 
-def give_space_back(connection: sqlite3.Connection) -> None:
-    """Make the file as small as what is left in it, where that is quick; outside of a transaction."""
+def shrink_file(connection: sqlite3.Connection) -> None:
+    """Shrink the file to its used pages if that is quick; call it outside of a transaction."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     if not free or pages - free > QUICK_PAGES:
         return
-    # Another process that is at the file, or a disk with no room for the copy: the free pages will be used.
+    # If another process uses the file, or the disk has no space for the copy, the free pages are reused
+    # later.
     with suppress(sqlite3.OperationalError):
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def merge_words(connection: sqlite3.Connection) -> None:
-    """One step of merging what transactions wrote. A step after each of them keeps up with them."""
+    """Run one merge step of the full-text index. One step after each transaction is enough to keep up."""
     with transaction(connection):
         require_shape(connection)
         connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', ?)", [MERGE_PAGES])
@@ -213,13 +219,13 @@ def merge_words(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside is kept, or nothing."""
+    """Commit at the end, or roll back on any exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # A full disk may have made SQLite roll back by itself; the first error is the one to tell.
+        # A full disk may have made SQLite roll back already; the first error is the one to raise.
         with suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -227,7 +233,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _require_ours(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
-    """What is in the file decides, whatever its name is: our mark, our index, or nothing at all."""
+    """Raise NotAnIndex unless the file is empty, or has the store's mark or an index."""
     mark = connection.execute("PRAGMA application_id").fetchone()[0]
     is_ours = mark == application_id or (mark == 0 and _is_empty(connection))
     if not is_ours and (_version(connection) or -1) < 0:
@@ -239,7 +245,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _version(connection: sqlite3.Connection) -> int | None:
-    """The shape of the tables that are there; None when there are none."""
+    """Return the schema version of the tables; None without an index, -1 if it is unknown."""
     row = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_meta'").fetchone()
     if row is None:
         return None
@@ -262,11 +268,11 @@ else:
     from backports import zstd
 
 LEVEL = 1
-"""The next one takes half as long again and saves a twentieth."""
+"""Level 2 takes half as long again and saves a twentieth."""
 
 
 class _Packer(threading.local):
-    """A compressor for each thread: making one for every text takes as long as compressing it."""
+    """One compressor per thread: creating one for each text takes as long as compressing it."""
 
     def __init__(self) -> None:
         self.compressor = zstd.ZstdCompressor(level=LEVEL)
@@ -276,12 +282,11 @@ _packer = _Packer()
 
 
 def pack(text: bytes) -> bytes:
-    """The text, compressed."""
     return _packer.compressor.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
 def unpack(packed: bytes) -> bytes | None:
-    """The text that was packed; None of bytes that are damaged, or were packed in another way."""
+    """Decompress a text; None if the bytes are damaged or in another format."""
     try:
         return zstd.decompress(packed)
     except zstd.ZstdError:

@@ -1,4 +1,4 @@
-"""The index: files of roots in SQLite tables, kept up to date."""
+"""The index of files in SQLite tables."""
 
 import logging
 import sqlite3
@@ -16,11 +16,11 @@ from weft.memory.index.database import (
     clear_errors,
     connect,
     drop_tables,
-    give_space_back,
     make_tables,
     prepare_tables,
     require_database,
     require_shape,
+    shrink_file,
     transaction,
     unpack,
 )
@@ -32,15 +32,15 @@ from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, S
 log = logging.getLogger(__name__)
 
 LEASES_TO_LOSE = 3
-"""How often an update begins again when another process took its root over, before it says so."""
+"""How often an update is restarted after another process took over its root, before LeaseLost is raised."""
 
 
 class SqliteIndex:
-    """An index in a SQLite file: a store's own, or one for itself.
+    """An index in a SQLite file, alone or next to the tables of a store.
 
-    Several processes may use one file. One at a time updates a root; readers never wait. `wait_seconds`: how
-    long an update waits for the one of another process, before it raises IndexBusy; `on_wait` is told the
-    root when that takes long.
+    Several processes may use one file. One process at a time updates a root; readers never wait. An update
+    waits `wait_seconds` for an update by another process before it raises IndexBusy; `on_wait` is called with
+    the root if the wait is long.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SqliteIndex:
     def update(
         self, roots: Sequence[Path], on_progress: Callable[[IndexProgress], None] | None = None
     ) -> IndexReport:
-        """Take in what is new, changed or gone below the roots: of the others too when one is busy."""
+        """Update the roots. If some are busy, update the others first, then raise IndexBusy."""
         report = IndexReport(files=0)
         busy: list[IndexBusy] = []
         for root in dict.fromkeys(Path(root).resolve() for root in roots):
@@ -86,9 +86,9 @@ class SqliteIndex:
             return msgspec.structs.replace(report, index_bytes=self._bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
-        """The same for a few paths below a root, files or folders."""
+        """Update a few files or folders below a root."""
         root = Path(root).resolve()
-        return self._update(root, None, lambda update: update.take(paths))
+        return self._update(root, None, lambda update: update.update_paths(paths))
 
     def _update(
         self,
@@ -96,7 +96,7 @@ class SqliteIndex:
         on_progress: Callable[[IndexProgress], None] | None,
         work: Callable[[Update], IndexReport],
     ) -> IndexReport:
-        """Do the work; anew when another process took the root over, as it may when our machine slept."""
+        """Run an update; restart it if another process took over the root, as the machine may have slept."""
         for _ in range(LEASES_TO_LOSE):
             with suppress(LeaseLost), self._lease(root) as lease:
                 return work(Update(self._writer, lease, root, self.settings, on_progress))
@@ -104,7 +104,6 @@ class SqliteIndex:
             return work(Update(self._writer, lease, root, self.settings, on_progress))
 
     def facts(self, root: str, path: str) -> FileFacts | None:
-        """What is known of a file."""
         row = self.reader.execute(
             """SELECT size, lines, language, title, symbols, mtime_ns, ctime_ns
             FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
@@ -127,7 +126,7 @@ class SqliteIndex:
         )
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
-        """The chunks with these ids, in this order; those that have gone or are damaged are left out."""
+        """Return the chunks with these ids, in this order; deleted and damaged ones are left out."""
         rows: dict[int, tuple[Any, ...]] = {}
         marks = ", ".join("?" * len(ids))
         for row in self.reader.execute(
@@ -161,29 +160,29 @@ class SqliteIndex:
         return found
 
     def _lines(self, ends: Mapping[int, int]) -> dict[int, list[bytes]]:
-        """The lines of files as they were indexed, so many of each; of those that are damaged nothing."""
+        """Return the first lines of each file, at least as many as `ends` has; damaged files are left out."""
         texts = {file_id: self._encoded(file_id) for file_id in ends}
         damaged = [file_id for file_id, text in texts.items() if text is None]
         if damaged:
-            self._mend(damaged)
+            self._schedule_reindex(damaged)
         return {
             file_id: text.split(b"\n", ends[file_id]) for file_id, text in texts.items() if text is not None
         }
 
     def _encoded(self, file_id: int) -> bytes | None:
-        """The text of a file as it was indexed; None if it is damaged."""
+        """Return the stored text of a file, or None if it is damaged."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
         return b"" if row is None else unpack(row[0])
 
-    def _mend(self, damaged: Sequence[int]) -> None:
-        """Have the next update read files again whose texts are damaged."""
+    def _schedule_reindex(self, damaged: Sequence[int]) -> None:
+        """Make the next update index damaged files again."""
         log.warning(
-            "what the index in %s has of some files is damaged: they are not found until the next update",
+            "some texts in the index %s are damaged: these files are not found until the next update",
             self.path,
             extra={"action": "index_text_damaged", "files": len(damaged)},
         )
-        # By a connection of its own: whoever asks does not wait for an update. If the file is locked or may
-        # not be written, the next question tries it again.
+        # On a separate connection, so that a search does not wait for an update. If the file is locked or
+        # read-only, the next search tries again.
         with suppress(sqlite3.Error), closing(connect(self.path)) as connection:
             connection.execute("PRAGMA busy_timeout = 1000")
             with transaction(connection):
@@ -191,7 +190,6 @@ class SqliteIndex:
                 read_again(connection, damaged)
 
     def status(self) -> dict[str, Any]:
-        """Roots, files, bytes, when each was updated."""
         with clear_errors(self.path):
             return self._status()
 
@@ -215,20 +213,20 @@ class SqliteIndex:
         }
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
-        """Forget roots, or everything; then the file becomes smaller too."""
+        """Remove roots from the index; for None remove all of them and shrink the file."""
         if roots is None:
             with self._writing, clear_errors(self.path):
                 self._drop_all()
-                give_space_back(self._writer)
+                shrink_file(self._writer)
             return
         for root in [Path(root).resolve() for root in roots]:
             if not self._is_known(root):
                 raise NotIndexed(str(root))
             with self._lease(root) as lease:
-                Update(self._writer, lease, root, self.settings, None).forget()
+                Update(self._writer, lease, root, self.settings, None).drop()
 
     def _drop_all(self) -> None:
-        """Everything, when no other process is at any of it."""
+        """Remove all roots, once their leases are held."""
         held: set[str] = set()
         with self._writing, ExitStack() as leases:
             while True:
@@ -246,7 +244,6 @@ class SqliteIndex:
         return {row[0] for row in self._writer.execute("SELECT path FROM memory_roots")}
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._writing, self._opening:
             for connection in (*self._readers.values(), self._writer):
                 connection.close()
@@ -254,7 +251,7 @@ class SqliteIndex:
 
     @property
     def reader(self) -> sqlite3.Connection:
-        """This thread's connection for reading: the tables of `schema.sql`. It never waits for a writer."""
+        """Return this thread's connection for reading, which never waits for a writer."""
         thread = threading.current_thread()
         if thread not in self._readers:
             with self._opening:
@@ -277,18 +274,18 @@ class SqliteIndex:
                 with lease.kept(self.path):
                     yield lease
             finally:
-                # It ends by itself; and an error that came before is the one to tell.
+                # The lease expires by itself, and an earlier error is the one to raise.
                 with suppress(sqlite3.Error):
-                    lease.give_back()
+                    lease.release()
 
     def _bytes(self) -> int:
-        """What the tables of the index take in the file."""
+        """Return the size of the index's tables in the file."""
         try:
             row = self.reader.execute(
                 "SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE AND name LIKE 'memory\\_%' ESCAPE '\\'"
             ).fetchone()
             return int(row[0] or 0)
-        except sqlite3.OperationalError:  # a SQLite without that table
+        except sqlite3.OperationalError:  # SQLite was built without dbstat
             return self.path.stat().st_size
 
 

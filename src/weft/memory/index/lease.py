@@ -1,4 +1,4 @@
-"""One process at a time updates a root: a row says which, and until when it is taken to be alive."""
+"""Leases on roots: one process at a time updates a root, until its lease expires."""
 
 import os
 import secrets
@@ -16,21 +16,21 @@ from weft.memory.index.database import connect, require_shape, transaction
 
 LEASE_SECONDS = 15.0
 WAIT_SECONDS = 600.0
-"""How long to wait for another process that is at it."""
+"""How long to wait for another process that updates the same root."""
 
 RENEW_SECONDS = 4.0
-"""How often a lease is renewed while nothing is written: files are looked for, or prepared."""
+"""Interval of renewals by the background thread, for times when nothing is written."""
 
 SAY_SECONDS = 1.0
-"""How long to wait for another process before that is said."""
+"""How long to wait for another process before `on_wait` is called."""
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 _RENEW = "UPDATE memory_roots SET lease_until = ? WHERE id = ? AND lease_owner = ?"
 
 
 class Lease:
-    """The right to update a root. Every batch of writes renews it, and fails when it is lost."""
+    """The right to update a root. Each transaction renews the lease, and fails if it is lost."""
 
     def __init__(self, connection: sqlite3.Connection, root_id: int, root: str, owner: str) -> None:
         self._connection = connection
@@ -47,9 +47,9 @@ class Lease:
         wait_seconds: float = WAIT_SECONDS,
         on_wait: Callable[[str], None] | None = None,
     ) -> Self:
-        """The lease of a root, which is made if it is new; waits while another process has it.
+        """Acquire the lease of a root, which is added if it is new; wait while another process has it.
 
-        `on_wait` is told the root, once, when that takes long.
+        `on_wait` is called once with the root if the wait is long. Raise IndexBusy after `wait_seconds`.
         """
         owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         begun = time.monotonic()
@@ -63,17 +63,20 @@ class Lease:
             if on_wait is not None and waited >= SAY_SECONDS:
                 on_wait(root)
                 on_wait = None
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def renew(self) -> None:
-        """Say that we are alive; within a transaction, whose writes are kept only if the lease is ours."""
+        """Renew the lease inside a transaction.
+
+        Raise LeaseLost, which rolls it back, if the lease is lost.
+        """
         require_shape(self._connection)
         if not self._renew(self._connection):
             raise LeaseLost(self._root)
 
     @contextmanager
     def kept(self, path: Path) -> Iterator[None]:
-        """Renew the lease from time to time, by a connection of its own, also while nothing is written."""
+        """Renew the lease periodically in a background thread with its own connection."""
         over = threading.Event()
         thread = threading.Thread(target=self._keep, args=(path, over), name="weft-lease", daemon=True)
         thread.start()
@@ -85,7 +88,7 @@ class Lease:
 
     def _keep(self, path: Path, over: threading.Event) -> None:
         while not over.wait(RENEW_SECONDS):
-            # What goes wrong here shows, if it matters, with the next write.
+            # An error that matters shows up again at the next write.
             with suppress(sqlite3.Error), closing(connect(path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 1000")
                 if not self._renew(connection):
@@ -95,8 +98,7 @@ class Lease:
         until = time.time() + LEASE_SECONDS
         return connection.execute(_RENEW, [until, self.root_id, self._owner]).rowcount == 1
 
-    def give_back(self) -> None:
-        """Let another process have it."""
+    def release(self) -> None:
         self._connection.execute(
             "UPDATE memory_roots SET lease_owner = NULL, lease_until = 0 WHERE id = ? AND lease_owner = ?",
             [self.root_id, self._owner],
@@ -105,7 +107,7 @@ class Lease:
 
 def _try(connection: sqlite3.Connection, root: str, owner: str) -> int | None:
     if _is_held(connection, root):
-        return None  # without a write, which would wait for those of the holder
+        return None  # checked before the transaction, which would wait for the holder's writes
     with transaction(connection):
         require_shape(connection)
         if _is_held(connection, root):
@@ -127,12 +129,12 @@ def _is_held(connection: sqlite3.Connection, root: str) -> bool:
         return False
     holder, until = row
     now = time.time()
-    # Further ahead than any lease reaches: the clock was set back.
+    # A lease that expires later than any lease could was taken before the clock was set back.
     return now < until <= now + 2 * LEASE_SECONDS and not _is_dead(holder)
 
 
 def _is_dead(owner: str) -> bool:
-    """Whether the process is known to have ended: one of this machine whose number nobody has."""
+    """Return True if the owner is a process of this machine that no longer exists."""
     host, pid, _ = owner.rsplit(":", 2)
     if host != socket.gethostname():
         return False

@@ -1,4 +1,4 @@
-"""Prepare files for the index, in several processes."""
+"""Prepares files for the index, in several processes."""
 
 import gc
 import hashlib
@@ -36,7 +36,7 @@ _LETTER = re.compile(r"[^\W_]")
 
 
 class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
-    """A row of `memory_chunks` and its words."""
+    """A row of `memory_chunks`, and its columns of `memory_words`."""
 
     first_line: int
     last_line: int
@@ -48,7 +48,7 @@ class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Prepared(Struct, frozen=True, array_like=True, gc=False):
-    """What the index stores of a file."""
+    """Data of a file as stored in the index."""
 
     hash: bytes
     skipped: str | None = None
@@ -56,25 +56,24 @@ class Prepared(Struct, frozen=True, array_like=True, gc=False):
     language: str | None = None
     title: str | None = None
     symbols: bytes | None = None
-    """As `memory_files` has them: JSON."""
+    """JSON, as in `memory_files`."""
     text: bytes = b""
     chunks: tuple[PreparedChunk, ...] = ()
 
 
 def hash_of(content: bytes) -> bytes:
-    """What tells whether a file has changed."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def prepare(path: str, content: bytes) -> Prepared:
-    """The file as the index stores it."""
+    """Return the data of a file that the index stores."""
     digest = hash_of(content)
     text = decode(content)
     if text is None:
         return Prepared(digest, "binary")
     try:
         encoded = text.encode()
-    except UnicodeEncodeError:  # half surrogates, of a strange encoding
+    except UnicodeEncodeError:  # lone surrogates, from an unusual encoding
         encoded = text.encode("utf-8", "replace")
         text = encoded.decode()
     language = language_of(path, text)
@@ -97,53 +96,53 @@ def _symbols(outline: Outline) -> bytes | None:
 
 
 def text_lines(text: str) -> list[str]:
-    """The lines of a text, without their ends."""
+    """Split a text into lines without line ends; a final newline does not begin another line."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     return lines
 
 
-def text_at(lines: Sequence[str], place: Cut) -> str:
-    """The text of a chunk."""
-    first, last, start, end = place
+def text_at(lines: Sequence[str], part: Cut) -> str:
+    """Return the text of a chunk."""
+    first, last, start, end = part
     return "\n".join(lines[first - 1 : last])[start:end]
 
 
 def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk]:
-    """The chunks that have a word, and the first, which stands for a file that is named."""
+    """Return the chunks that have a word, and always the first, which is shown if a query names the file."""
     symbols = outline.symbols
-    places = [symbol.line for symbol in symbols]
+    starts = [symbol.line for symbol in symbols]
     return [
-        _chunk(path, lines, place, _within(symbols, places, place[0], place[1]), outline.title)
-        for number, place in enumerate(cut(lines, places))
-        if not number or _LETTER.search(text_at(lines, place))
+        _chunk(path, lines, part, _within(symbols, starts, part[0], part[1]), outline.title)
+        for number, part in enumerate(cut(lines, starts))
+        if not number or _LETTER.search(text_at(lines, part))
     ]
 
 
-def _within(symbols: tuple[Symbol, ...], places: list[int], first: int, last: int) -> tuple[Symbol, ...]:
-    """The symbols of these lines, and before them the one that the first line stands inside."""
-    begin, end = bisect_right(places, first - 1), bisect_right(places, last)
-    starts_here = begin < len(places) and places[begin] == first
+def _within(symbols: tuple[Symbol, ...], starts: list[int], first: int, last: int) -> tuple[Symbol, ...]:
+    """Return the symbols of these lines, preceded by the one that encloses the first line."""
+    begin, end = bisect_right(starts, first - 1), bisect_right(starts, last)
+    starts_here = begin < len(starts) and starts[begin] == first
     return symbols[max(0, begin - (0 if starts_here else 1)) : end]
 
 
 def _chunk(
-    path: str, lines: list[str], place: Cut, symbols: tuple[Symbol, ...], title: str | None
+    path: str, lines: list[str], part: Cut, symbols: tuple[Symbol, ...], title: str | None
 ) -> PreparedChunk:
-    text = text_at(lines, place)
+    text = text_at(lines, part)
     content = text.encode()
-    if place[3] is not None:
+    if part[3] is not None:
         symbols = _named_in(text, symbols)
     names = " ".join(dict.fromkeys([symbol.name for symbol in symbols if symbol.kind != "heading"]))
     headings = "\n".join([symbol.name for symbol in symbols if symbol.kind == "heading"])
-    if place[0] == 1 and title and not headings:
+    if part[0] == 1 and title and not headings:
         headings = title[:MAX_TITLE_CHARACTERS]
-    return PreparedChunk(*place, names, headings, fields_of(path, names, headings, content))
+    return PreparedChunk(*part, names, headings, fields_of(path, names, headings, content))
 
 
 def _named_in(text: str, symbols: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-    """The symbols that a part of a line speaks of: the line may define thousands."""
+    """Return the symbols that occur in a part of a line: the line may define thousands."""
     words = set(_NAME.findall(text))
     return tuple(symbol for symbol in symbols if symbol.name in words)
 
@@ -158,11 +157,11 @@ class Batch(Struct, frozen=True, array_like=True):
     max_bytes: int
     paths: list[str]
     hashes: dict[str, bytes] = {}
-    """What is known of some of them: one that still has it is not prepared again."""
+    """Known hashes by path; a file with an unchanged hash is not prepared again."""
 
 
 class Done(Struct, frozen=True, array_like=True):
-    """A file that was prepared; nothing of one that cannot be read or prepared."""
+    """A prepared file; `prepared` is None if it cannot be read or prepared."""
 
     found: Found
     prepared: Prepared | None
@@ -175,7 +174,7 @@ def prepare_batch(batch: Batch) -> list[Done]:
 
 
 def prepare_file(reader: Reader, path: str, max_bytes: int, known_hash: bytes | None = None) -> Done:
-    """Read a file and prepare it; of one that holds what is known, only its hash."""
+    """Read a file and prepare it; if its hash is `known_hash`, the result has only the hash."""
     try:
         content, known = reader.read(path, max_bytes)
     except (OSError, ValueError):
@@ -188,25 +187,25 @@ def prepare_file(reader: Reader, path: str, max_bytes: int, known_hash: bytes | 
     try:
         return Done(found, prepare(path, content))
     except Exception:
-        # Whatever we did wrong with this one: the others of its batch are not to be lost with it.
+        # A bug that shows with one file must not lose the others of its batch.
         _log.exception("a file cannot be prepared", extra={"action": "prepare_failed", "path": path})
         return not_prepared(path)
 
 
 def not_prepared(path: str) -> Done:
-    """A file that is counted as left out."""
+    """Return the result for a file that cannot be read or prepared."""
     return Done(Found(path, 0, 0, 0), None)
 
 
 def send(pipe: IO[bytes], message: Batch | list[Done]) -> None:
-    """Write a message with its length before it."""
+    """Write a message, preceded by its length."""
     content = msgspec.msgpack.encode(message)
     pipe.write(len(content).to_bytes(4, "big") + content)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> bytes | None:
-    """Read a message; None at the end."""
+    """Read a message; None at the end of the stream."""
     head = pipe.read(4)
     if len(head) < 4:
         return None
@@ -216,15 +215,15 @@ def receive(pipe: IO[bytes]) -> bytes | None:
 
 
 NICENESS = 3
-"""Behind the process that writes, which all the others wait for in the end."""
+"""Lower priority than the process that writes, as that is the bottleneck."""
 
 
 def main() -> None:
-    """Answer batches from standard input until it ends."""
-    # Ctrl-C is for the process that asks; it closes our input.
+    """Process batches from standard input until it ends."""
+    # Ctrl-C is handled by the indexing process, which closes standard input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    gc.disable()  # nothing here has cycles, and looking for them takes a tenth of the time
+    gc.disable()  # nothing here has cycles, and the collector takes a tenth of the time
     decoder = msgspec.msgpack.Decoder(Batch)
     with os.fdopen(os.dup(1), "wb") as out:
         while (message := receive(sys.stdin.buffer)) is not None:
@@ -237,23 +236,23 @@ _decoder = msgspec.msgpack.Decoder(list[Done])
 
 
 class PrepareProcess:
-    """Answers batches, for one thread; its process is started when it is first asked."""
+    """Process that prepares batches for one thread; it is started on first use."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_hopeless = False
+        self._is_unusable = False
 
-    def ask(self, batch: Batch) -> list[Done] | None:
-        """The files of a batch; None when the process did not survive them, or there is none."""
-        if self._process is None and not self._is_hopeless:
-            self._process = _started()
+    def prepare(self, batch: Batch) -> list[Done] | None:
+        """Return the prepared files; None if they killed the process, or none can be started."""
+        if self._process is None and not self._is_unusable:
+            self._process = _start()
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None
         try:
             send(process.stdin, batch)
-            answer = receive(process.stdout)
-            done = None if answer is None else _decoder.decode(answer)
+            response = receive(process.stdout)
+            done = None if response is None else _decoder.decode(response)
         except (OSError, msgspec.MsgspecError):
             done = None
         if done is None or len(done) != len(batch.paths):
@@ -261,14 +260,13 @@ class PrepareProcess:
             return None
         return done
 
-    def is_there(self) -> bool:
-        """Whether a process answers at all; after one that does not, none is started any more."""
-        if self._process is None and not self._is_hopeless:
-            self._is_hopeless = self.ask(Batch(b"/", 0, [])) is None
-        return not self._is_hopeless
+    def is_usable(self) -> bool:
+        """Return True if a process responds to an empty batch; if not, no other one is started."""
+        if self._process is None and not self._is_unusable:
+            self._is_unusable = self.prepare(Batch(b"/", 0, [])) is None
+        return not self._is_unusable
 
     def end(self) -> None:
-        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -279,8 +277,8 @@ class PrepareProcess:
         process.wait()
 
 
-def _started() -> subprocess.Popen[bytes] | None:
-    """A process with our own module path; never the working folder, where strange code may lie."""
+def _start() -> subprocess.Popen[bytes] | None:
+    """Start a process with this process's module path, but without the untrusted working folder."""
     path = [part for part in sys.path if part]
     command = [sys.executable, "-P", "-c", _START.format(path=path)]
     try:
@@ -291,14 +289,14 @@ def _started() -> subprocess.Popen[bytes] | None:
 
 FILES_A_BATCH = 200
 BYTES_A_BATCH = 800_000
-"""A batch is written in one transaction; so much takes about as long as one should. Half as much would cost a
-twentieth more to write, and twice as many pauses."""
+"""A batch of this size takes about as long as a transaction should. Half of it would take a twentieth longer
+to write, and twice as many pauses."""
 
 WORTH_BYTES = 6_000_000
-"""With less to do, starting processes takes longer than they save."""
+"""With fewer bytes, starting processes takes longer than they save."""
 
 MAX_PROCESSES = 4
-"""One connection writes; more would wait for it."""
+"""More processes would wait for the single connection that writes."""
 
 NO_HASHES: Mapping[str, bytes] = MappingProxyType({})
 
@@ -306,7 +304,7 @@ NO_HASHES: Mapping[str, bytes] = MappingProxyType({})
 def prepare_files(
     root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes] = NO_HASHES
 ) -> Iterator[list[Done]]:
-    """The files prepared, some at a time, in no order; of those that still have their hash, that alone."""
+    """Yield the prepared files in batches, in any order; files with an unchanged hash have only the hash."""
     processes = min(os.cpu_count() or 1, MAX_PROCESSES)
     if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
         for batch in _batches(root, files, max_bytes, hashes):
@@ -316,7 +314,7 @@ def prepare_files(
 
 
 class _Pool:
-    """Threads that each talk to a process, and a queue that they fill."""
+    """Threads that each use one process, and a queue of results."""
 
     def __init__(
         self, root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
@@ -326,13 +324,14 @@ class _Pool:
         self._batches = _batches(root, files, max_bytes, hashes)
         self._taking = threading.Lock()
         self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
-        """One, beside those that the threads hold: what waits in the end is written by one core alone."""
+        """Holds one batch, besides those of the threads: whatever is queued at the end is written by one
+        core."""
         self._is_over = threading.Event()
         self._error: Exception | None = None
 
     def run(self, processes: int) -> Iterator[list[Done]]:
-        """What the processes give until all is done."""
-        threads = [threading.Thread(target=self._talk, name="weft-prepare") for _ in range(processes)]
+        """Yield the prepared batches until all files are done."""
+        threads = [threading.Thread(target=self._work, name="weft-prepare") for _ in range(processes)]
         for thread in threads:
             thread.start()
         try:
@@ -346,19 +345,19 @@ class _Pool:
         finally:
             self._is_over.set()
             while any(thread.is_alive() for thread in threads):
-                with suppress(queue.Empty):  # one of them may wait to be heard
+                with suppress(queue.Empty):  # a thread may be blocked on the full queue
                     self._done.get(timeout=0.05)
             for thread in threads:
                 thread.join()
         if self._error is not None:
             raise self._error
 
-    def _talk(self) -> None:
+    def _work(self) -> None:
         process = PrepareProcess()
         try:
             while not self._is_over.is_set() and (batch := self._next()) is not None:
-                self._done.put(self._ask(process, batch))
-        except Exception as error:  # `run` raises it: a batch must not be lost unsaid
+                self._done.put(self._prepare(process, batch))
+        except Exception as error:  # raised by `run`: a batch must not be lost silently
             self._error = error
             self._is_over.set()
         finally:
@@ -369,16 +368,16 @@ class _Pool:
         with self._taking:
             return next(self._batches, None)
 
-    def _ask(self, process: PrepareProcess, batch: Batch) -> list[Done]:
-        """The batch prepared; one by one when the process did not survive it: a file may have ended it."""
-        done = process.ask(batch)
-        return [self._alone(process, path) for path in batch.paths] if done is None else done
+    def _prepare(self, process: PrepareProcess, batch: Batch) -> list[Done]:
+        """Return the prepared batch; if it kills the process, prepare its files one by one."""
+        done = process.prepare(batch)
+        return [self._prepare_single(process, path) for path in batch.paths] if done is None else done
 
-    def _alone(self, process: PrepareProcess, path: str) -> Done:
+    def _prepare_single(self, process: PrepareProcess, path: str) -> Done:
         batch = Batch(os.fsencode(self._root), self._max_bytes, [path])
-        if not process.is_there():
+        if not process.is_usable():
             return prepare_batch(batch)[0]
-        done = process.ask(batch)
+        done = process.prepare(batch)
         return not_prepared(path) if done is None else done[0]
 
 

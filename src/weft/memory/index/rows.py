@@ -1,4 +1,4 @@
-"""Rows of a file in the tables of the index: put in and taken out."""
+"""Inserts and deletes the rows of a file in the tables of the index."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ VALUES ('delete', ?, ?, ?, ?, ?, ?)"""
 def insert_file(
     connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
 ) -> None:
-    """Put a file in; it must not be there."""
+    """Insert a file, which must not be in the index."""
     file_id = connection.execute(
         """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
             lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -60,23 +60,23 @@ def insert_file(
 
 
 def _last_number(connection: sqlite3.Connection) -> int:
-    """The last number that a chunk has, or one whose words were left behind."""
+    """Return the largest id of a chunk, or of orphaned words of a damaged file."""
     statement = """SELECT max(coalesce((SELECT max(id) FROM memory_chunks), 0),
         coalesce((SELECT max(id) FROM memory_words_docsize), 0))"""
     return int(connection.execute(statement).fetchone()[0])
 
 
 def read_again(connection: sqlite3.Connection, file_ids: Sequence[int]) -> None:
-    """Have files taken in anew by the next update, whether they have changed or not."""
+    """Make the next update index these files again, even if they have not changed."""
     connection.executemany(
         "UPDATE memory_files SET is_settled = 0, hash = NULL WHERE id = ?", [[number] for number in file_ids]
     )
 
 
 def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
-    """Take a file out, with its words: those it was put in with are made again from what is stored.
+    """Delete a file and its words, which are recomputed from the stored text.
 
-    Where that is damaged they stay behind. They are found no more, since no chunk has their number.
+    If the text is damaged, its words stay in the index, but are not found, as no chunk has their id.
     """
     path = connection.execute("SELECT path FROM memory_files WHERE id = ?", [file_id]).fetchone()[0]
     text = connection.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
@@ -89,10 +89,9 @@ def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
             [file_id],
         ).fetchall()
         words = path_words(path)
-        for chunk_id, symbols, headings, *place in rows:
-            first, last, start, end = place
-            shown = text_at(lines, (first, last, start, end)).encode()
-            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, shown)])
+        for chunk_id, symbols, headings, first, last, start, end in rows:
+            chunk = text_at(lines, (first, last, start, end)).encode()
+            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, chunk)])
     connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])
     connection.execute("DELETE FROM memory_files WHERE id = ?", [file_id])

@@ -1,4 +1,4 @@
-"""An update of one root: what is on disk compared with what is indexed, and the difference written."""
+"""Updates the index of one root: compares the disk with the index, and writes the difference."""
 
 import sqlite3
 import time
@@ -20,27 +20,27 @@ from weft.memory.protocol import IndexProgress, IndexReport
 MAX_FILE_BYTES = 1_000_000
 
 WRITE_SECONDS = 0.05
-"""How long a transaction may go on taking files: whoever shares the file waits for it. The last file and the
-commit come on top."""
+"""After this time a transaction takes no further file, because other users of the database wait for it. The
+last file and the commit come on top."""
 
 PAUSE_SECONDS = 0.002
-"""How long the file is left to others between two transactions. SQLite lets those who wait look from time to
-time only; without a pause they would look in vain."""
+"""Pause between two transactions. SQLite only polls for a lock, so without a pause other writers would find
+the database locked every time."""
 
 SETTLED_NS = 2_000_000_000
-"""A file that was changed less than this before it was read may change again without its time telling."""
+"""A file modified less than this before it was read may change again with the same modification time."""
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
-    """What goes into an index."""
+    """Settings that decide which files are indexed."""
 
     max_file_bytes: int = MAX_FILE_BYTES
     ignore: tuple[str, ...] = ()
-    """More patterns, as in a `.gitignore` at the root."""
+    """Additional patterns, as in a `.gitignore` at the root."""
 
 
 class Update:
-    """Takes in what is new, changed or gone below a root."""
+    """One update of a root: indexes new and changed files, and removes deleted ones."""
 
     def __init__(
         self,
@@ -61,22 +61,22 @@ class Update:
         self._skipped: dict[str, int] = {}
 
     def sweep(self) -> IndexReport:
-        """The whole root."""
+        """Update the whole root."""
         if not self._root.is_dir():
-            raise RootUnavailable(str(self._root), "it is no folder")
+            raise RootUnavailable(str(self._root), "it is not a folder")
         walk = Walk(self._root, self._settings.ignore)
         found = {each.path: each for each in walk.all()}
         if "" in walk.unreadable:
             raise RootUnavailable(str(self._root), "it cannot be read")
-        self._compare(found, self._gone_or_found(list(self._known), walk))
+        self._compare(found, self._without_unreadable(list(self._known), walk))
         with self._writing():
             self._connection.execute(
                 "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
             )
         return self._report()
 
-    def take(self, paths: Sequence[str]) -> IndexReport:
-        """A few paths, files or folders; everything when one of them says what is ignored."""
+    def update_paths(self, paths: Sequence[str]) -> IndexReport:
+        """Update a few files or folders; the whole root if an ignore file is among them."""
         if any(path.rpartition("/")[2] in IGNORE_FILES or not path for path in paths):
             return self.sweep()
         walk = Walk(self._root, self._settings.ignore)
@@ -84,11 +84,11 @@ class Update:
         for path in paths:
             found |= {each.path: each for each in walk.below(path)}
         known = list(at_or_below(self._known, frozenset(paths)))
-        self._compare(found, self._gone_or_found(known, walk))
+        self._compare(found, self._without_unreadable(known, walk))
         return self._report()
 
-    def _gone_or_found(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
-        """The known paths without those that could not be looked at, which stay: they may be read again."""
+    def _without_unreadable(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
+        """Return the known paths without unreadable ones, which stay indexed: that may be temporary."""
         if not walk.unreadable:
             return known
         for _ in walk.unreadable:
@@ -97,16 +97,16 @@ class Update:
         return [path for path in known if path not in kept]
 
     def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
-        """Write the difference between what was found and what is known there."""
+        """Write the difference between the files found and the files known."""
         self._total = len(found)
         self._remove([path for path in known if path not in found])
         fresh = [each for each in found.values() if not self._is_unchanged(each)]
         self._seen = len(found) - len(fresh)
-        self._tell()
+        self._report_progress()
         self._write(fresh)
 
-    def forget(self) -> None:
-        """Everything of the root, and the root itself."""
+    def drop(self) -> None:
+        """Delete the root and its files from the index."""
         self._remove(list(self._known))
         with self._writing():
             self._connection.execute("DELETE FROM memory_roots WHERE id = ?", [self._lease.root_id])
@@ -126,7 +126,7 @@ class Update:
         if known[6] == "too_large" and found.size <= self._settings.max_file_bytes:
             return False  # the limit was raised
         if known[6] is None and found.size > self._settings.max_file_bytes:
-            return False  # or lowered
+            return False  # the limit was lowered
         if known[6] is not None:
             self._skip(known[6])
         return True
@@ -143,26 +143,26 @@ class Update:
             self._write_some(done, begun_ns)
 
     def _hashes(self, files: Sequence[Found]) -> dict[str, bytes]:
-        """The hashes of those that are indexed as texts: a file may be touched and still be the same."""
+        """Return the known hashes of indexed texts, by which a touched but unchanged file is recognised."""
         known = ((each.path, self._known.get(each.path)) for each in files)
         return {path: row[5] for path, row in known if row is not None and row[5] and row[6] is None}
 
     def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
-        """Write prepared files, in as many short transactions as it takes."""
-        place = 0
-        while place < len(files):
+        """Write prepared files in short transactions."""
+        written = 0
+        while written < len(files):
             with self._writing() as deadline:
                 is_time = True
-                while place < len(files) and is_time:
-                    self._write_file(files[place], read_ns)
-                    place += 1
+                while written < len(files) and is_time:
+                    self._write_file(files[written], read_ns)
+                    written += 1
                     is_time = time.monotonic() < deadline
         self._seen += len(files)
-        self._tell()
+        self._report_progress()
 
     @contextmanager
     def _writing(self) -> Iterator[float]:
-        """A transaction that is kept only if the lease is still ours; gives when it should end."""
+        """Open a transaction, which fails if the lease is lost. Yield the time when it should end."""
         with transaction(self._connection):
             self._lease.renew()
             yield time.monotonic() + WRITE_SECONDS
@@ -173,12 +173,12 @@ class Update:
         found, prepared = done.found, done.prepared
         known = self._known.get(found.path)
         if prepared is None:
-            # Kept as it was if we had it: who may not read it now may again.
+            # An indexed file stays as it was, as it may become readable again.
             self._skip("unreadable")
             return
         if prepared.skipped:
             self._skip(prepared.skipped)
-        # What changed while we were reading, or just before, may have changed again with the same time.
+        # A file that changed while or just before it was read may have changed again with the same time.
         is_settled = max(found.mtime_ns, found.ctime_ns) < read_ns - SETTLED_NS or not read_ns
         if known is not None and known[5] and known[5] == prepared.hash and known[6] == prepared.skipped:
             self._connection.execute(
@@ -197,22 +197,22 @@ class Update:
             self._removed += 1
 
     def _remove(self, paths: Sequence[str]) -> None:
-        place = 0
-        while place < len(paths):
+        deleted = 0
+        while deleted < len(paths):
             with self._writing() as deadline:
                 is_time = True
-                while place < len(paths) and is_time:
-                    known = self._known.pop(paths[place])
+                while deleted < len(paths) and is_time:
+                    known = self._known.pop(paths[deleted])
                     delete_file(self._connection, known[0])
                     self._removed += known[6] is None
-                    place += 1
+                    deleted += 1
                     is_time = time.monotonic() < deadline
-            self._tell()
+            self._report_progress()
 
     def _skip(self, reason: str) -> None:
         self._skipped[reason] = self._skipped.get(reason, 0) + 1
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._on_progress is not None:
             self._on_progress(
                 IndexProgress(self._seen, self._added + self._changed, self._removed, self._total)
@@ -235,7 +235,7 @@ class Update:
 
 
 def _is_nameable(path: str) -> bool:
-    """Whether the name of a file is text: others cannot be stored, nor named by anybody."""
+    """Return True if the path is valid text, which is needed to store it."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Keep the index up to date while files change."""
+"""Watches roots, and updates the index when files change."""
 
 import logging
 import os
@@ -19,28 +19,28 @@ from weft.memory.files.walk import is_at_or_below
 from weft.memory.protocol import Index, IndexReport
 
 State = tuple[int, int, int, int] | None
-"""What tells one content of a file from another; None: there is no file."""
+"""Inode, size and times of a file; None if it does not exist."""
 
 
 class RulesAbove:
-    """The files of rules above some roots, as they were when they were last looked at.
+    """State of the ignore files above some roots.
 
-    They are looked at from time to time: to watch them would be to watch every file of the folders above.
+    They are polled, because watching them would mean watching all files of the folders above.
     """
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._files = {root: rule_files_above(root) for root in roots}
-        self._states = self._look()
+        self._states = self._poll()
 
     def changed(self) -> list[Path]:
-        """The roots whose rules have changed since the last look."""
-        before, self._states = self._states, self._look()
+        """Return the roots with rules that have changed since the last call."""
+        before, self._states = self._states, self._poll()
         if before == self._states:
             return []
         new = {file for file, state in self._states.items() if state != before[file]}
         return [root for root, files in self._files.items() if new.intersection(files)]
 
-    def _look(self) -> dict[Path, State]:
+    def _poll(self) -> dict[Path, State]:
         return {file: _state(file) for files in self._files.values() for file in files}
 
 
@@ -54,47 +54,47 @@ def _state(file: Path) -> State:
 log = logging.getLogger(__name__)
 
 GATHER_MILLISECONDS = 200
-"""How long changes are gathered once the first has come: a checkout is one update, not a thousand."""
+"""How long changes are collected after the first one: a checkout is one update, not a thousand."""
 
 STEP_MILLISECONDS = 20
-"""How long nothing must happen for the gathering to end early."""
+"""Collecting ends early after this time without a change."""
 
 MANY_PATHS = 2000
-"""From here on a sweep of the whole root is quicker than so many single paths."""
+"""With more changed paths, a sweep of the whole root is faster."""
 
 AGAIN_SECONDS = 1.0
-"""How long to wait before what failed is tried again."""
+"""Delay before a failed update is retried."""
 
 LOOK_SECONDS = 0.2
-"""How often to look for roots while none is there."""
+"""Interval of checks for roots while none exists."""
 
 CLOSED = frozenset({".git", ".weft"})
 
 
 class _Filter(DefaultFilter):
-    """What the index may care about: everything but git's and our own files; rules decide of the rest."""
+    """Passes all changes except those in folders of git and weft; ignore rules are applied later."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = roots
 
     def __call__(self, change: Change, path: str) -> bool:
-        return any(_is_of_interest(inside) for _, inside in places_of(self._roots, path))
+        return any(_is_relevant(inside) for _, inside in split_by_root(self._roots, path))
 
 
-def _is_of_interest(path: str) -> bool:
+def _is_relevant(path: str) -> bool:
     parts = path.split("/")
     is_rules = parts[-3:] == [".git", "info", "exclude"]
     return is_rules or not CLOSED.intersection(parts)
 
 
-def places_of(roots: Iterable[Path], path: str) -> list[tuple[Path, str]]:
-    """The roots that a path lies in, which are several if they are nested, and the path from there."""
+def split_by_root(roots: Iterable[Path], path: str) -> list[tuple[Path, str]]:
+    """Return the roots that contain a path (several if they are nested), each with the relative path."""
     whole = Path(path)
     return [(root, whole.relative_to(root).as_posix()) for root in roots if whole.is_relative_to(root)]
 
 
 def outputs_of(descriptors: Iterable[int]) -> frozenset[tuple[int, int]]:
-    """The ordinary files that these lead to, by device and inode."""
+    """Return the device and inode of the regular files behind these descriptors."""
     found = set()
     for descriptor in descriptors:
         with suppress(OSError):
@@ -114,22 +114,22 @@ def watch_roots(
 ) -> None:
     """Update the index as files change, until `stop` is set. The first report is of a full sweep.
 
-    `outputs`: files, by device and inode, that reports are written to. What is written to them makes no
-    update, which would be reported, without end.
+    `outputs` are the files, by device and inode, that reports are written to. Changes of them are ignored:
+    they would cause an update and another report, without end.
 
-    Watching begins before the sweep: what changes meanwhile is seen again, never missed. An error that may
-    pass is logged, and what it was about is tried again. A root that goes is watched again when it is back.
+    Watching begins before the sweep, so that no change is missed. A transient error is logged, and the update
+    is retried. A root that disappears is watched again when it is back.
     """
     resolved = list(dict.fromkeys(Path(root).resolve() for root in roots))
     for root in resolved:
         if not root.is_dir():
-            raise RootUnavailable(str(root), "it is no folder")
-    watching = _Watching(index, resolved, on_report, stop or threading.Event(), outputs)
-    watching.run(on_ready or (lambda: None))
+            raise RootUnavailable(str(root), "it is not a folder")
+    watcher = _Watcher(index, resolved, on_report, stop or threading.Event(), outputs)
+    watcher.run(on_ready or (lambda: None))
 
 
-class _Watching:
-    """Roots that are watched, and what of them is still to be taken in."""
+class _Watcher:
+    """Watched roots, and the changes that are still to be indexed."""
 
     def __init__(
         self,
@@ -145,15 +145,14 @@ class _Watching:
         self._stop = stop
         self._outputs = outputs
         self._pending: dict[Path, set[str]] = {}
-        self._said = ""
-        self._try_at = 0.0
-        """When what failed is tried again."""
+        self._last_warning = ""
+        self._retry_at = 0.0
+        """When failed updates are retried."""
         self._watched: dict[Path, tuple[int, int]] = {}
-        """The folders that are watched: one that is put in the place of another has another number."""
+        """Watched folders with device and inode, which change when a folder is replaced."""
         self._rules = RulesAbove(())
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Watch until stopped."""
         changes = self._begin()
         self._on_report(self._index.update(self._roots))
         on_ready()
@@ -168,14 +167,14 @@ class _Watching:
             self._follow(changes)
 
     def _begin(self) -> Generator[set[FileChange], None, None]:
-        """The changes from now on of the roots that are there."""
+        """Start watching the roots that exist. Return their changes."""
         self._watched = _folders(self._roots)
         if not self._watched:
-            raise RootUnavailable(str(self._roots[0]), "it is no folder")
+            raise RootUnavailable(str(self._roots[0]), "it is not a folder")
         self._rules = RulesAbove(self._watched)
         changes = self._changes()
         try:
-            next(changes, None)  # now the watch is on
+            next(changes, None)  # starts watching
         except OSError as error:
             raise RootUnavailable(str(self._roots[0]), f"it cannot be watched: {error}") from error
         return changes
@@ -192,25 +191,25 @@ class _Watching:
         )
 
     def _follow(self, changes: Generator[set[FileChange], None, None]) -> None:
-        """Take changes in, until stopped or other folders are to be watched."""
+        """Index changes, until stopped or until the folders to watch have changed."""
         with closing(changes):
             for changed in changes:
                 is_root_gone = self._gather(changed)
                 self._pending |= {root: {"."} for root in self._rules.changed()}
                 if is_root_gone or _folders(self._roots) != self._watched:
-                    self._warn("a root was moved, removed or has come back: watching anew")
+                    self._warn("a root was moved, removed or restored: restarting the watch")
                     return
-                if self._pending and time.monotonic() >= self._try_at:
-                    self._take()
+                if self._pending and time.monotonic() >= self._retry_at:
+                    self._update_pending()
 
     def _gather(self, changed: Iterable[FileChange]) -> bool:
-        """Keep what changed for the next update; whether a root itself went."""
+        """Collect changes for the next update. Return True if a root itself was deleted."""
         is_root_gone = False
         for change, path in changed:
             if self._is_output(path):
                 continue
-            for root, inside in places_of(self._roots, path):
-                if _is_of_interest(inside):
+            for root, inside in split_by_root(self._roots, path):
+                if _is_relevant(inside):
                     self._pending.setdefault(root, set()).add(inside)
                     is_root_gone |= inside == "." and change == Change.deleted
         return is_root_gone
@@ -222,28 +221,28 @@ class _Watching:
                 return (known.st_dev, known.st_ino) in self._outputs
         return False
 
-    def _take(self) -> None:
-        """Update what has changed; what fails now stays for later."""
+    def _update_pending(self) -> None:
+        """Index the pending changes; those that fail stay pending."""
         for root in [each for each in self._watched if each in self._pending]:
             try:
                 report = _update(self._index, root, _outermost(self._pending[root]))
             except (TransientError, RootUnavailable) as error:
-                self._warn(f"{error}; it is tried again")
-                self._try_at = time.monotonic() + AGAIN_SECONDS
+                self._warn(f"{error}; retrying")
+                self._retry_at = time.monotonic() + AGAIN_SECONDS
             else:
                 del self._pending[root]
-                self._said = ""
+                self._last_warning = ""
                 self._on_report(report)
 
     def _warn(self, text: str) -> None:
-        """Say what is wrong, once as long as nothing else is."""
-        if text != self._said:
-            self._said = text
+        """Log a warning, unless it repeats the last one."""
+        if text != self._last_warning:
+            self._last_warning = text
             log.warning("%s", text, extra={"action": "index_watch_failed"})
 
 
 def _folders(roots: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    """The roots that are folders now, and which."""
+    """Return the roots that are folders now, with device and inode."""
     found = {}
     for root in roots:
         with suppress(OSError):
@@ -261,6 +260,6 @@ def _update(index: Index, root: Path, paths: Sequence[str]) -> IndexReport:
 
 
 def _outermost(paths: set[str]) -> list[str]:
-    """The paths without those that lie in a folder among them."""
+    """Return the paths without those that are inside another one."""
     inside = (path for path in paths if is_at_or_below(path.rpartition("/")[0], paths))
     return sorted(paths.difference(inside))

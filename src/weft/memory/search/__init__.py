@@ -1,1 +1,1 @@
-"""Find the files that matter for a question."""
+"""Searches the index for chunks that match a query."""

@@ -1,6 +1,6 @@
-"""Reorder the best matches by embeddings, which are stored beside the index.
+"""Reorders the best matches by embeddings, which are stored in the index.
 
-As long as a file is as it was, nothing of it is embedded twice.
+An unchanged file is never embedded twice.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from weft.memory.search.ranking import NAMED_SHARE
 
 Vector = Sequence[float]
 Key = tuple[int, int]
-"""The number of the file, -1 for one that is not indexed any more; and the hash of the text."""
+"""Id of the file (-1 if it is no longer indexed) and hash of the text."""
 
 _NO_FILE = -1
 
 
 class Embedded(Struct, frozen=True):
-    """A text that has a vector, and the file that it is of."""
+    """A text to embed, and the file that it comes from."""
 
     root: str
     path: str
@@ -33,41 +33,39 @@ class Embedded(Struct, frozen=True):
 
 
 class Vectors:
-    """The table `memory_vectors` for one embedder. Threads may share it."""
+    """Access to the table `memory_vectors` for one embedder. Threads may share it."""
 
     def __init__(self, path: Path, embedder: Embedder) -> None:
         self._embedder = embedder
         self._lock = threading.Lock()
         self._connection = connect(path)
 
-    def of(self, pieces: Sequence[Embedded]) -> list[Vector]:
-        """The vector of each text; those that are not known are made and kept."""
+    def embed(self, texts: Sequence[Embedded]) -> list[Vector]:
+        """Return the vector of each text; missing vectors are computed and stored."""
         with self._lock:
-            files = self._files({(piece.root, piece.path) for piece in pieces})
-            keys = [(files.get((one.root, one.path), _NO_FILE), _hash(one.text)) for one in pieces]
-            known = self._known(keys)
-            new = {key: piece.text for key, piece in zip(keys, pieces, strict=True) if key not in known}
+            files = self._file_ids({(text.root, text.path) for text in texts})
+            keys = [(files.get((text.root, text.path), _NO_FILE), _hash(text.text)) for text in texts]
+            known = self._load(keys)
+            new = {key: text.text for key, text in zip(keys, texts, strict=True) if key not in known}
             if new:
                 made = self._embedder.embed(list(new.values()))
-                # As floats of 32 bits, which is what comes back later: the same answer with and without.
+                # 32-bit floats as in the table, so that new and stored vectors give the same order.
                 kept = {key: array("f", vector) for key, vector in zip(new, made, strict=True)}
-                self._keep(kept)
+                self._store(kept)
                 known |= kept
         return [known[key] for key in keys]
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._connection.close()
 
-    def _files(self, files: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The numbers of files, by root and path."""
+    def _file_ids(self, files: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         statement = """SELECT memory_files.id FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_roots.path = ? AND memory_files.path = ?"""
         rows = {file: self._connection.execute(statement, file).fetchone() for file in files}
         return {file: row[0] for file, row in rows.items() if row is not None}
 
-    def _known(self, keys: Sequence[Key]) -> dict[Key, Vector]:
+    def _load(self, keys: Sequence[Key]) -> dict[Key, Vector]:
         files = ", ".join(str(file) for file, _ in set(keys))
         numbers = ", ".join(str(number) for _, number in set(keys))
         rows = self._connection.execute(
@@ -77,8 +75,8 @@ class Vectors:
         )
         return {(file, number): array("f", vector) for file, number, vector in rows}
 
-    def _keep(self, vectors: Mapping[Key, "array[float]"]) -> None:
-        """Keep the vectors of files that are still there; those that another embedder made of them go."""
+    def _store(self, vectors: Mapping[Key, "array[float]"]) -> None:
+        """Store the vectors of files that are still indexed; delete their vectors from other embedders."""
         model = self._embedder.id
         rows = [(number, model, vector.tobytes(), file) for (file, number), vector in vectors.items()]
         with transaction(self._connection):
@@ -99,19 +97,19 @@ def _hash(text: str) -> int:
 
 
 CANDIDATES = 40
-"""How many matches by words are compared by meaning: embedding a chunk takes tens of milliseconds."""
+"""How many lexical matches are compared by embedding: to embed a chunk takes tens of milliseconds."""
 
 MEANING_WEIGHT = 0.5
-"""Of a rank by meaning over one by words."""
+"""Weight of the rank by embedding, relative to the lexical rank."""
 
 DAMPING = 10
-"""Added to ranks before they are inverted: how little the first places stand out."""
+"""Added to ranks before they are inverted; a larger value makes the first ranks stand out less."""
 
-MAX_QUESTION_CHARACTERS = 2_000
+MAX_QUERY_CHARACTERS = 2_000
 
 
 class HybridMatcher:
-    """Fuses two orders of the same matches by their ranks. Files that the query names stay first."""
+    """Fuses the lexical and the embedding order of the same matches. Files named in the query stay first."""
 
     def __init__(self, lexical: Matcher, embedder: Embedder, vectors: Vectors) -> None:
         self._lexical = lexical
@@ -119,54 +117,53 @@ class HybridMatcher:
         self._vectors = vectors
 
     def match(self, query: Query) -> list[Match]:
-        """The best matches, the best first; scores are sums of inverted ranks, from 0 to 1."""
+        """Return the best matches, best first, with the lexical scores reassigned in descending order."""
         found = self._lexical.match(replace(query, limit=max(query.limit, CANDIDATES)))
         if len(found) < 2:
             return found[: query.limit]
         first, rest = found[:CANDIDATES], found[CANDIDATES:]
-        by_meaning = self._order(_question(query), first)
-        places = {place: rank for rank, place in enumerate(by_meaning)}
+        by_meaning = self._order(_query_text(query), first)
+        ranks = {index: rank for rank, index in enumerate(by_meaning)}
         fused = [
-            (not _is_named(match), -_fused(place, places[place]), place) for place, match in enumerate(first)
+            (not _is_named(match), -_fuse(index, ranks[index]), index) for index, match in enumerate(first)
         ]
-        order = [first[place] for _, _, place in sorted(fused)] + rest
-        return _scored(order)[: query.limit]
+        order = [first[index] for _, _, index in sorted(fused)] + rest
+        return _reassign_scores(order)[: query.limit]
 
-    def _order(self, question: str, matches: list[Match]) -> list[int]:
-        """The places of the matches, the nearest in meaning first."""
-        [asked] = self._embedder.embed([question])
-        vectors = self._vectors.of([_embedded(match) for match in matches])
-        likeness = [_product(asked, vector) for vector in vectors]
-        return sorted(range(len(matches)), key=lambda place: (-likeness[place], place))
+    def _order(self, text: str, matches: list[Match]) -> list[int]:
+        """Return the indexes of the matches, nearest to the text first."""
+        [wanted] = self._embedder.embed([text])
+        vectors = self._vectors.embed([_text_to_embed(match) for match in matches])
+        similarity = [_dot_product(wanted, vector) for vector in vectors]
+        return sorted(range(len(matches)), key=lambda index: (-similarity[index], index))
 
 
-def _embedded(match: Match) -> Embedded:
-    """What is embedded of a chunk: the path says much that the lines do not."""
+def _text_to_embed(match: Match) -> Embedded:
+    # The path often names the subject where the lines do not.
     chunk = match.chunk
     text = f"{chunk.path.replace('/', ' ').replace('_', ' ')}\n{chunk.text}"
     return Embedded(chunk.root, chunk.path, text)
 
 
-def _question(query: Query) -> str:
+def _query_text(query: Query) -> str:
     parts = sorted(query.parts, key=lambda part: -part.weight)
-    return "\n".join(part.text for part in parts)[:MAX_QUESTION_CHARACTERS]
+    return "\n".join(part.text for part in parts)[:MAX_QUERY_CHARACTERS]
 
 
 def _is_named(match: Match) -> bool:
     return match.score >= 1 - NAMED_SHARE
 
 
-def _fused(by_words: int, by_meaning: int) -> float:
-    """From 0 to 1, for places from 0."""
+def _fuse(by_words: int, by_meaning: int) -> float:
+    """Return a score from 0 to 1 for two ranks that count from 0."""
     total = 1 / (DAMPING + by_words) + MEANING_WEIGHT / (DAMPING + by_meaning)
     return total * DAMPING / (1 + MEANING_WEIGHT)
 
 
-def _scored(order: list[Match]) -> list[Match]:
-    """The matches with the scores that they had, handed out anew in falling order."""
+def _reassign_scores(order: list[Match]) -> list[Match]:
     scores = sorted((match.score for match in order), reverse=True)
     return [replace(match, score=score) for match, score in zip(order, scores, strict=True)]
 
 
-def _product(one: Vector, other: Vector) -> float:
+def _dot_product(one: Vector, other: Vector) -> float:
     return math.fsum(a * b for a, b in zip(one, other, strict=True))

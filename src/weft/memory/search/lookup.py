@@ -1,7 +1,7 @@
-"""Which chunks hold a word, and how well: the full-text index asked for one word at a time.
+"""Looks up the words of a query in the full-text index, one word at a time.
 
-One at a time, because `bm25()` knows no weights of words, and because how common a word is decides
-whether it is looked up at all.
+A query per word is needed because `bm25()` has no weights for words, and because the frequency of a word
+decides where it is looked up.
 """
 
 import math
@@ -14,77 +14,78 @@ from weft.memory.protocol import Strategy
 from weft.memory.search.query import Word
 
 FIELD_WEIGHTS = "4.0, 2.0, 1.0, 1.0, 1.0"
-"""Of path, symbols, headings, content, parts: how many times a word there counts. Half and double of each
-moved recall@5 by less than 0.01 on the repositories tried."""
+"""Weights of path, symbols, headings, content and parts. Halving or doubling each of them changed recall@5 by
+less than 0.01 on the repositories tried."""
 
 MAX_ROWS = 2_500
-"""How many rows of the words of one query are weighed wherever they are, the rarest words first. To weigh a
-row takes a microsecond, to pass over it a twentieth of that."""
+"""Maximum number of rows scored in all files, rarest words first. To score a row takes a microsecond, to skip
+it a twentieth of that."""
 
 MAX_PASSED = 20_000
-"""How many rows the other words may have together; those are weighed in the files that are already good."""
+"""Maximum number of rows of all words together. Words beyond MAX_ROWS are scored only in the best files so
+far."""
 
 COMMON_FIT = 1.0
-"""How well a chunk fits a common word that it has: as much as one of middling length with the word once."""
+"""Score of a chunk for a common word: that of a chunk of average length that contains the word once."""
 
 BEST_ROWS = 300
-"""How many chunks of one word are looked at, the best first."""
+"""Maximum number of chunks per word, best first."""
 
 RARITY_POWER = 0.85
-"""How much rare words count above common ones; 1 would be BM25's own, which lets one rare word decide."""
+"""Exponent of the weight of rare words; 1 is plain BM25, where a single rare word can decide the order."""
 
 BM25_K1 = 1.2
-"""How soon a further time of a word in a chunk counts less, as SQLite's bm25() has it."""
+"""Term frequency saturation of SQLite's bm25()."""
 
 K1 = 2.0
-"""The same as we have it: later, since a chunk that names a thing often is more likely about it."""
+"""Our term frequency saturation: higher, since a chunk that repeats a word is more likely about it."""
 
 _LEAST_IDF = 1e-6
-"""What SQLite's bm25() takes for a word of more than half of the rows."""
+"""The idf that SQLite's bm25() uses for a word in more than half of the rows."""
 
 
 class Hits(Struct, frozen=True):
-    """The chunks that hold a word."""
+    """Chunks that contain a word."""
 
     word: Word
     value: float
-    """How much it counts: its weight, and how rare it is."""
+    """Weight of the word multiplied by its rarity."""
     rows: Sequence[tuple[int, int, float]]
-    """Chunk, file, and how well it fits, from 0 to 3 (k1 + 1 of BM25)."""
+    """Chunk id, file id and score from 0 to 3 (BM25's k1 + 1)."""
 
 
 class Counted(Struct, frozen=True):
-    """The words of a query that are in the index, each with the number of its chunks, the rarest first."""
+    """Words of a query that are in the index, with their number of chunks, rarest first."""
 
     value: float
-    """What all words of the query count together, those included that are not there or too common."""
+    """Sum of the values of all words of the query, including those that are missing or too common."""
     everywhere: Sequence[tuple[int, Word]]
-    """To be weighed wherever they are."""
+    """Words to score in all files."""
     common: Sequence[tuple[int, Word]]
-    """To be weighed only in files that the others found."""
+    """Words to score only in files that the other words found."""
 
 
 class Lookup:
-    """Asks for words in the chunks of some roots, or of all."""
+    """Looks up words in the chunks of some roots, or of all."""
 
     def __init__(self, connection: sqlite3.Connection, strategy: Strategy, roots: Sequence[str]) -> None:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
         self._root_ids = self._chosen(roots)
-        # Of the full-text index itself, as bm25() counts: words of damaged files may have stayed behind.
+        # Count in the full-text index itself, as bm25() does: it may still have words of damaged files.
         statement = "SELECT count(*) FROM memory_words_docsize"
         self._all_chunks: int = connection.execute(statement).fetchone()[0]
         self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
-        self._held: dict[str, int] = {}
+        self._counts_within: dict[str, int] = {}
         self._left_to_count = MAX_PASSED
 
     @property
     def root_ids(self) -> list[int] | None:
-        """The roots that are asked for; None: all."""
+        """Return the ids of the roots to search; None means all."""
         return self._root_ids
 
     def count(self, words: Sequence[Word]) -> Counted:
-        """How common the words are, and which are to be weighed where; at least one is everywhere."""
+        """Count the chunks of each word, and decide where to score it; at least one is scored everywhere."""
         counted = sorted(
             ((self._count(word, MAX_PASSED), word) for word in words),
             key=lambda each: (each[0], each[1].stem),
@@ -104,12 +105,12 @@ class Lookup:
         return Counted(value, everywhere, common)
 
     def words(self, counted: Sequence[tuple[int, Word]]) -> list[Hits]:
-        """The hits of the words, wherever they are."""
+        """Return the hits of the words in all files."""
         return [self._hits(word, count) for count, word in counted]
 
     def words_within(self, counted: Sequence[tuple[int, Word]], files: Sequence[int]) -> list[Hits]:
-        """The hits of common words in these files; how often a chunk has such a word is all the same."""
-        # The plus keeps SQLite from asking the full-text index for each of the chunks by itself.
+        """Return the hits of common words in these files, all with the same score."""
+        # The unary plus keeps SQLite from querying the full-text index once per chunk.
         statement = f"""SELECT memory_chunks.id, file_id, {COMMON_FIT} FROM memory_words
             JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
             WHERE memory_words MATCH ? AND +memory_words.rowid IN
@@ -124,32 +125,34 @@ class Lookup:
         ]
 
     def pairs(self, pairs: Sequence[Word], found: Sequence[Hits]) -> list[Hits]:
-        """The hits of pairs of words that were weighed everywhere: those of the others are too many."""
+        """Return the hits of pairs of words that were scored everywhere; other pairs have too many rows."""
         stems = {hits.word.stem for hits in found}
         wanted = [pair for pair in pairs if stems.issuperset(pair.stem.split())]
         counted = [(self._count(pair), pair) for pair in wanted]
         return [self._hits(pair, count) for count, pair in counted if count]
 
     def value(self, word: Word, count: int) -> float:
-        """How much a word counts that so many chunks of all roots hold: how rare it is in the chosen ones."""
-        held = count if self._root_ids is None else self._held_within(word, count, self._root_ids)
-        rarity = math.log(1 + (self.chunks - held + 0.5) / (held + 0.5))
+        """Return the weight of a word times its rarity in the chosen roots; `count` is over all roots."""
+        within = count if self._root_ids is None else self._count_within(word, count, self._root_ids)
+        rarity = math.log(1 + (self.chunks - within + 0.5) / (within + 0.5))
         return word.weight * math.pow(rarity, RARITY_POWER)
 
-    def _held_within(self, word: Word, count: int, root_ids: Sequence[int]) -> int:
-        """How many chunks of these roots hold the word; of very common words about how many."""
-        if word.text in self._held or not count:
-            return self._held.get(word.text, 0)
+    def _count_within(self, word: Word, count: int, root_ids: Sequence[int]) -> int:
+        """Return how many chunks of these roots contain the word, estimated for very common words."""
+        if word.text in self._counts_within or not count:
+            return self._counts_within.get(word.text, 0)
         if count >= self._left_to_count:
             return min(self.chunks, round(count * self.chunks / max(1, self._all_chunks)))
         self._left_to_count -= count
-        # CROSS: the rows of the word first, never the full-text index for each of the chunks by itself.
+        # CROSS JOIN makes SQLite read the rows of the word first, not query the full-text index once per
+        # chunk.
         query = f"""SELECT count(*) FROM memory_words
             CROSS JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
             CROSS JOIN memory_files ON memory_files.id = file_id
             WHERE memory_words MATCH ? AND root_id IN ({_list(root_ids)})"""  # noqa: S608 - numbers only
-        self._held[word.text] = self._connection.execute(query, [self._expression(word)]).fetchone()[0]
-        return self._held[word.text]
+        within: int = self._connection.execute(query, [self._expression(word)]).fetchone()[0]
+        self._counts_within[word.text] = within
+        return within
 
     def _chunks_within(self, root_ids: Sequence[int]) -> int:
         query = f"""SELECT count(*) FROM memory_files JOIN memory_chunks ON file_id = memory_files.id
@@ -157,14 +160,14 @@ class Lookup:
         return int(self._connection.execute(query).fetchone()[0])
 
     def _count(self, word: Word, at_most: int = -1) -> int:
-        """How many chunks hold the word; counted no further than `at_most`."""
+        """Count the chunks that contain the word, up to `at_most`."""
         query = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
         return int(self._connection.execute(query, [self._expression(word), at_most]).fetchone()[0])
 
     def _hits(self, word: Word, count: int) -> Hits:
-        # What bm25() multiplied by is taken out again: it is next to nothing for a word of half of the
-        # chunks, which in a small project is many a telling word. It knows how many rows there are, where
-        # counting ended early.
+        # Divide by the idf that bm25() multiplied by: it is almost 0 for a word in half of the chunks, and in
+        # a small project many significant words are that frequent. bm25() uses the exact count of rows, so
+        # count to the end where counting stopped early.
         rows_of_word = count if count < MAX_PASSED else self._count(word)
         idf = max(math.log((self._all_chunks - rows_of_word + 0.5) / (rows_of_word + 0.5)), _LEAST_IDF)
         rows = self._connection.execute(self._statement(), [self._expression(word), BEST_ROWS])
@@ -183,11 +186,11 @@ class Lookup:
             JOIN memory_chunks ON memory_chunks.id = best.id"""  # noqa: S608 - numbers only
 
     def _expression(self, word: Word) -> str:
-        """What the full-text index is asked. A word is letters, digits and spaces, so quotes suffice."""
+        # A word consists of letters, digits and spaces, so quotes suffice.
         return f'{self._columns}"{word.text}"'
 
     def _chosen(self, roots: Sequence[str]) -> list[int] | None:
-        """The numbers of the roots; None when there are no others."""
+        """Return the ids of the roots; None if these are all roots of the index."""
         if not roots:
             return None
         known = self._connection.execute("SELECT path, id FROM memory_roots").fetchall()
@@ -196,9 +199,10 @@ class Lookup:
 
 
 def with_our_k1(fit: float) -> float:
-    """What BM25 gives with our k1, of what it gives with SQLite's own, which cannot be set.
+    """Convert a BM25 score from SQLite's k1, which cannot be set, to ours.
 
-    That is `(k + 1) f / (f + k n)`, where `f` is how often the word is there and `n` how long the chunk is.
+    BM25 is `(k + 1) f / (f + k n)`, where `f` is the frequency of the word and `n` the relative length of the
+    chunk.
     """
     times = BM25_K1 * fit / max(BM25_K1 + 1 - fit, 1e-9)
     return (K1 + 1) * times / (times + K1)

@@ -1,4 +1,4 @@
-"""The files of an index that fit a query, by the words in them."""
+"""Lexical matcher: finds chunks by the words of a query."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -8,26 +8,26 @@ from typing import Any, Protocol
 from weft.memory.index.database import require_shape
 from weft.memory.protocol import Chunk, Match, Query
 from weft.memory.search.lookup import Lookup
-from weft.memory.search.query import QueryWords, Stemmer, words_of
+from weft.memory.search.query import QueryWords, Stemmer, split_query
 from weft.memory.search.ranking import FoundFile, Ranked, Tally, name_words, rank
 
 MAX_FILES = 100
-"""How many files are weighed with all that is known of them; the best by their words alone."""
+"""Maximum number of files ranked with their metadata: those with the largest sums of word values."""
 
 COMMON_FILES = 30
-"""In how many files, the best by their rarer words, common words are weighed."""
+"""Number of files, best by their rarer words, in which common words are scored."""
 
 MAX_NAMED = 5
-"""A path that is the end of more files than these (`__init__.py`) names none of them."""
+"""A path ending that fits more files than this (`__init__.py`) names none of them."""
 
 MAX_EXPLAINED = 4_000
-"""How many characters of a chunk are looked at first to say why it matched: enough but for minified files."""
+"""Number of characters of a chunk searched first to explain a match: enough except for minified files."""
 
 FIELDS = ("path", "symbols", "headings", "content")
 
 
 class Readable(Protocol):
-    """An index in SQLite, as far as it is read here."""
+    """The part of an index in SQLite that the matcher reads."""
 
     @property
     def reader(self) -> sqlite3.Connection: ...
@@ -36,24 +36,24 @@ class Readable(Protocol):
 
 
 class LexicalMatcher:
-    """Finds by words: BM25 of chunks, gathered to files. Threads may share it."""
+    """Matches by words: BM25 scores of chunks, summed per file. Threads may share it."""
 
     def __init__(self, index: Readable) -> None:
         self._index = index
         self._stemmer = Stemmer()
 
     def match(self, query: Query) -> list[Match]:
-        """The best chunks, the best first; the same query on the same index has the same answer."""
-        sought = words_of(query.parts, self._stemmer)
+        """Return the best chunks, best first. The result for the same query and index is always the same."""
+        sought = split_query(query.parts, self._stemmer)
         with _snapshot(self._index.reader):
-            ranked = self._ranked(query, sought)[: max(0, query.limit)]
+            ranked = self._rank(query, sought)[: max(0, query.limit)]
             return self._matches(ranked, sought)
 
     def close(self) -> None:
-        """Let go of the table of stems; the index is the caller's."""
+        """Close the stemmer; the index belongs to the caller."""
         self._stemmer.close()
 
-    def _ranked(self, query: Query, sought: QueryWords) -> list[Ranked]:
+    def _rank(self, query: Query, sought: QueryWords) -> list[Ranked]:
         lookup = Lookup(self._index.reader, query.strategy, query.roots)
         counted = lookup.count(sought.words)
         words = lookup.words(counted.everywhere)
@@ -75,8 +75,8 @@ class LexicalMatcher:
         names = [name_words(path) for _, path, _ in rows]
         self._stemmer.stem([word for words in names for word in words])
         stems = [frozenset(self._stemmer.stem(words)) for words in names]
-        asked = sought.stems
-        exact = asked and stems.count(asked) <= MAX_NAMED
+        wanted = sought.stems
+        exact = wanted and stems.count(wanted) <= MAX_NAMED
         texts = {word.text for word in sought.words}
         return [
             FoundFile(
@@ -84,7 +84,7 @@ class LexicalMatcher:
                 path,
                 lines,
                 each,
-                named.get(number) or (_spelling(words, texts) if exact and each == asked else 0),
+                named.get(number) or (_naming(words, texts) if exact and each == wanted else 0),
             )
             for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
         ]
@@ -101,31 +101,30 @@ class LexicalMatcher:
             for number, chunk in chunks.items()
             for text in (chunk.path, " ".join(chunk.symbols), headings[number], chunk.text)
         ]
-        held = self._stemmer.held(texts, sought.stems)
+        found = self._stemmer.find_stems(texts, sought.stems)
         return [
             Match(
                 chunk=chunk,
                 score=scores[number],
-                why=_why(held[4 * row : 4 * row + 4], sought) or self._late_why(chunk, sought),
+                why=_why(found[4 * row : 4 * row + 4], sought) or self._why_in_whole_text(chunk, sought),
             )
             for row, (number, chunk) in enumerate(chunks.items())
         ]
 
-    def _late_why(self, chunk: Chunk, sought: QueryWords) -> dict[str, tuple[str, ...]]:
-        """The words further behind in a chunk with long lines."""
+    def _why_in_whole_text(self, chunk: Chunk, sought: QueryWords) -> dict[str, tuple[str, ...]]:
         if len(chunk.text) <= MAX_EXPLAINED:
             return {}
-        return _why([set(), set(), set(), *self._stemmer.held([chunk.text], sought.stems)], sought)
+        return _why([set(), set(), set(), *self._stemmer.find_stems([chunk.text], sought.stems)], sought)
 
 
-def _spelling(name: Sequence[str], sought: Set[str]) -> int:
-    """For a file whose name has the stems of the query: 2 when it has the words as they are, else 1."""
+def _naming(name: Sequence[str], sought: Set[str]) -> int:
+    """Return the naming of a file that has the stems of the query: 2 for the exact words, else 1."""
     return 2 if sought == set(name) else 1
 
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """One state of the index for several statements, whatever is written meanwhile."""
+    """Run several statements on one state of the index, regardless of concurrent writes."""
     connection.execute("BEGIN")
     try:
         require_shape(connection)
@@ -135,7 +134,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:
-    """The words of the query that each field has, those that count most first."""
+    """Return the words of the query found in each field, heaviest first."""
     found = {
         name: tuple(word.text for word in sought.words if word.stem in stems)
         for name, stems in zip(FIELDS, fields, strict=True)
@@ -146,10 +145,12 @@ def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str,
 def _named(
     connection: sqlite3.Connection, paths: Sequence[str], root_ids: list[int] | None
 ) -> dict[int, int]:
-    """The files whose path is one of these (2), or ends with one of them (1)."""
+    """Return the ids of files with one of these paths (2), or with a path that ends with one (1)."""
     if not paths:
         return {}
-    ends = " OR ".join(["substr('/' || path, ?) = ?"] * len(paths))  # all at once: it reads every path
+    ends = " OR ".join(
+        ["substr('/' || path, ?) = ?"] * len(paths)
+    )  # one statement, because it scans all paths
     values = [value for path in paths for value in (-len(path) - 1, "/" + path)]
     rows = connection.execute(
         f"SELECT id, path, root_id FROM memory_files WHERE ({ends}) AND skipped IS NULL",  # noqa: S608 - question marks
@@ -175,5 +176,5 @@ def _first_chunks(connection: sqlite3.Connection, files: Sequence[int]) -> dict[
 
 
 def _rows(connection: sqlite3.Connection, statement: str, numbers: Sequence[int]) -> list[Any]:
-    """What the statement gives for these numbers; they are ours, and some hundreds."""
+    # The numbers are row ids, so formatting them into the statement is safe; there are some hundreds at most.
     return connection.execute(statement.format(", ".join(map(str, numbers)))).fetchall()

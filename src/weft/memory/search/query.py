@@ -1,4 +1,4 @@
-"""Words and weights of a query, cut and stemmed as the full-text index does."""
+"""Splits a query into weighted words, tokenized and stemmed like the full-text index."""
 
 import math
 import re
@@ -14,10 +14,11 @@ from weft.memory.protocol import QueryPart
 _SHAPE = bytes(
     32 if byte > 127 or not chr(byte).isalnum() else 65 if chr(byte).isupper() else 97 for byte in range(256)
 )
-"""Makes `A` of capital letters, `a` of small ones and digits, spaces of all that is no ASCII name."""
+"""Translates upper case letters to `A`, lower case letters and digits to `a`, and all other bytes to
+spaces."""
 
 _HUMPS = (b"aA", b"AAa")
-"""How the shape of a camelCase name looks where one of its parts begins."""
+"""Shapes of a boundary between two parts of a camelCase name."""
 
 _PART = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -26,25 +27,25 @@ MAX_PART_SOURCE = 64
 
 
 def camel_parts(text: str) -> list[str]:
-    """The parts of the camelCase names in the text, in lower case, each once."""
+    """Return the parts of the camelCase names in the text, in lower case, without duplicates."""
     return camel_words(text.encode("utf-8", "replace")).split()
 
 
 def camel_words(text: bytes) -> str:
-    """The parts of the camelCase names in the text, in lower case, each once, by spaces.
+    """Return the distinct parts of the camelCase names in the text, in lower case, joined by spaces.
 
-    Names with underscores and dots are split by the full-text index itself.
+    Names with underscores and dots are left to the full-text index, which splits them itself.
     """
     shape = text.translate(_SHAPE)
     names: set[bytes] = set()
     for hump in _HUMPS:
-        place = shape.find(hump)
-        while place >= 0:
-            end = shape.find(b" ", place)
+        position = shape.find(hump)
+        while position >= 0:
+            end = shape.find(b" ", position)
             if end < 0:
                 end = len(shape)
-            names.add(text[shape.rfind(b" ", 0, place) + 1 : end])
-            place = shape.find(hump, end)
+            names.add(text[shape.rfind(b" ", 0, position) + 1 : end])
+            position = shape.find(hump, end)
     if not names:
         return ""
     return b" ".join(sorted(set().union(*map(_parts, names)))).decode()
@@ -52,7 +53,7 @@ def camel_words(text: bytes) -> str:
 
 @lru_cache(maxsize=100_000)
 def _parts(name: bytes) -> tuple[bytes, ...]:
-    """The parts of a name in lower case; none when it has but one."""
+    """Return the parts of a name in lower case; empty if it has only one."""
     if name.isupper() or name.istitle() or len(name) > MAX_PART_SOURCE:
         return ()
     parts = [part.lower() for part in _PART.findall(name)]
@@ -60,7 +61,7 @@ def _parts(name: bytes) -> tuple[bytes, ...]:
 
 
 def with_parts(text: str) -> str:
-    """The text with the parts of its camelCase names behind it."""
+    """Append the parts of its camelCase names to a text."""
     if text.islower():
         return text
     parts = camel_words(text.encode("utf-8", "replace"))
@@ -68,15 +69,15 @@ def with_parts(text: str) -> str:
 
 
 def path_words(path: str) -> str:
-    """A path as the index reads it."""
+    """Return a path in the form that is indexed."""
     return with_parts(path.encode("utf-8", "replace").decode())
 
 
 def fields_of(path: str, symbols: str, headings: str, content: bytes) -> tuple[str, str, str, str, str]:
-    """The columns of `memory_words` for a chunk; `path` is what `path_words` made.
+    """Return the columns of `memory_words` for a chunk; `path` is a result of `path_words`.
 
-    The same arguments always give the same words: that is how a row is taken out again. Change it only
-    together with SCHEMA_VERSION.
+    The same arguments must always give the same words, because a row is deleted by its words. Change this
+    only together with SCHEMA_VERSION.
     """
     return path, with_parts(symbols) if symbols else "", headings, content.decode(), camel_words(content)
 
@@ -84,14 +85,17 @@ def fields_of(path: str, symbols: str, headings: str, content: bytes) -> tuple[s
 _WORD = re.compile(r"[^\W_]+")
 
 _BY_SPACES = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
-"""Makes spaces of all in an ASCII text that is no part of a word: much faster than looking for words."""
+"""Translates all ASCII characters outside words to spaces: much faster than a regular expression."""
 
 MAX_KNOWN = 50_000
-"""Stems that are remembered."""
+"""Maximum number of cached stems."""
 
 
 class Stemmer:
-    """A full-text table in memory, with the tokenizer of `memory_words`. Threads may share it."""
+    """Stems words with an in-memory full-text table that has the tokenizer of `memory_words`.
+
+    Threads may share it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,35 +105,34 @@ class Stemmer:
         self._known: dict[str, str] = {}
 
     def stem(self, words: Sequence[str]) -> list[str]:
-        """The stem of each word; "" for what holds no word."""
+        """Return the stem of each word; "" for a text without a word."""
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if new:
             found: dict[int, str] = {}
-            for row, stem in self._cut(new):
+            for row, stem in self._tokenize(new):
                 found.setdefault(row, stem)
             if len(self._known) > MAX_KNOWN:
                 self._known = {}
             self._known |= {word: found.get(row, "") for row, word in enumerate(new)}
-        # One that another thread has just let go of is simply cut again.
+        # A stem that another thread has just evicted is computed again.
         return [self._known[word] if word in self._known else self.stem([word])[0] for word in words]
 
-    def held(self, texts: Sequence[str], stems: Set[str]) -> list[set[str]]:
-        """Which of the stems are in each text.
+    def find_stems(self, texts: Sequence[str], stems: Set[str]) -> list[set[str]]:
+        """Return which of the stems occur in each text.
 
-        Only words that begin like one of the stems are cut: stemming changes the end of a word, of its first
-        two letters at most `y` into `i`.
+        Only words that begin like one of the stems are stemmed: stemming changes the end of a word, and in
+        its first two letters at most `y` to `i`.
         """
-        beginnings = {each for stem in stems for each in (stem[:2], stem[:2].replace("i", "y"))}
-        words = [_begun_so(text, beginnings) for text in texts]
+        prefixes = {each for stem in stems for each in (stem[:2], stem[:2].replace("i", "y"))}
+        words = [_words_with_prefix(text, prefixes) for text in texts]
         self.stem([word for each in words for word in each])
         return [set(self.stem(each)) & stems for each in words]
 
     def close(self) -> None:
-        """Let go of the table."""
         self._database.close()
 
-    def _cut(self, words: Sequence[str]) -> list[tuple[int, str]]:
-        """Row and stem of every word of each of these."""
+    def _tokenize(self, words: Sequence[str]) -> list[tuple[int, str]]:
+        """Return index and stem of each token of the words."""
         with self._lock:
             self._database.execute("BEGIN")
             try:
@@ -139,39 +142,41 @@ class Stemmer:
                 self._database.execute("ROLLBACK")
 
 
-def _begun_so(text: str, beginnings: Set[str]) -> list[str]:
-    """The different words of a text that may have a stem with one of these beginnings.
+def _words_with_prefix(text: str, prefixes: Set[str]) -> list[str]:
+    """Return the distinct words of a text that may have a stem with one of these prefixes.
 
-    Those with other letters than ASCII's all may: accents are taken away.
+    Words with non-ASCII letters are always included, because the tokenizer removes accents.
     """
     if text.isascii():
         whole = text.lower().translate(_BY_SPACES).split()
         words = {*whole, *camel_parts(text)}
-        return [word for word in words if word[:2] in beginnings or word[:1] in beginnings]
+        return [word for word in words if word[:2] in prefixes or word[:1] in prefixes]
     words = {*_WORD.findall(text.lower()), *camel_parts(text)}
-    return [word for word in words if word[:2] in beginnings or word[:1] in beginnings or not word.isascii()]
+    return [word for word in words if word[:2] in prefixes or word[:1] in prefixes or not word.isascii()]
 
 
 MAX_PART_CHARACTERS = 20_000
-"""What is read of a part: inputs and earlier outputs may be whole files."""
+"""Longer parts are truncated: inputs and earlier outputs may be whole files."""
 
 MAX_WORDS = 32
-"""Each is looked up by itself, so this bounds the time of a query."""
+"""Each word is a lookup of its own, so this bounds the time of a query."""
 
 MAX_PAIRS = 8
 MAX_PATHS = 16
 
 FEW_WORDS = 12
-"""A part of more different words counts less for each of them: a long context does not drown the question."""
+"""In a part with more distinct words each word weighs less, so that a long context does not drown the
+query."""
 
 PAIR_WEIGHT = 0.3
-"""Two words together over each alone. Between 0.2 and 0.6 it made no difference on any repository tried."""
+"""Weight of a pair of words relative to its words. Values from 0.2 to 0.6 made no difference on any
+repository tried."""
 
 NAME_WEIGHT = 1.0
-"""The same for two words of one name (`event_loop`, `app.loop`): who writes it so means that name."""
+"""Weight of a pair that is written as one name (`event_loop`, `app.loop`)."""
 
-DOING_WEIGHT = 0.2
-"""Of a word that says what is done, not to what."""
+ACTION_WEIGHT = 0.2
+"""Weight of a word for an action, such as "add": it says little about the subject."""
 
 STOP_WORDS = frozenset(
     """
@@ -181,47 +186,46 @@ STOP_WORDS = frozenset(
     nor not of off on once only or other our ours out over own please same shall she should so some such
     than that the their them then there these they this those through to too under until up very was we were
     what when where which while who whom why will with would you your
-    """.split()  # noqa: SIM905 - a list of so many words would fill pages
+    """.split()  # noqa: SIM905 - a list with one word per line would fill pages
 )
-DOING_WORDS = frozenset(
+ACTION_WORDS = frozenset(
     """
     add added adding adds allow allowed allows change changed changes fix fixed fixes fixing improve
     improved improves improving instead made make makes making new now remove removed removes support
     supported supports update updated updates updating use used uses using
-    """.split()  # noqa: SIM905 - a list of so many words would fill pages
+    """.split()  # noqa: SIM905 - a list with one word per line would fill pages
 )
 
 _JOINT = re.compile(r"[_.-]|::|->")
-"""What stands between the words of one name."""
+"""Separator between the words of one name."""
 _MENTION = re.compile(r"[^\s\"'`()<>\[\]{},;:|*=]+")
 _LIKE_A_FILE = re.compile(r"\w\.\w{1,8}$")
 
 
 class Word(Struct, frozen=True):
-    """A word, or two that stand together, to look for."""
+    """A word, or a pair of adjacent words, to look up."""
 
     text: str
-    """In lower case; the words of a pair with a space between."""
+    """In lower case; the words of a pair are separated by a space."""
     stem: str
     weight: float
 
 
 class QueryWords(Struct, frozen=True):
-    """A query, taken apart."""
+    """Words, pairs of words and paths of a query."""
 
     words: tuple[Word, ...] = ()
     pairs: tuple[Word, ...] = ()
     paths: tuple[str, ...] = ()
-    """What may be the path of a file, or the end of one."""
+    """Texts that may be the path of a file, or the end of a path."""
 
     @property
     def stems(self) -> frozenset[str]:
-        """The stems of the words."""
         return frozenset(word.stem for word in self.words)
 
 
-def words_of(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
-    """What the parts of a query look for; stop words only when there is nothing else."""
+def split_query(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
+    """Split the parts of a query into words; stop words are kept only if there are no others."""
     texts = [(_clean(part.text), part.weight) for part in parts if part.weight > 0]
     cut = [(_WORD.findall(text), weight) for text, weight in texts]
     gaps = [_WORD.split(text) for text, _ in texts]
@@ -234,7 +238,7 @@ def words_of(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
 
 
 def _clean(text: str) -> str:
-    """As much of the text as is read, without what no database takes (half of a surrogate pair)."""
+    """Truncate the text and replace lone surrogates, which no database accepts."""
     return text[:MAX_PART_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -242,7 +246,7 @@ Cut = Sequence[tuple[list[str], float]]
 
 
 def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word]:
-    """The words by stem. Said twice counts more, but not twice."""
+    """Return the words by stem; a repeated word weighs more, but not in proportion."""
     found: dict[str, Word] = {}
     for words, part_weight in cut:
         counts: dict[str, int] = {}
@@ -254,7 +258,9 @@ def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word
         for word, stem in zip(kept, stemmer.stem(kept), strict=True):
             if stem:
                 weight = (
-                    share * (DOING_WEIGHT if word in DOING_WORDS else 1.0) * (1 + math.log(counts[word]) / 2)
+                    share
+                    * (ACTION_WEIGHT if word in ACTION_WORDS else 1.0)
+                    * (1 + math.log(counts[word]) / 2)
                 )
                 known = found.get(stem)
                 found[stem] = Word(
@@ -266,7 +272,7 @@ def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word
 def _pairs(
     cut: Iterable[tuple[tuple[list[str], float], list[str]]], stemmer: Stemmer, kept: dict[str, Word]
 ) -> tuple[Word, ...]:
-    """Words that stand together in the query and are both looked for: `event loop`, `event_loop`."""
+    """Return pairs of adjacent words that are both kept: `event loop`, `event_loop`."""
     found: dict[str, Word] = {}
     for (words, _), gaps in cut:
         lower = [word.lower() for word in words]

@@ -1,4 +1,4 @@
-"""Files and their chunks in the order in which they fit a query. Pure: what was looked up comes in."""
+"""Ranks files and their chunks by the hits of a query. Pure: the hits are passed in."""
 
 import math
 import re
@@ -10,48 +10,48 @@ from weft.memory.files.classify import kind_factor
 from weft.memory.search.lookup import Hits
 
 CHUNK_SHARES = (1.0, 0.6, 0.5, 0.4, 0.3, 0.3)
-"""What the best chunks of a file add to its score, the best first: a file that speaks of the matter in
-several places is better than one that names it once; further places say no more."""
+"""Shares of a file's best chunks in its score, best first: a file that treats a subject in several chunks is
+better than one that mentions it once, and chunks beyond these add nothing."""
 
 COVERAGE_SHARE = 0.35
-"""How much of a file's score hangs on how many of the query's words it has."""
+"""Share of a file's score that depends on how many words of the query it contains."""
 
 SIZE_SHARE = 0.15
-"""A longer file is more likely the one that matters, by the logarithm of its lines."""
+"""Bonus for longer files, by the logarithm of their lines: they are more often the relevant ones."""
 
 NAME_FACTOR = 1.3
-"""For a file all words of whose name are in the query: `chunks.py` for "how are chunks cut"."""
+"""Factor for a file with all words of its name in the query: `chunks.py` for "how are chunks cut"."""
 
 HALF = 4.0
-"""A file's score is a half when its sum is this many times what all words of the query count together."""
+"""A file has score 0.5 if its points are this many times the value of all words of the query."""
 
 NAMED_SHARE = 0.06
-"""The uppermost part of 0..1 is for files whose path is in the query; its upper half for whole
-paths and names."""
+"""The top part of 0..1 is reserved for files named in the query; its upper half for whole paths and names."""
 
 FURTHER_CHUNKS = 2
-"""How many chunks of a file may follow its best one in an answer."""
+"""Maximum number of chunks of a file in a result after its best one."""
 
 FURTHER_SHARE = 0.5
-"""How good they must be, compared with the best one."""
+"""Minimum score of further chunks, relative to the best one."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class FoundFile(Struct, frozen=True):
-    """A file that holds words of the query."""
+    """A file that contains words of the query, or that the query names."""
 
     id: int
     path: str
     lines: int
     name_stems: frozenset[str] = frozenset()
-    """Of the words of its name without the ending."""
+    """Stems of the words of its name without the suffix."""
     naming: int = 0
-    """1: the query has the end of its path, or its name in another form; 2: its whole path, or its name."""
+    """2: the query contains its path or its exact name; 1: the end of its path, or its name in an inflected
+    form."""
 
 
 class Ranked(Struct, frozen=True):
-    """A chunk in its place."""
+    """A chunk with its final score."""
 
     chunk_id: int
     file_id: int
@@ -59,20 +59,19 @@ class Ranked(Struct, frozen=True):
 
 
 class Tally:
-    """What the words of a query add up to, for chunks and for files."""
+    """Sums of the values of hits, per chunk and per file."""
 
     def __init__(self, words: Sequence[Hits], pairs: Sequence[Hits], all_words_value: float) -> None:
         self._total = all_words_value or 1.0
         self._covered: dict[int, float] = {}
         self._values: dict[int, dict[int, float]] = {}
-        """By file and chunk: what the chunk's words add up to."""
+        """Sum of the values of a chunk's words, by file and chunk."""
         self._sums: dict[int, float] = {}
         self.chunks: dict[int, list[tuple[int, float]]] = {}
-        """By file, the best first, each with what its words add up to."""
+        """Best chunks by file, best first, each with the sum of the values of its words."""
         self.add(words, pairs)
 
     def add(self, words: Sequence[Hits], pairs: Sequence[Hits] = ()) -> None:
-        """Take in further hits."""
         changed: set[int] = set()
         for hits in (*words, *pairs):
             for chunk, file, fit in hits.rows:
@@ -90,7 +89,7 @@ class Tally:
             )
 
     def best_files(self, count: int) -> list[int]:
-        """The files that add up to most, before anything else is known of them."""
+        """Return the files with the largest sums, before metadata is considered."""
         sums = {file: self._sum(file) for file in self.chunks}
         return sorted(sums, key=lambda file: (-sums[file], file))[:count]
 
@@ -99,7 +98,7 @@ class Tally:
         return self._sums.get(file, 0.0) * (1 - COVERAGE_SHARE + COVERAGE_SHARE * covered)
 
     def score(self, file: FoundFile, stems: Set[str]) -> float:
-        """From 0 to 1: how well the file fits."""
+        """Return the score of a file, from 0 to 1."""
         points = (
             self._sum(file.id) * (1 + SIZE_SHARE * math.log1p(file.lines)) * kind_factor(file.path, stems)
         )
@@ -113,7 +112,7 @@ def _best_first(chunk: tuple[int, float]) -> tuple[float, int]:
 
 
 def with_naming(score: float, naming: int) -> float:
-    """The score in the part of 0..1 that files of this naming have to themselves."""
+    """Scale a score into the part of 0..1 that is reserved for this kind of naming."""
     if naming == 0:
         return score * (1 - NAMED_SHARE)
     half = NAMED_SHARE / 2
@@ -123,12 +122,10 @@ def with_naming(score: float, naming: int) -> float:
 def rank(
     files: Sequence[FoundFile], tally: Tally, stems: Set[str], first_chunks: Mapping[int, int]
 ) -> list[Ranked]:
-    """The chunks of the files, the best first.
+    """Return the chunks of the files, best first.
 
-    Within one answer scores are comparable: a file's best chunk has the score of the file, its others have
-    their part of it.
-
-    `first_chunks` are for files that are named but hold no word of the query.
+    The best chunk of a file has the score of the file, its other chunks a share of it. `first_chunks` are
+    used for files that the query names but that contain none of its words.
     """
     ranked: list[tuple[float, str, int, Ranked]] = []
     for file in files:
@@ -143,7 +140,7 @@ def rank(
 
 
 def name_words(path: str) -> list[str]:
-    """The words of a file's name without its ending; of a package's `__init__` or `index` there are none."""
+    """Return the words of a file's name without its suffix; empty for general names such as `__init__`."""
     name = path.rsplit("/", 1)[-1].split(".", 1)[0]
     return (
         []

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.memory.context.assembly import PER_FILE, PER_PIECE, fitting, in_order, key_of, meant, without
+from weft.memory.context.assembly import (
+    PER_FILE,
+    PER_PIECE,
+    drop_excluded,
+    fitting,
+    key_of,
+    merge_ranked,
+    select_meant,
+)
 from weft.memory.protocol import Chunk, Match
 
 
@@ -22,7 +30,7 @@ def paths(matches: list[Match]) -> list[str]:
 def test_primary_elements_come_first_then_secondary_ones_then_the_rest() -> None:
     found = [a_match("rest", 0.9), a_match("second", 0.8), a_match("first", 0.1)]
 
-    order = in_order(found, [a_match("first", 0.7)], [a_match("second", 0.9), a_match("only-here", 0.4)])
+    order = merge_ranked(found, [a_match("first", 0.7)], [a_match("second", 0.9), a_match("only-here", 0.4)])
 
     assert paths(order) == ["first", "second", "only-here", "rest"]
     assert order[0].score == 0.1  # that of the task's own question
@@ -31,7 +39,7 @@ def test_primary_elements_come_first_then_secondary_ones_then_the_rest() -> None
 def test_an_element_that_is_a_path_puts_its_files_first() -> None:
     found = [a_match("src/a.py", 0.9), a_match("docs/b.md", 0.5), a_match("tests/c.py", 0.4)]
 
-    order = in_order(found, patterns=(("tests/*",), ("*.md",)))
+    order = merge_ranked(found, patterns=(("tests/*",), ("*.md",)))
 
     assert paths(order) == ["tests/c.py", "docs/b.md", "src/a.py"]
 
@@ -41,16 +49,16 @@ async def size(text: str) -> int:
 
 
 def test_an_element_means_what_is_near_its_best() -> None:
-    assert paths(meant("x", [a_match("a", 0.8), a_match("b", 0.4), a_match("c", 0.39)])) == ["a", "b"]
-    assert meant("x", []) == []
+    assert paths(select_meant("x", [a_match("a", 0.8), a_match("b", 0.4), a_match("c", 0.39)])) == ["a", "b"]
+    assert select_meant("x", []) == []
 
 
 def test_an_element_that_looks_like_a_path_means_files_that_fit_or_is_a_name() -> None:
     found = [a_match("src/node_js.py", 0.8), a_match("web/App.js", 0.1)]
 
-    assert paths(meant("web/*", found)) == paths(meant("App.js", found)) == ["web/App.js"]
-    assert paths(meant("Node.js", found)) == ["src/node_js.py"]
-    assert meant("node.js", found) == []
+    assert paths(select_meant("web/*", found)) == paths(select_meant("App.js", found)) == ["web/App.js"]
+    assert paths(select_meant("Node.js", found)) == ["src/node_js.py"]
+    assert select_meant("node.js", found) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_an_element_that_looks_like_a_path_means_files_that_fit_or_is_a_name() -
 def test_a_name_that_looks_like_a_path_excludes_what_is_called_so(element: str, left: list[str]) -> None:
     found = [a_match(path, 0.5) for path in ("node_js.py", "TCP_IP/x.py", "App.js")]
 
-    assert paths(without(found, [element], lambda root, path: None)) == left
+    assert paths(drop_excluded(found, [element], lambda root, path: None)) == left
 
 
 async def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:

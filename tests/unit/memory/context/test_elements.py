@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.memory.context.assembly import elements_of, fits_path, is_excluded
+from weft.memory.context.assembly import fits_path, is_excluded, split_elements
 from weft.memory.protocol import Chunk, FileFacts
 
 
@@ -17,8 +17,8 @@ def facts(title: str) -> FileFacts:
 def test_elements_are_lines_or_stand_between_commas() -> None:
     text = "- the price list,  `tests/*`\n\n* Login page; ... ,"
 
-    assert elements_of(text) == ("the price list", "tests/*", "Login page")
-    assert elements_of(None) == ()
+    assert split_elements(text) == ("the price list", "tests/*", "Login page")
+    assert split_elements(None) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Pieces of files become one item for each file."""
 
-from weft.memory.context.items import items_of, joined, summaries_of
+from weft.memory.context.items import items_of, merge_lines, summaries_of
 from weft.memory.protocol import Chunk, FileFacts, Match, Symbol
 
 LINES = [f"line {number}" for number in range(1, 101)]
@@ -22,7 +22,7 @@ def facts_of(root: str, path: str) -> FileFacts | None:
 
 
 def test_pieces_that_overlap_or_touch_are_one() -> None:
-    spans = joined([a_match(41, 50), a_match(1, 20), a_match(15, 40), a_match(16, 18), a_match(60, 61)])
+    spans = merge_lines([a_match(41, 50), a_match(1, 20), a_match(15, 40), a_match(16, 18), a_match(60, 61)])
 
     assert [(first, last) for first, last, _ in spans] == [(1, 50), (60, 61)]
     assert spans[0][2] == LINES[:50]
@@ -33,7 +33,7 @@ def test_empty_lines_at_the_end_of_a_piece_are_lines_of_it() -> None:
         chunk = Chunk(root="/r", path="a.py", first_line=first, last_line=last, text=text)
         return Match(chunk=chunk, score=0.5)
 
-    assert joined([piece(1, 2, "a\n"), piece(3, 4, "b\n\n")]) == [(1, 4, ["a", "", "b", ""])]
+    assert merge_lines([piece(1, 2, "a\n"), piece(3, 4, "b\n\n")]) == [(1, 4, ["a", "", "b", ""])]
 
 
 def a_part(start: int, end: int, line: str = "abcdefghij") -> Match:

@@ -60,7 +60,7 @@ def test_a_text_that_is_too_short_for_a_database_is_not_written_over(tmp_path: P
     path = tmp_path / "notes"
     path.write_text("mine\n")
 
-    with pytest.raises(NotAnIndex, match="no SQLite database"):
+    with pytest.raises(NotAnIndex, match="not a SQLite database"):
         SqliteIndex(path, application_id=MARK)
 
     assert path.read_text() == "mine\n"
@@ -109,7 +109,7 @@ def test_a_file_that_another_program_holds_is_said(
     with closing(sqlite3.connect(index.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for work in (lambda: index.update([root]), lambda: index.update_paths(root, ["1.txt"]), index.drop):
-            with pytest.raises(IndexFileFailed, match="another program holds it"):
+            with pytest.raises(IndexFileFailed, match="another process has locked it"):
                 work()
         other.execute("ROLLBACK")
 

@@ -282,7 +282,7 @@ def test_one_at_a_time_updates_a_root(tmp_path: Path, root: Path) -> None:
 
     with pytest.raises(IndexBusy):
         Lease.take(other._writer, str(root), wait_seconds=0)
-    lease.give_back()
+    lease.release()
     Lease.take(other._writer, str(root), wait_seconds=0)
     with pytest.raises(LeaseLost):
         lease.renew()

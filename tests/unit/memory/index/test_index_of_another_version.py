@@ -38,7 +38,7 @@ def test_status_and_the_drop_of_a_folder_say_so_and_leave_it(
         assert guarded(command, [*arguments, "--db", str(old)]) == 2
         said = capsys.readouterr()
         assert said.err.startswith("error: index-outdated: ")
-        assert "`weft index` makes it anew" in said.err
+        assert "run `weft index` to rebuild it" in said.err
         assert files_of(old) == 1
 
 

@@ -81,7 +81,7 @@ def test_everything_is_dropped_only_when_no_other_process_is_at_it(index: Sqlite
     with pytest.raises(IndexBusy):
         other.drop()
     assert found(index, "word") == ["a.txt"]
-    lease.give_back()
+    lease.release()
     other.drop()
 
     assert (found(index, "word"), index.status()["roots"]) == ([], [])
@@ -97,7 +97,7 @@ def test_a_wait_for_another_process_is_said_once(
 
     def hear(text: str) -> None:
         said.append(text)
-        lease.give_back()
+        lease.release()
 
     other = SqliteIndex(index.path, on_wait=hear)
     assert counts(other.update([root])) == (1, 1, 0, 0)

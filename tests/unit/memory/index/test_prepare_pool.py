@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_prepared_is_counted(
         return prepare(path, content)
 
     monkeypatch.setattr(prepare_module, "prepare", failing)
-    monkeypatch.setattr(prepare_module, "_started", lambda: None)
+    monkeypatch.setattr(prepare_module, "_start", lambda: None)
     index = SqliteIndex(tmp_path / "index.db")
     report = index.update([root])
     index.close()
@@ -83,7 +83,7 @@ def test_what_goes_wrong_in_a_thread_is_said(root: Path, monkeypatch: pytest.Mon
         raise AssertionError("ours")
 
     monkeypatch.setattr(prepare_module, "prepare_batch", failing)
-    monkeypatch.setattr(prepare_module, "_started", lambda: None)
+    monkeypatch.setattr(prepare_module, "_start", lambda: None)
 
     with pytest.raises(AssertionError, match="ours"):
         prepared(root)

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.memory.index.test_index import found
 from weft.memory.index import watch
 from weft.memory.index.index import SqliteIndex
-from weft.memory.index.watch import outputs_of, places_of, watch_roots
+from weft.memory.index.watch import outputs_of, split_by_root, watch_roots
 from weft.memory.protocol import IndexReport
 
 WAIT_SECONDS = 30.0
@@ -148,9 +148,9 @@ def test_a_root_that_comes_back_is_watched_again(watched: Watched, monkeypatch: 
 def test_a_path_belongs_to_all_roots_that_it_lies_in() -> None:
     roots = [Path("/a"), Path("/a/b")]
 
-    assert places_of(roots, "/a/b/c/d") == [(Path("/a"), "b/c/d"), (Path("/a/b"), "c/d")]
-    assert places_of(roots, "/a/x") == [(Path("/a"), "x")]
-    assert places_of(roots, "/ab") == []
+    assert split_by_root(roots, "/a/b/c/d") == [(Path("/a"), "b/c/d"), (Path("/a/b"), "c/d")]
+    assert split_by_root(roots, "/a/x") == [(Path("/a"), "x")]
+    assert split_by_root(roots, "/ab") == []
 
 
 def test_roots_that_lie_in_one_another_are_all_kept_up_to_date(tmp_path: Path) -> None:

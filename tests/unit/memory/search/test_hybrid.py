@@ -118,10 +118,10 @@ def test_vectors_come_back_as_they_were_made(
     embedder: PetEmbedder, vectors: Vectors, index: SqliteIndex, path: str
 ) -> None:
     pieces = [Embedded(str(index.path.parent / "root"), path, text) for text in ("cat", "table", "cat")]
-    made = vectors.of(pieces)
+    made = vectors.embed(pieces)
 
     assert [list(vector) for vector in made] == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
-    assert made == vectors.of(pieces)
+    assert made == vectors.embed(pieces)
     assert len(kept(index)) == (2 if path == "pets.py" else 0)
 
 
