@@ -15,7 +15,7 @@ from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolContext
 from weft.process.watchdog import watchdog
 from weft.tools import Toolbox, open_toolbox
-from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.connection import ServerTimeouts
 
 SHOP = Path(__file__).parent / "mcp_stdio_server.py"
 
@@ -33,14 +33,14 @@ def script(text: str) -> dict[str, Any]:
 @asynccontextmanager
 async def toolbox_with(
     folder: Path,
-    patience: Patience | None = None,
+    timeouts: ServerTimeouts | None = None,
     settings: ToolsSettings | None = None,
     **servers: dict[str, Any],
 ) -> AsyncIterator[Toolbox]:
     """The tools of a project with these servers; all of them have ended when the block is left."""
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     toolbox = open_toolbox(
-        settings or ToolsSettings(), folder, dict(os.environ), guard=watchdog, patience=patience
+        settings or ToolsSettings(), folder, dict(os.environ), guard=watchdog, timeouts=timeouts
     )
     try:
         yield toolbox

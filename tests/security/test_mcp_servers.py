@@ -17,9 +17,9 @@ from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolFailed
 from weft.tools import open_toolbox
 from weft.tools.mcp import transport
-from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.connection import ServerTimeouts
 
-LONG = Patience(connect_seconds=60.0, call_seconds=60.0)
+LONG = ServerTimeouts(connect_seconds=60.0, call_seconds=60.0)
 """For servers that fail by themselves: no test waits that long."""
 
 HELLO = """
@@ -44,7 +44,7 @@ for line in sys.stdin:
 LIST = 'say(id=asked["id"], result={"tools": [{"name": "odd", "inputSchema": {"type": "object"}}]})'
 
 
-NO_MESSAGE = "protocol_error: it writes what is no message of MCP"
+NO_MESSAGE = "protocol_error: it wrote a line that is not an MCP message"
 
 HELLO_AND_NOTHING = "import time; print('hello', flush=True); time.sleep(3600)"
 
@@ -85,8 +85,8 @@ async def test_a_server_that_is_none_is_said_to_be_none_and_ends(
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     marked = f"{text} # {tmp_path}"
     seconds = {"import time; time.sleep(3600)": 0.5, HELLO_AND_NOTHING: 4.0}.get(text, 60.0)
-    patience = Patience(connect_seconds=seconds)
-    async with toolbox_with(tmp_path, patience, shop=script(marked)) as toolbox:
+    timeouts = ServerTimeouts(connect_seconds=seconds)
+    async with toolbox_with(tmp_path, timeouts, shop=script(marked)) as toolbox:
         with pytest.raises(ToolFailed, match="MCP server 'shop'") as failed:
             await toolbox.find("mcp:shop:add")
 
@@ -108,7 +108,7 @@ async def test_a_program_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_never_comes_is_given_up(tmp_path: Path) -> None:
-    async with toolbox_with(tmp_path, Patience(call_seconds=2.0), shop=odd_server()) as toolbox:
+    async with toolbox_with(tmp_path, ServerTimeouts(call_seconds=2.0), shop=odd_server()) as toolbox:
         with pytest.raises(ToolFailed, match=r"connection_error: it did not answer within 2 s"):
             await call(toolbox, "odd")
 
@@ -118,10 +118,10 @@ async def test_an_answer_that_never_comes_is_given_up(tmp_path: Path) -> None:
     [
         ("sys.exit(3)", "connection_error: it has ended"),
         ('say(id=asked["id"], result={"content": "no list"})', "protocol_error"),
-        ('say(id=asked["id"], result=[])', "protocol_error: its answer is no message of MCP"),
+        ('say(id=asked["id"], result=[])', "protocol_error: its response is not an MCP message"),
         ('say(id=asked["id"], error={"code": 1, "message": "not today"})', "not today"),
         ('say(id=asked["id"], result={"content": "x" * 2000000})', TOO_LONG),
-        ('say(id=asked["id"], result={"content": [], "isError": True})', "did not say why"),
+        ('say(id=asked["id"], result={"content": [], "isError": True})', "failed without a message"),
         ('say(id=999, result={"content": []})', "did not answer"),
         ('sys.stdout.write("half a {"); sys.stdout.flush(); sys.exit()', "connection_error: it has ended"),
     ],
@@ -134,8 +134,8 @@ async def test_a_wrong_answer_fails_the_call_and_the_next_one_works(
     both = f'(lambda: {good})() if asked["params"].get("arguments") else ({answer})'
     if ";" in answer:
         both = f"exec({answer!r})"
-    patience = Patience(call_seconds=2.0) if words == "did not answer" else LONG
-    async with toolbox_with(tmp_path, patience, shop=odd_server(both)) as toolbox:
+    timeouts = ServerTimeouts(call_seconds=2.0) if words == "did not answer" else LONG
+    async with toolbox_with(tmp_path, timeouts, shop=odd_server(both)) as toolbox:
         with pytest.raises(ToolFailed) as failed:
             await call(toolbox, "odd")
         assert words in str(failed.value)
@@ -222,7 +222,7 @@ async def test_a_url_that_is_no_server_is_said_to_be_none(
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 1024 * 1024)
     async with served(answering(status, body, content_type)) as port:
         entry = {"url": f"http://127.0.0.1:{port}/mcp"}
-        async with toolbox_with(tmp_path, Patience(connect_seconds=2), shop=entry) as toolbox:
+        async with toolbox_with(tmp_path, ServerTimeouts(connect_seconds=2), shop=entry) as toolbox:
             with pytest.raises(ToolFailed, match=r"MCP server 'shop': (connection|protocol)_error: "):
                 await toolbox.find("mcp:shop:add")
 
@@ -245,7 +245,7 @@ async def test_headers_are_not_sent_to_where_a_server_redirects(tmp_path: Path) 
         app = answering(307, b"", "text/plain", (("location", f"http://127.0.0.1:{elsewhere}/mcp"),))
         async with served(app) as port:
             entry = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Key": "hush"}}
-            async with toolbox_with(tmp_path, Patience(connect_seconds=2), shop=entry) as toolbox:
+            async with toolbox_with(tmp_path, ServerTimeouts(connect_seconds=2), shop=entry) as toolbox:
                 with pytest.raises(ToolFailed):
                     await toolbox.find("mcp:shop:add")
 

@@ -1,4 +1,4 @@
-"""Tools: what a program calls by name, and a model if its template lists it."""
+"""Tools: functions that a program calls by name, and a model if its template lists them."""
 
 from weft.tools.toolbox import Toolbox, open_toolbox
 

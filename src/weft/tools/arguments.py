@@ -1,4 +1,4 @@
-"""Arguments as typed structs: one definition gives the JSON Schema that a model sees, and the reading."""
+"""Arguments of tools as typed structs, which give both the JSON Schema for models and the validation."""
 
 import contextlib
 import math
@@ -12,15 +12,15 @@ from weft.evaluator.tools import ToolFailed
 T = TypeVar("T")
 
 MAX_EXACT = 2**53
-"""Up to here every integer is a float."""
+"""Up to this value every integer is exactly representable as a float."""
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of what a tool takes: exactly these fields."""
+    """Base class of the arguments of a tool; unknown fields are rejected."""
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:
-    """The JSON Schema of a struct, an object; structs inside it are under `$defs`."""
+    """Return the JSON Schema of a struct; structs inside it are under `$defs`."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     name = schema["$ref"].rpartition("/")[2]
     flat = {key: value for key, value in definitions[name].items() if key not in ("title", "description")}
@@ -29,9 +29,9 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
 
 
 def read_arguments(kind: type[T], arguments: dict[str, Any]) -> T:
-    """The arguments as a struct; raises ToolFailed when they do not fit.
+    """Convert the arguments to a struct. Raise ToolFailed if they do not match.
 
-    For JSON 1.0 is a whole number as 1 is, and models write both.
+    1.0 is accepted as an integer: JSON does not distinguish it from 1, and models write both.
     """
     try:
         return msgspec.convert(arguments, kind)
@@ -42,7 +42,7 @@ def read_arguments(kind: type[T], arguments: dict[str, Any]) -> T:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether no number in a value of lists and dicts is infinite or NaN."""
+    """Return True unless a number in a value of lists and dicts is infinite or NaN."""
     match value:
         case float():
             return math.isfinite(value)
@@ -54,7 +54,7 @@ def is_finite(value: Any) -> bool:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """The value with integers for floats that are whole, as far as floats are exact."""
+    """Replace whole floats by integers, as far as floats are exact."""
     match value:
         case float() if value.is_integer() and abs(value) <= MAX_EXACT:
             return int(value)

@@ -1,4 +1,4 @@
-"""Python functions as tools: `@weft.tool`, and a digest of their code."""
+"""Python functions as tools: the decorator `@weft.tool`, and digests of their code."""
 
 import asyncio
 import hashlib
@@ -23,9 +23,9 @@ DIGEST_BYTES = 16
 
 
 def code_digest(function: Callable[..., Any]) -> str:
-    """Another one when the code of the function is changed, not when it only moves in its file.
+    """Return a digest that changes with the code of the function, but not when it moves in its file.
 
-    What it calls, and the values of its module that it uses, are not looked at.
+    The functions that it calls and the globals that it uses are not included.
     """
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in _parts_of(function):
@@ -34,7 +34,7 @@ def code_digest(function: Callable[..., Any]) -> str:
 
 
 def _parts_of(function: Any) -> Iterator[object]:
-    """Also of what a decorator has wrapped."""
+    # Includes the function that a decorator has wrapped.
     yield function.__defaults__
     yield function.__kwdefaults__
     yield from _parts(function.__code__)
@@ -50,7 +50,7 @@ def _parts(code: CodeType) -> Iterator[object]:
     for value in code.co_consts:
         if isinstance(value, CodeType):
             yield from _parts(value)
-        elif isinstance(value, frozenset):  # its order is another in every process
+        elif isinstance(value, frozenset):  # its order differs between processes
             yield sorted(map(repr, value))
         else:
             yield value
@@ -59,11 +59,11 @@ def _parts(code: CodeType) -> Iterator[object]:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "python:"
-"""What the name of a tool begins with that is named by its function: tools have a colon in their names."""
+"""Prefix of the default name of a tool, which is followed by the function's name."""
 
 
 class FunctionTool:
-    """A function that is called with JSON: its arguments are checked and converted to what it asks for."""
+    """A function as a tool: JSON arguments are validated and converted to the annotated types."""
 
     def __init__(
         self, function: Callable[..., Any], *, name: str, description: str, has_effects: bool
@@ -75,11 +75,11 @@ class FunctionTool:
         self._kind = _struct(self._parameters, name)
         schema = _with_defaults(schema_of(self._kind), self._parameters)
         self.definition = ToolDefinition(name=name, description=description, input_schema=schema)
-        is_pure = not has_effects and not self._context_names  # with a context it can ask people and memory
+        is_pure = not has_effects and not self._context_names  # a context gives access to people and memory
         self.code_digest = code_digest(function) if is_pure else None
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """What the function returns, as JSON; a plain function runs in a thread."""
+        """Call the function and return its result as JSON; a synchronous function runs in a thread."""
         read = read_arguments(self._kind, arguments)
         given = {name: getattr(read, name) for name in self._parameters}
         keywords = {name: value for name, value in given.items() if value is not UNSET}
@@ -99,7 +99,7 @@ class FunctionTool:
 
 
 registered = ToolRegistry()
-"""What `@weft.tool` registers in."""
+"""The tools registered by `@weft.tool`."""
 
 
 @overload
@@ -115,13 +115,13 @@ def tool(
 def tool(
     function: F | None = None, *, name: str | None = None, description: str | None = None, pure: bool = False
 ) -> F | Callable[[F], F]:
-    """Make the decorated function a tool; it stays what it is.
+    """Register the decorated function as a tool, and return it unchanged.
 
-    The name is `python:` and the function's unless one is given (`"shop:find_order"`), the description its
-    docstring; annotations make the schema of the arguments. A parameter annotated `ToolContext` is filled in,
-    and no model sees it. An `async` function is awaited, a plain one runs in a thread. A tool is taken to
-    have effects, so that its results are not reused; `pure=True` says that it has none, and always gives the
-    same for the same arguments.
+    The name defaults to `python:` and the name of the function, the description to its docstring; a `name`
+    has two parts (`"shop:find_order"`). The schema of the arguments comes from the annotations. A parameter
+    annotated `ToolContext` is filled in by weft, and models do not see it. An `async` function is awaited; a
+    synchronous one runs in a thread. Tools are assumed to have effects, so their results are not reused.
+    `pure=True` declares that the tool has no effects, and that its result depends only on its arguments.
     """
 
     def decorate(target: F) -> F:
@@ -140,7 +140,7 @@ def tool(
 
 
 def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, inspect.Parameter], list[str]]:
-    """What a caller gives, with resolved annotations; and the names of what is filled in."""
+    """Return the parameters with resolved annotations, and the names of those that get the context."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
@@ -149,7 +149,7 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, insp
     filled_in = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"tool '{name}': parameter '{parameter.name}' cannot be given by name")
+            raise TypeError(f"tool '{name}': parameter '{parameter.name}' cannot be passed by keyword")
         kind = hints.get(parameter.name, Any)
         if kind is ToolContext:
             filled_in.append(parameter.name)
@@ -159,7 +159,7 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, insp
 
 
 def _struct(parameters: dict[str, inspect.Parameter], name: str) -> type[Any]:
-    """A struct with the parameters as fields. One with a default may be missing: the function knows it."""
+    """Return a struct with the parameters as fields; those with a default in the function may be unset."""
     fields: list[Any] = [
         (parameter.name, parameter.annotation)
         if parameter.default is parameter.empty
@@ -175,7 +175,7 @@ def _struct(parameters: dict[str, inspect.Parameter], name: str) -> type[Any]:
 
 
 def _with_defaults(schema: dict[str, Any], parameters: dict[str, inspect.Parameter]) -> dict[str, Any]:
-    """The schema with the defaults that can be written as JSON."""
+    """Add the defaults that can be encoded as JSON to the schema."""
     for parameter in parameters.values():
         if parameter.default is not parameter.empty:
             try:
@@ -190,7 +190,7 @@ def _as_json(value: Any) -> Any:
     try:
         encoded = msgspec.json.encode(value)
         if b"null" in encoded and not is_finite(msgspec.to_builtins(value, str_keys=True)):
-            raise ValueError("a number in it is not finite")  # the encoder writes null for it
+            raise ValueError("a number in it is not finite")  # the encoder writes null for such numbers
         return msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ToolFailed(f"the tool returned what is no JSON: {error}") from None
+        raise ToolFailed(f"the tool returned a value that is not JSON: {error}") from None

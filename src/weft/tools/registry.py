@@ -1,4 +1,4 @@
-"""Tools by name."""
+"""Registry of tools by name."""
 
 import re
 from collections.abc import Iterator
@@ -9,47 +9,47 @@ from weft.errors import RequestError
 from weft.evaluator.tools import Tool
 
 RESERVED = ("system:", "mcp:", "executor:")
-"""What names begin with that weft gives itself."""
+"""Prefixes of tool names that only weft uses."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_./-]*)+")
 
 
 class DuplicateTool(RequestError):
-    """A tool of that name is there already."""
+    """A tool with this name is already registered."""
 
     code = "duplicate-tool"
 
     def __init__(self, name: str, *, source: str) -> None:
-        super().__init__(f"a tool called '{name}' is there already ({source})")
+        super().__init__(f"tool '{name}' is already registered ({source})")
         self.name = name
 
 
 class Registered(Struct, frozen=True):
-    """A tool and where it came from."""
+    """A tool and its source."""
 
     tool: Tool
     source: str
 
 
 def check_name(name: str) -> str:
-    """The name if a tool of one's own may have it; raises ValueError."""
+    """Return the name of a user's tool. Raise ValueError if it is invalid or reserved."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"a tool's name has two parts, like 'shop:find_order', not {name!r}")
     if name.startswith(RESERVED):
-        raise ValueError(f"the name '{name}' begins with a word that is weft's own: {', '.join(RESERVED)}")
+        raise ValueError(f"tool name '{name}' has a reserved prefix: do not use {', '.join(RESERVED)}")
     return name
 
 
 class ToolRegistry:
-    """Tools by name. Names are compared exactly: what looks the same is not the same."""
+    """Tools by name. Names are compared exactly, without Unicode normalisation or case folding."""
 
     def __init__(self) -> None:
         self._registered: dict[str, Registered] = {}
 
     def register(self, tool: Tool, *, source: str) -> None:
-        """Add a tool. A second one of the name raises DuplicateTool, unless it is from the same place.
+        """Add a tool. Raise DuplicateTool if the name belongs to a tool from another source.
 
-        That it may be: a module that is imported again makes its tools again.
+        A tool from the same source is replaced, because a module may be imported again.
         """
         name = tool.definition.name
         known = self._registered.get(name)
@@ -58,12 +58,10 @@ class ToolRegistry:
         self._registered[name] = Registered(tool, source)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that name, or None."""
         known = self._registered.get(name)
         return None if known is None else known.tool
 
     def names(self) -> frozenset[str]:
-        """The names of all."""
         return frozenset(self._registered)
 
     def __iter__(self) -> Iterator[Registered]:

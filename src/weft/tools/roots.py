@@ -1,4 +1,4 @@
-"""The folders that tools and `file_paths` may reach: the only way they touch files."""
+"""Roots: the folders that tools and `file_paths` may use. All their file access goes through this module."""
 
 import codecs
 import errno
@@ -21,67 +21,67 @@ from weft.config.paths import identity, open_databases
 from weft.tools.safe_open import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 MAX_READ_BYTES = 1024 * 1024
-"""How much of a file is read unless asked otherwise: more than any model's window."""
+"""Default limit for reading a file: more than any model's context window."""
 
 MAX_WRITE_BYTES = 16 * 1024 * 1024
-"""Largest text that is written: no model writes as much in one piece, an accident does."""
+"""Maximum size of a written text: no model writes that much on purpose."""
 
 MAX_ENTRIES = 1000
-"""How much of a folder is listed: the rest is counted."""
+"""Maximum number of listed entries of a folder; further ones are only counted."""
 
 CLOSED_FOLDERS = frozenset({".git", ".weft"})
-"""Neither read nor written: `.git/config` may hold a token and `.git/hooks` are programs; a store has the
-inputs and results of every task, also of other owners."""
+"""Neither read nor written: `.git/config` may contain a token, `.git/hooks` are executables, and a store has
+the inputs and results of all tasks, also of other owners."""
 
 KEPT_FILES = frozenset({"weft.toml", ".mcp.json"})
-"""Read, never written: what stands there decides which programs run and what tools may do."""
+"""Read, but never written: they decide which executables run and what tools may do."""
 
 _MODULE_SUFFIXES = tuple(all_suffixes())
 
 _SQLITE = b"SQLite format 3\0"
 _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database: who overwrites it damages the database."""
+"""Suffixes of the files that SQLite keeps next to a database; overwriting them damages it."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class FileText(Struct, frozen=True, kw_only=True):
-    """What was read of a file."""
+    """The text of a file, perhaps truncated."""
 
     path: str
     text: str
-    """UTF-8, or UTF-16 with a mark; what is no such text is replaced by U+FFFD."""
+    """Decoded as UTF-8, or as UTF-16 with a byte order mark; invalid bytes are replaced by U+FFFD."""
     size: int
-    """Of the whole file, in bytes."""
+    """Size of the whole file, in bytes."""
     is_cut: bool = False
-    """Whether the file is longer than what was read of it."""
+    """True if the text is truncated."""
     is_binary: bool = False
-    """Whether it looks like no text at all: it has NUL bytes."""
+    """True if the file has NUL bytes at its start."""
 
 
 class FolderEntry(Struct, frozen=True, kw_only=True):
-    """Something in a folder."""
+    """An entry of a folder."""
 
     name: str
     kind: Literal["file", "folder", "link", "other"]
     size: int | None = None
-    """Of a file, in bytes."""
+    """Size of a file, in bytes."""
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """A folder, by name."""
+    """Entries of a folder, sorted by name."""
 
     entries: tuple[FolderEntry, ...]
     left_off: int = 0
-    """How many entries there are beyond those listed."""
+    """Number of entries beyond those listed."""
 
 
 class Roots:
-    """Folders whose files may be read and written.
+    """Folders in which files may be read and written.
 
-    A path is relative to the first root, or absolute and inside any. Reading follows links that stay inside;
-    writing follows none. A root may be a link itself. A second name of an outside file (a hard link) inside a
-    root is a file of that root: nothing can tell the two apart.
+    A path is relative to the first root, or absolute and inside any root. Reading follows links that stay
+    inside the roots; writing follows none. A root may be a link itself. A hard link inside a root to a file
+    outside is treated as a file of that root, as the two cannot be distinguished.
     """
 
     def __init__(
@@ -93,31 +93,31 @@ class Roots:
         kept_packages: Iterable[Path | str] = (),
         keeps_imports: bool = False,
     ) -> None:
-        """Keep more files from being written than those that are never written.
+        """Set the roots and the files that may not be written, in addition to `KEPT_FILES`.
 
-        `kept_modules` are names, wherever the file is; of `kept_packages`, paths without a suffix, also all
-        modules below. `keeps_imports` adds what this process has imported, compiled modules, and what is
-        installed where this Python looks.
+        `kept_modules` are names of Python modules, in any folder. `kept_packages` are paths without a suffix,
+        including all modules below them. `keeps_imports` adds the modules that this process has imported,
+        compiled modules, and the packages installed for this Python.
         """
         given = [Path(folder).absolute() for folder in folders]
         if not given:
             raise ValueError("there must be at least one root")
-        # Both spellings: who asks may know a root by its own name or by where it leads.
-        self._places = {
-            spelling: folder.resolve() for folder in given for spelling in (folder, folder.resolve())
+        # A caller may use the path of a root as given, or with links resolved.
+        self._resolved_by_path = {
+            path: folder.resolve() for folder in given for path in (folder, folder.resolve())
         }
-        self.folders = tuple(dict.fromkeys(self._places.values()))
+        self.folders = tuple(dict.fromkeys(self._resolved_by_path.values()))
         self._kept_files = frozenset(map(_folded, KEPT_FILES | set(kept_files)))
         self._kept_modules = [
             tuple(map(_folded, names[:length]))
             for names in (module.split(".") for module in kept_modules)
-            for length in range(1, len(names) + 1)  # the packages around it are imported with it
+            for length in range(1, len(names) + 1)  # enclosing packages are imported too
         ]
         self._kept_packages = [tuple(map(_folded, Path(package).parts)) for package in kept_packages]
         self._keeps_imports = keeps_imports
 
     def read(self, path: str, *, max_bytes: int = MAX_READ_BYTES) -> FileText:
-        """The text of a file, at most so much of it."""
+        """Return the text of a file, truncated to `max_bytes`."""
         with self._walk(path) as walk:
             name = walk.go_to(self._begin(path, walk))
             if name is None:
@@ -126,16 +126,16 @@ class Roots:
                 start = file.read(max_bytes + 1)
                 size = max(os.fstat(file.fileno()).st_size, len(start))
         is_cut = len(start) > max_bytes
-        text, is_binary = _decoded(start[:max_bytes], is_cut=is_cut)
+        text, is_binary = _decode(start[:max_bytes], is_cut=is_cut)
         return FileText(path=path, text=text, size=size, is_cut=is_cut, is_binary=is_binary)
 
     def list(self, path: str = ".", *, max_entries: int = MAX_ENTRIES) -> Listing:
-        """What is in a folder, by name."""
+        """Return the entries of a folder, sorted by name."""
         with self._walk(path) as walk:
             name = walk.go_to(self._begin(path, walk))
             if name is not None:
-                os.close(open_file(walk, name, path))  # says what it is if it is not there
-                raise FileUnavailable(path, "it is a file, no folder")
+                os.close(open_file(walk, name, path))  # raises if there is no such file
+                raise FileUnavailable(path, "it is a file, not a folder")
             try:
                 with os.scandir(walk.folder) as found:
                     counter = itertools.count()
@@ -147,27 +147,25 @@ class Roots:
         return Listing(entries=entries, left_off=next(counter) - len(entries))
 
     def write(self, path: str, text: str) -> int:
-        """Put the text into a file, at once or not at all; folders on the way are made. Gives its size.
+        """Write a text to a file atomically, creating missing folders. Return its size in bytes.
 
-        A file that is there keeps its mode. Links are not followed, read-only files not replaced.
+        An existing file keeps its mode. Links are not followed, and read-only files are not replaced.
         """
         try:
             content = text.encode()
         except UnicodeEncodeError:
-            raise FileUnavailable(path, "the text has half of a surrogate pair, which is no UTF-8") from None
+            raise FileUnavailable(path, "the text has a lone surrogate, which is not valid UTF-8") from None
         if len(content) > MAX_WRITE_BYTES:
-            raise FileUnavailable(
-                path, f"the text has {len(content)} bytes; at most {MAX_WRITE_BYTES} are written"
-            )
+            raise FileUnavailable(path, f"the text has {len(content)} bytes; the limit is {MAX_WRITE_BYTES}")
         with self._walk(path) as walk:
             parts = _without_detours(path, self._begin(path, walk))
             if not parts or path.rpartition("/")[2] in ("", ".", ".."):
                 raise FileUnavailable(path, "it is a folder")
             if _is_closed(parts[-1]):
-                raise PathRefused(path, f"'{parts[-1]}' is closed to tools")
+                raise PathRefused(path, f"tools may not access '{parts[-1]}'")
             if self._is_kept([*walk.root.parts, *parts]):
-                raise PathRefused(path, "it decides what may run, and is not written by tools")
-            walk.make(parts[:-1])
+                raise PathRefused(path, "it decides what may run, so tools may not write it")
+            walk.make_folders(parts[:-1])
             _refuse_databases(walk.folder, parts[-1], path)
             try:
                 _replace(walk.folder, parts[-1], content, path)
@@ -176,31 +174,32 @@ class Roots:
         return len(content)
 
     def place(self, path: str) -> Path:
-        """Where a file that may be written is or would be, or a folder: for a program that opens it itself.
+        """Return the resolved path of a writable file or folder for another process; it need not exist.
 
-        Whoever can swap a folder for a link in the moment between this and the program's use leads it out.
+        This is not safe against someone who replaces a folder by a link between this call and the use of the
+        path.
         """
-        with self._walk(path) as walk, suppress(FileUnavailable):  # what is not there yet may be made
+        with self._walk(path) as walk, suppress(FileUnavailable):  # the path may not exist yet
             walk.go_to(self._begin(path, walk))
-        place = (self.folders[0] / path).resolve()
-        root = next((folder for folder in self.folders if place.is_relative_to(folder)), None)
+        found = (self.folders[0] / path).resolve()
+        root = next((folder for folder in self.folders if found.is_relative_to(folder)), None)
         if root is None:
             raise PathRefused(path, "it leads out of the roots")
-        parts = place.relative_to(root).parts
+        parts = found.relative_to(root).parts
         if any(map(_is_closed, parts)):
-            raise PathRefused(path, "it is closed to tools")
-        if parts and self._is_kept(place.parts):
-            raise PathRefused(path, "it decides what may run, and is not written by tools")
-        if parts and place.parent.is_dir():
-            folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+            raise PathRefused(path, "tools may not access it")
+        if parts and self._is_kept(found.parts):
+            raise PathRefused(path, "it decides what may run, so tools may not write it")
+        if parts and found.parent.is_dir():
+            folder = os.open(found.parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                _refuse_databases(folder, place.name, path)
+                _refuse_databases(folder, found.name, path)
             finally:
                 os.close(folder)
-        return place
+        return found
 
     def _is_kept(self, parts: Sequence[str]) -> bool:
-        """Whether a file is never written; of modules, wherever they are: who imports them finds them."""
+        """Return True if a file may not be written. Module names are matched in any folder."""
         *folders, name = map(_folded, parts)
         stem = name.partition(".")[0]
         imported = tuple(folders) if stem == "__init__" else (*folders, stem)
@@ -214,21 +213,21 @@ class Roots:
             return True
         if not self._keeps_imports:
             return False
-        place = Path(*parts)
-        # Compiled modules are taken as they are: what stands in them need not be what the source says.
+        file = Path(*parts)
+        # Python may load a compiled module without comparing its code with the source.
         return (
             "__pycache__" in folders
-            or any(place.is_relative_to(folder) for folder in _run_by_python())
-            or _is_imported(place)
+            or any(file.is_relative_to(folder) for folder in _run_by_python())
+            or _is_imported(file)
         )
 
     def _walk(self, path: str) -> Walk:
         if not isinstance(path, str):
             raise TypeError("a path must be a string")
-        return Walk(path, self._places, is_closed=_is_closed)
+        return Walk(path, self._resolved_by_path, is_closed=_is_closed)
 
     def _begin(self, path: str, walk: Walk) -> Sequence[str]:
-        """Enter the root of the path; its parts below."""
+        """Enter the root of the path. Return the parts below the root."""
         if path.startswith("/"):
             return walk.begin(path)
         parts = parts_of(path)
@@ -236,19 +235,21 @@ class Roots:
         return parts
 
 
-def _is_imported(place: Path) -> bool:
-    """Whether a module of this process was read from the file, by whatever name, or would be the next time:
-    a package takes the place of a module."""
+def _is_imported(path: Path) -> bool:
+    """Return True if a module of this process was imported from the file, or would be from a new file here.
+
+    A package takes precedence over a module with the same name.
+    """
     known = None
     with suppress(OSError):
-        known = identity(place.stat())
-    module = _module_at(place)
+        known = identity(path.stat())
+    module = _module_at(path)
     name = _folded(module.name)
     for file in _module_files():
         with suppress(OSError):
             if known is not None and identity(os.stat(file)) == known:  # noqa: PTH116 - there are a thousand
                 return True
-        # The name first: resolving a path takes a system call for each of its folders.
+        # Compare the name first: resolving a path takes a system call for each of its folders.
         if _folded(file.removesuffix("/__init__.py").rpartition("/")[2].partition(".")[0]) == name:
             found = _module_at(Path(file))
             if _folded(found.name) == name and found.parent.resolve() == module.parent:
@@ -257,7 +258,7 @@ def _is_imported(place: Path) -> bool:
 
 
 def _module_files() -> Iterator[str]:
-    """Where the modules of this process are, and what they were compiled to."""
+    """Yield the source and compiled files of the modules of this process."""
     for module in list(sys.modules.values()):
         for file in (getattr(module, "__file__", None), getattr(module, "__cached__", None)):
             if isinstance(file, str):
@@ -265,31 +266,31 @@ def _module_files() -> Iterator[str]:
 
 
 def _module_at(file: Path) -> Path:
-    """Where the module of a file is looked for: the path without a suffix, of a package its folder."""
+    """Return the path of a file's module without a suffix; for a package this is its folder."""
     stem = file.name.partition(".")[0]
     return file.parent if stem == "__init__" else file.parent / stem
 
 
 def _run_by_python() -> list[Path]:
-    """Return the folders whose files Python runs when it starts: its environment, and what is installed."""
-    places = [Path(place) for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
+    """Return the folders of files that Python may run at startup: virtual environment and site-packages."""
+    folders = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
     if sys.prefix != sys.base_prefix:
-        places.append(Path(sys.prefix))
-    return [place.resolve() for place in places]
+        folders.append(Path(sys.prefix))
+    return [folder.resolve() for folder in folders]
 
 
 def _refuse_databases(folder: int, name: str, path: str) -> None:
-    """Raise PathRefused for a SQLite database and what lies beside one: a store or an index, anywhere."""
+    """Raise PathRefused for a SQLite database and its log files: it may be a store or an index."""
     for suffix in ("", *_BESIDE_DATABASES):
         database = name[: len(name) - len(suffix)]
         if name.casefold().endswith(suffix) and database and _is_database(folder, database):
-            raise PathRefused(path, "it belongs to a SQLite database, and is not written by tools")
+            raise PathRefused(path, "it belongs to a SQLite database, so tools may not write it")
 
 
 def _is_database(folder: int, name: str) -> bool:
     try:
         if identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in open_databases():
-            return True  # and is not opened to look
+            return True  # without opening the file: closing it would release our locks
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return False
@@ -304,13 +305,13 @@ def _is_closed(name: str) -> bool:
 
 
 def _folded(name: str) -> str:
-    """A name as a file system may read it that ignores case, or characters that are not seen."""
+    """Return a name as read by a file system that ignores case or invisible characters."""
     seen = "".join(char for char in name if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFKC", seen).casefold()
 
 
 def _without_detours(path: str, parts: Iterable[str]) -> list[str]:
-    """The parts with every `..` applied. As text: writing follows no link, so that both are the same."""
+    """Apply each `..` in the parts. Doing this lexically is safe, because writing follows no links."""
     kept: list[str] = []
     for part in parts:
         if part != "..":
@@ -322,8 +323,8 @@ def _without_detours(path: str, parts: Iterable[str]) -> list[str]:
     return kept
 
 
-def _decoded(content: bytes, *, is_cut: bool) -> tuple[str, bool]:
-    """The text, and whether it looks like none."""
+def _decode(content: bytes, *, is_cut: bool) -> tuple[str, bool]:
+    """Return the text, and True if the content looks binary."""
     for mark, encoding in _BOMS:
         if content.startswith(mark):
             return _text(content[len(mark) :], encoding, is_cut=is_cut), False
@@ -331,7 +332,7 @@ def _decoded(content: bytes, *, is_cut: bool) -> tuple[str, bool]:
 
 
 def _text(content: bytes, encoding: str, *, is_cut: bool) -> str:
-    # Not final when the file goes on: a character that is cut in two is left off, not replaced.
+    # Not final if the text is truncated: an incomplete character at the end is dropped, not replaced.
     return codecs.getincrementaldecoder(encoding)("replace").decode(content, final=not is_cut)
 
 
@@ -343,17 +344,17 @@ def _entry(found: os.DirEntry[str]) -> FolderEntry:
         return FolderEntry(name=name, kind="folder")
     if not found.is_file(follow_symlinks=False):
         return FolderEntry(name=name, kind="other")
-    with suppress(OSError):  # it went while we looked
+    with suppress(OSError):  # deleted meanwhile
         return FolderEntry(name=name, kind="file", size=found.stat(follow_symlinks=False).st_size)
     return FolderEntry(name=name, kind="file")
 
 
 def _replace(folder: int, name: str, content: bytes, path: str) -> None:
-    """Write beside the file and rename over it: who reads it sees the old text or the new one, never half."""
+    """Write a temporary file and rename it over the old one, so that readers see the old or the new text."""
     mode = _mode_of(folder, name, path)
     temporary = f".weft-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # A new file gets what the umask leaves; one that replaces a private file is never more open than that.
+    # A new file gets the permissions of the umask; one that replaces a private file is never more open.
     descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -361,7 +362,7 @@ def _replace(folder: int, name: str, content: bytes, path: str) -> None:
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())  # else a crash of the machine could leave an empty file
+            os.fsync(file.fileno())  # without it a crash of the machine could leave an empty file
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
@@ -370,7 +371,7 @@ def _replace(folder: int, name: str, content: bytes, path: str) -> None:
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
-    """The permissions of the file that is to be replaced; None when there is none."""
+    """Return the permissions of the file to be replaced, or None if it does not exist."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -380,7 +381,7 @@ def _mode_of(folder: int, name: str, path: str) -> int | None:
     if stat.S_ISDIR(found.st_mode):
         raise FileUnavailable(path, "it is a folder")
     if not stat.S_ISREG(found.st_mode):
-        raise PathRefused(path, "it is no ordinary file")
+        raise PathRefused(path, "it is not a regular file")
     if not found.st_mode & 0o222:
         raise OSError(errno.EACCES, "the file is read-only")
     return stat.S_IMODE(found.st_mode) & 0o777

@@ -1,10 +1,10 @@
-"""Open a path from outside without ever leaving the folders it may be in.
+"""Opens untrusted paths without leaving the folders that they may be in.
 
-Each part is opened on its own, relative to the folder that was opened before it, with O_NOFOLLOW; a link is
-read and its target followed in the same way, `..` goes back to a folder that is held open. So there is no
-moment between a check and a use: whoever swaps a folder for a link while we walk is seen, or comes too
-late. (Resolving a path first and opening it then has that moment; asking /proc/self/fd after opening says
-where a file was, not how it was reached, and has opened a FIFO or a device by then.)
+Each part is opened with O_NOFOLLOW relative to the folder opened before. The target of a link is followed in
+the same way, and `..` returns to a folder that is still open. So there is no time between check and use:
+replacing a folder by a link meanwhile is either noticed or comes too late. (Resolving a path first and then
+opening it has such a race. Checking /proc/self/fd after opening shows where a file was, not how it was
+reached, and a FIFO or a device has been opened by then.)
 """
 
 import errno
@@ -31,21 +31,21 @@ _KINDS = frozenset(
 )  # fmt: skip
 
 
-def is_of_the_kernel(device: int) -> bool:
-    """Whether files of that device (`st_dev`) are none that a program stored there."""
+def is_kernel_device(device: int) -> bool:
+    """Return True if a device (`st_dev`) is a pseudo file system of the kernel, such as /proc."""
     return device in _kernel_devices()
 
 
 @cache
 def _kernel_devices() -> frozenset[int]:
-    """Asked once: such file systems are mounted when a machine or a container starts."""
+    # Cached, because such file systems are mounted when a machine or a container starts.
     try:
         lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
-        return frozenset()  # No Linux: there are no such file systems.
+        return frozenset()  # not Linux
     found = set()
     for line in lines:
-        # id parent major:minor root place options... - type source options
+        # id parent major:minor root mountpoint options... - type source options
         before, _, after = line.partition(" - ")
         if after.partition(" ")[0] in _KINDS:
             major, _, minor = before.split(" ")[2].partition(":")
@@ -54,22 +54,22 @@ def _kernel_devices() -> frozenset[int]:
 
 
 MAX_PATH_BYTES = 4096
-"""As long as the kernel takes: PATH_MAX."""
+"""Limit of the kernel: PATH_MAX."""
 
 MAX_NAME_BYTES = 255
-"""As long as file systems take: NAME_MAX."""
+"""Limit of file systems: NAME_MAX."""
 
 MAX_DEPTH = 100
-"""Deepest folder: each level holds a file descriptor while a path is walked."""
+"""Maximum depth of a folder: each level holds a file descriptor while a path is walked."""
 
 MAX_LINKS = 40
-"""Links on the way, as the kernel counts: a link may lead to itself."""
+"""Maximum number of links in a path, as in the kernel: a link may point to itself."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathRefused(RequestError):
-    """A path leads where nothing may be read or written."""
+    """Access to a path is not allowed."""
 
     code = "path-refused"
 
@@ -80,7 +80,7 @@ class PathRefused(RequestError):
 
 
 class FileUnavailable(RequestError):
-    """A file inside the roots could not be read or written: it is not there, no file, not permitted."""
+    """A file inside the roots cannot be read or written: it is missing, not a file, or not permitted."""
 
     code = "file-unavailable"
 
@@ -91,7 +91,7 @@ class FileUnavailable(RequestError):
 
 
 def parts_of(path: str) -> list[str]:
-    """The parts of a path, checked; raises PathRefused. `..` stays, empty parts and `.` go."""
+    """Split a path into its parts, without empty ones and `.`. Raise PathRefused if it is invalid."""
     if not path:
         raise PathRefused(path, "it is empty")
     if "\0" in path:
@@ -99,7 +99,7 @@ def parts_of(path: str) -> list[str]:
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:
-        raise PathRefused(path, "it has half of a surrogate pair") from None
+        raise PathRefused(path, "it has a lone surrogate") from None
     if size > MAX_PATH_BYTES:
         raise PathRefused(path, f"it is longer than {MAX_PATH_BYTES} bytes")
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -109,17 +109,17 @@ def parts_of(path: str) -> list[str]:
 
 
 class Walk:
-    """Folders held open from a root down to where a path has come. Leaving the `with` block closes them."""
+    """Open folders from a root down to the current position in a path; a context manager that closes them."""
 
-    def __init__(self, path: str, places: Mapping[Path, Path], *, is_closed: Callable[[str], bool]) -> None:
+    def __init__(self, path: str, roots: Mapping[Path, Path], *, is_closed: Callable[[str], bool]) -> None:
         self._path = path
-        self._places = places
-        """The roots, by each name they have; and where they really are."""
+        self._roots = roots
+        """Resolved roots, by each path that they are known by."""
         self._is_closed = is_closed
         self._open: list[int] = []
         self._links = 0
         self.root = Path()
-        """Where the path began."""
+        """Root of the path."""
 
     def __enter__(self) -> Self:
         return self
@@ -131,11 +131,11 @@ class Walk:
 
     @property
     def folder(self) -> int:
-        """The descriptor of the folder that was reached."""
+        """Return the descriptor of the current folder."""
         return self._open[-1]
 
     def enter_root(self, root: Path) -> None:
-        """Begin anew at a root."""
+        """Close all folders and start at a root."""
         self._close()
         try:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -145,23 +145,21 @@ class Walk:
         self._enter(descriptor)
 
     def begin(self, path: str) -> list[str]:
-        """Enter the root that an absolute path begins with; the parts that are left to go."""
+        """Enter the root of an absolute path. Return the parts below the root."""
         parts = parts_of(path)
-        inside = [(names, place) for names, place in self._named() if names == parts[: len(names)]]
+        roots = [(list(known.parts[1:]), resolved) for known, resolved in self._roots.items()]
+        inside = [(names, resolved) for names, resolved in roots if names == parts[: len(names)]]
         if not inside:
             raise PathRefused(self._path, "it leads out of the roots")
-        # The outermost: a path may go from one root to another that has it inside.
-        names, place = min(inside, key=lambda root: len(root[0]))
-        self.enter_root(place)
+        # Use the outermost root: with nested roots, `..` may lead from the inner to the outer one.
+        names, resolved = min(inside, key=lambda root: len(root[0]))
+        self.enter_root(resolved)
         return parts[len(names) :]
 
-    def _named(self) -> list[tuple[list[str], Path]]:
-        return [(list(name.parts[1:]), place) for name, place in self._places.items()]
-
     def go_to(self, parts: Sequence[str]) -> str | None:
-        """Follow the parts, links too; the name of the last one if it is no folder, None if it is one.
+        """Walk along the parts and links. Return the name of the last part, or None if it is a folder.
 
-        A last part that is not there is no folder either: who opens it will see.
+        The last part may not exist: opening it will raise.
         """
         left = deque(parts)
         while left:
@@ -177,15 +175,15 @@ class Walk:
                 if target is not None:
                     left.extendleft(reversed(self._follow(target)))
                 elif left:
-                    raise FileUnavailable(self._path, _words(error)) from None
+                    raise FileUnavailable(self._path, _describe(error)) from None
                 elif error.errno in (errno.ENOTDIR, errno.ENOENT):
                     return name
                 else:
-                    raise FileUnavailable(self._path, _words(error)) from None
+                    raise FileUnavailable(self._path, _describe(error)) from None
         return None
 
-    def make(self, parts: Sequence[str]) -> None:
-        """Follow the parts, none of which may be a link, and make the folders that are not there."""
+    def make_folders(self, parts: Sequence[str]) -> None:
+        """Walk along the parts, creating missing folders. Raise PathRefused for a link."""
         for name in parts:
             self._check_name(name)
             with suppress(FileExistsError):
@@ -197,11 +195,11 @@ class Walk:
                     raise PathRefused(
                         self._path, f"'{shown(name)}' is a link, and nothing is written through links"
                     ) from None
-                raise FileUnavailable(self._path, _words(error)) from None
+                raise FileUnavailable(self._path, _describe(error)) from None
 
     def _check_name(self, name: str) -> None:
         if self._is_closed(name):
-            raise PathRefused(self._path, f"'{shown(name)}' is closed to tools")
+            raise PathRefused(self._path, f"tools may not access '{shown(name)}'")
 
     def _make_folder(self, name: str) -> None:
         try:
@@ -209,10 +207,10 @@ class Walk:
         except FileExistsError:
             raise
         except OSError as error:
-            raise FileUnavailable(self._path, _words(error)) from None
+            raise FileUnavailable(self._path, _describe(error)) from None
 
     def _link_target(self, name: str, error: OSError) -> str | None:
-        """Where the link of that name leads; None when it is none."""
+        """Return the target of a link, or None if the name is not a link."""
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
             return None
         try:
@@ -221,17 +219,17 @@ class Walk:
             return None
 
     def _follow(self, target: str) -> list[str]:
-        """The parts that stand for a link; an absolute one goes on from the root that has it."""
+        """Return the parts of a link's target; an absolute one restarts the walk at its root."""
         self._links += 1
         if self._links > MAX_LINKS:
-            raise PathRefused(self._path, f"there are more than {MAX_LINKS} links on the way")
+            raise PathRefused(self._path, f"it has more than {MAX_LINKS} links")
         if not target.startswith("/"):
             return parts_of(target)
         return self.begin(target)
 
     def _enter(self, descriptor: int) -> None:
         self._open.append(descriptor)
-        if is_of_the_kernel(os.fstat(descriptor).st_dev):
+        if is_kernel_device(os.fstat(descriptor).st_dev):
             raise PathRefused(self._path, "it is in a file system of the kernel")
         if len(self._open) > MAX_DEPTH:
             raise PathRefused(self._path, f"it is more than {MAX_DEPTH} folders deep")
@@ -247,43 +245,43 @@ class Walk:
 
 
 def open_file(walk: Walk, name: str, path: str) -> int:
-    """A descriptor to read an ordinary file in the folder that was reached.
+    """Open a regular file in the current folder of the walk for reading.
 
-    What it is is asked before it is opened, since opening can wait (a FIFO) or do something (a device, a
-    database that we use), and again afterwards, since it may have been swapped; O_NONBLOCK is for that
-    moment.
+    The type is checked before opening, since opening can block (a FIFO) or have effects (a device, a database
+    that this process uses), and again afterwards, since the file may have been replaced; O_NONBLOCK covers
+    that case.
     """
     try:
         found = os.stat(name, dir_fd=walk.folder, follow_symlinks=False)
-        _check_ordinary(found, path)
+        _require_regular(found, path)
         if identity(found) in open_databases():
             raise PathRefused(path, "it belongs to a database that weft has open")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=walk.folder)
     except OSError as error:
-        raise FileUnavailable(path, _words(error)) from None
+        raise FileUnavailable(path, _describe(error)) from None
     try:
-        _check_ordinary(os.fstat(descriptor), path)
+        _require_regular(os.fstat(descriptor), path)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _check_ordinary(found: os.stat_result, path: str) -> None:
+def _require_regular(found: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise FileUnavailable(path, "it is a folder")
-    if not stat.S_ISREG(found.st_mode) or is_of_the_kernel(found.st_dev):
-        raise PathRefused(path, "it is no ordinary file")
+    if not stat.S_ISREG(found.st_mode) or is_kernel_device(found.st_dev):
+        raise PathRefused(path, "it is not a regular file")
 
 
-def _words(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     match error.errno:
         case errno.ENOENT:
             return "there is no such file or folder"
         case errno.ENOTDIR:
-            return "a part of the path is no folder"
+            return "a part of the path is not a folder"
         case errno.ELOOP:
-            return "it was swapped for a link while it was opened"
+            return "it was replaced by a link while it was being opened"
         case _:
             return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""All the tools of a project, by name, including those of `[tools] modules`."""
+"""The tools of a project by name, including those of `[tools] modules` and MCP servers."""
 
 import asyncio
 import importlib
@@ -17,7 +17,7 @@ from weft.evaluator.tools import Tool, ToolFailed, ToolMissesDependency
 from weft.tools.functions import registered
 from weft.tools.mcp.client import PREFIX, McpServer, McpServers
 from weft.tools.mcp.config import InvalidServer
-from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.connection import ServerTimeouts
 from weft.tools.mcp.process import GroupGuard
 from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
@@ -29,28 +29,25 @@ log = logging.getLogger(__name__)
 
 
 class ToolModules:
-    """Imports modules once, when they are first needed; keeps why one could not be."""
+    """Imports the modules of tools on first use, and records failed imports."""
 
     def __init__(self, names: Sequence[str], folder: Path) -> None:
         self._names = names
         self._folder = str(folder)
         self._failures: dict[str, str] = {}
         self._is_loaded = not names
-        self._lock = threading.Lock()  # names are asked for in the event loop, tools found beside it
+        self._lock = threading.Lock()  # `names` runs in the event loop, `find` imports in a thread
 
     @property
     def is_loaded(self) -> bool:
-        """Whether there is nothing left to import."""
         return self._is_loaded
 
     def load(self) -> Mapping[str, str]:
-        """Import them, unless that is done; the modules that could not be, and why."""
+        """Import the modules unless that is done. Return the failures: reasons by module."""
         with self._lock:
             if not self._is_loaded:
                 if self._folder not in sys.path:
-                    sys.path.append(
-                        self._folder
-                    )  # Last: a project's file never takes the place of a library.
+                    sys.path.append(self._folder)  # last, so that a project's file never shadows a library
                 for name in self._names:
                     self._import(name)
                 self._is_loaded = True
@@ -60,10 +57,10 @@ class ToolModules:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:
-            # SystemExit: a module that calls sys.exit() is a module that cannot be imported.
+            # SystemExit: the module calls sys.exit().
             self._failures[name] = text_of(error)
             log.warning(
-                "tools of module %s are not there: %s",
+                "cannot import tool module %s: %s",
                 name,
                 text_of(error),
                 extra={"action": "tool_module_failed", "tool_module": name},
@@ -74,18 +71,18 @@ BUILT_IN = "built in"
 
 
 class ListedTool(Struct, frozen=True, kw_only=True):
-    """What `weft tools` says of a tool, or of a place that tools should come from."""
+    """A row of `weft tools`: a tool, or a source of tools that failed."""
 
     name: str
     source: str
     description: str = ""
     has_effects: bool | None = None
     error: str | None = None
-    """Why it cannot be used; None: it can."""
+    """Why the tool cannot be used; None if it can."""
 
 
 class Toolbox:
-    """Finds tools: weft's own, Python functions, what was handed in, and those of MCP servers."""
+    """Finds tools: built-in ones, Python functions, those passed in, and those of MCP servers."""
 
     def __init__(
         self,
@@ -103,17 +100,17 @@ class Toolbox:
         self._servers = servers
 
     def names(self) -> frozenset[str]:
-        """Those that are known without asking anybody: of a server's tools those of its last list."""
+        """Return the names known without a connection; for an MCP server, those of its last list."""
         self._modules.load()
         return self._given.names() | registered.names() | self._servers.names()
 
     def known(self, name: str) -> Tool | None:
-        """The tool of exactly that name if it is there: nobody is connected to, and nothing imported."""
+        """Return the tool with exactly this name, without connecting to servers or importing modules."""
         found = self._given.find(name) or registered.find(name)
         return found if found is not None and _error_of(found) is None else None
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of exactly that name."""
+        """Return the tool with exactly this name, or None. Raise ToolFailed if it cannot be used."""
         found = self._given.find(name) or registered.find(name)
         if found is not None:
             error = _error_of(found)
@@ -123,7 +120,7 @@ class Toolbox:
         if name.startswith(PREFIX):
             return await self._servers.find(name)
         if not self._modules.is_loaded:
-            # In a thread: what a module does when it is first imported may take long.
+            # In a thread, because an import may take long.
             await run_blocking(self._modules.load, name="weft-import")
             found = registered.find(name)
         failures = self._modules.load()
@@ -134,7 +131,7 @@ class Toolbox:
         return found
 
     async def listed(self, *, is_connecting: bool = False) -> tuple[ListedTool, ...]:
-        """Every tool, and every place that none could be had from; those of servers if it may connect."""
+        """Return all tools and failed sources; with `is_connecting`, connect to servers to list theirs."""
         failures = await run_blocking(self._modules.load, name="weft-import")
         tools = [_listed(one.tool, one.source) for registry in (self._given, registered) for one in registry]
         missing = [
@@ -154,14 +151,13 @@ class Toolbox:
         return [tool for tools in found for tool in tools]
 
     async def close(self) -> None:
-        """Let go of the servers."""
         await self._servers.close()
 
 
 async def _listed_server(
     name: str, server: McpServer | InvalidServer, *, is_connecting: bool
 ) -> list[ListedTool]:
-    """The tools of a server, or one line for all of them."""
+    """Return the tools of a server, or one row for all of them if they are unknown."""
     source = f"MCP server {name}"
     if isinstance(server, InvalidServer):
         return [ListedTool(name=f"{PREFIX}{name}:*", source=source, error=server.message)]
@@ -186,7 +182,7 @@ def _listed(tool: Tool, source: str) -> ListedTool:
 
 
 def _error_of(tool: Tool) -> str | None:
-    """Why a tool that was handed in cannot be used: only such a one has the attribute."""
+    # Only tools that were passed in may have this attribute.
     error: str | None = getattr(tool, "error", None)
     return error
 
@@ -199,14 +195,14 @@ def open_toolbox(
     run_script: RunScript | None = None,
     extra: Iterable[tuple[Tool, str]] = (),
     guard: GroupGuard | None = None,
-    patience: Patience | None = None,
+    timeouts: ServerTimeouts | None = None,
     functions: PythonSettings | None = None,
 ) -> Toolbox:
-    """The tools of a project; nothing is imported or connected before it is needed.
+    """Return the tools of a project; modules are imported and servers connected on first use.
 
-    `folder` is where relative roots and modules are; `extra` are further tools, each with where it is from.
-    `guard` ends the programs of MCP servers when this process is killed; `functions` are those that tasks may
-    call, whose modules no tool writes.
+    Relative roots and modules are below `folder`. `extra` are further tools, each with its source. `guard`
+    ends the processes of MCP servers when this process is killed. `functions` are the Python functions that
+    tasks may call; tools may not write their modules.
     """
     roots = _tool_roots(settings, folder, functions or PythonSettings())
     own: list[Tool] = [
@@ -227,14 +223,14 @@ def open_toolbox(
             folder / settings.mcp,
             environment,
             guard=guard,
-            patience=patience,
-            believed=frozenset(settings.read_only_hints),
+            timeouts=timeouts,
+            trusted=frozenset(settings.read_only_hints),
         ),
     )
 
 
 def _tool_roots(settings: ToolsSettings, folder: Path, functions: PythonSettings) -> Roots:
-    """Return the roots, in which no code that this process runs is written unless the settings allow it."""
+    """Return the roots; code that this process runs may not be written unless the settings allow it."""
     folders = [folder / root for root in settings.roots]
     kept_files = [Path(settings.mcp).name]
     if settings.allow_own_modules:
@@ -243,9 +239,9 @@ def _tool_roots(settings: ToolsSettings, folder: Path, functions: PythonSettings
         folders,
         kept_files=kept_files,
         kept_modules=(*settings.modules, *functions.modules),
-        # Tasks may call functions of their submodules, too, and tools may import theirs later.
+        # Submodules too: tasks may call their functions, and tools may import them later.
         kept_packages=[
-            *(Path(place, *module.split(".")) for place in functions.path for module in functions.modules),
+            *(Path(entry, *module.split(".")) for entry in functions.path for module in functions.modules),
             *(Path(folder, *module.split(".")) for module in settings.modules),
         ],
         keeps_imports=True,

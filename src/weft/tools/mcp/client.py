@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.tools.mcp.config import InvalidServer, Server, read_servers
-from weft.tools.mcp.connection import Connection, ConnectionLost, Patience
+from weft.tools.mcp.connection import Connection, ConnectionLost, ServerTimeouts
 from weft.tools.mcp.process import GroupGuard, NoGuard
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def value_of(result: "CallToolResult") -> Any:
-    """The structured content if there is any, else the text; raises ToolFailed when the tool says it failed.
+    """Return the structured content of a result, or else its text. Raise ToolFailed if the tool failed.
 
-    What is no text (images, sound, files) is not passed on, and that is said.
+    Images, audio and files are replaced by a note.
     """
     parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
     text = "\n".join(_text(part) for part in parts)
     if result.is_error:
-        raise ToolFailed(text or "the tool failed and did not say why")
+        raise ToolFailed(text or "the tool failed without a message")
     if result.structured_content is None:
         return text
     omitted = [_text(part) for part in parts if _is_omitted(part)]
@@ -57,24 +57,24 @@ def _text(part: dict[str, Any]) -> str:
 PREFIX = "mcp:"
 
 MAX_TOOLS = 1000
-"""How many tools of a server are taken: a list without an end must end."""
+"""Maximum number of tools of a server; a paginated list might never end."""
 
 LIST_SECONDS = 60.0
-"""How long a list of tools is taken to be true; newer servers do not tell when it changes."""
+"""How long a list of tools is cached; newer servers do not announce changes."""
 
 FAILURE_SECONDS = 3.0
-"""How long a server that could not be had is not tried again: many tasks ask for it one after the other."""
+"""How long a failed connection is not retried, because many tasks may ask for it in a row."""
 
 
 class McpTool:
-    """A tool of a server. It is taken to have effects: a server can say of itself what it likes."""
+    """A tool of a server. It is assumed to have effects, unless the settings trust the server's hints."""
 
-    def __init__(self, server: "McpServer", wire: "WireTool", *, is_believed: bool) -> None:
+    def __init__(self, server: "McpServer", wire: "WireTool", *, is_trusted: bool) -> None:
         self._server = server
         self._name = wire.name
         hints = wire.annotations
         is_read_only = hints is not None and hints.read_only_hint is True
-        self.has_effects = not (is_believed and is_read_only)
+        self.has_effects = not (is_trusted and is_read_only)
         schema = wire.input_schema if isinstance(wire.input_schema, dict) else {}
         self.definition = ToolDefinition(
             name=f"{PREFIX}{server.name}:{wire.name}",
@@ -83,28 +83,27 @@ class McpTool:
         )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """What the server gives."""
         return await self._server.call(self._name, arguments, is_repeatable=not self.has_effects)
 
 
 class McpServer:
-    """A server that is connected to when it is first needed, once, and again when it has died."""
+    """A server with one shared connection, opened on first use and reopened after a failure."""
 
     def __init__(
         self,
         server: Server,
         environment: Mapping[str, str],
         guard: GroupGuard,
-        patience: Patience,
+        timeouts: ServerTimeouts,
         *,
-        is_believed: bool = False,
+        is_trusted: bool = False,
     ) -> None:
         self.name = server.name
-        self._is_believed = is_believed
+        self._is_trusted = is_trusted
         self._server = server
         self._environment = environment
         self._guard = guard
-        self._patience = patience
+        self._timeouts = timeouts
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection | ToolFailed] | None = None
         self._failure: ToolFailed | None = None
@@ -115,16 +114,16 @@ class McpServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id of a server that is a program and runs."""
+        """Return the process id of a connected stdio server, else None."""
         return None if self._connection is None else self._connection.pid
 
     def known(self) -> Mapping[str, McpTool]:
-        """The tools of the last list, by full name."""
+        """Return the tools of the last list, by full name."""
         return self._tools
 
     async def tools(self, wanted: str | None = None) -> Mapping[str, McpTool]:
-        """Its tools by full name; listed anew when they may have changed, or the wanted one is missing."""
-        connection = await self._connected()
+        """Return the tools by full name; list them again if they may have changed or `wanted` is missing."""
+        connection = await self._connect()
         is_old = time.monotonic() - self._listed_at > LIST_SECONDS
         if connection.has_new_tools or is_old or (wanted is not None and wanted not in self._tools):
             connection.has_new_tools = False
@@ -133,28 +132,32 @@ class McpServer:
             except (ConnectionLost, ToolFailed) as error:
                 connection.has_new_tools = True
                 raise ToolFailed(str(error)) from None
-            found = [McpTool(self, wire, is_believed=self._is_believed) for wire in listed]
-            self._tools = {tool.definition.name: tool for tool in reversed(found)}  # of two the first
+            found = [McpTool(self, wire, is_trusted=self._is_trusted) for wire in listed]
+            # Reversed, so that the first of two tools with the same name is kept.
+            self._tools = {tool.definition.name: tool for tool in reversed(found)}
             self._listed_at = time.monotonic()
         return self._tools
 
     async def call(self, name: str, arguments: dict[str, Any], *, is_repeatable: bool) -> Any:
-        """What a tool gives. What a dying server may have done is asked for again only if it may be."""
+        """Call a tool.
 
-        async def ask(client: "Client") -> Any:
+        Retry once after a lost connection, if the call is repeatable or was certainly not performed.
+        """
+
+        async def send(client: "Client") -> Any:
             return await client.call_tool(name, arguments)
 
         for is_last in (False, True):
-            connection = await self._connected()
+            connection = await self._connect()
             try:
-                return value_of(await connection.request(ask))
+                return value_of(await connection.request(send))
             except ConnectionLost as error:
                 if is_last or not (error.is_unseen or is_repeatable):
                     raise ToolFailed(str(error)) from None
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     async def close(self) -> None:
-        """End the connection, and the server if it is a program. It is not connected to again."""
+        """Close the connection, and end the process of a stdio server. It cannot be reopened."""
         self._is_closed = True
         if self._opening is not None:
             self._opening.cancel()
@@ -163,8 +166,8 @@ class McpServer:
             await self._connection.close()
             self._connection = None
 
-    async def _connected(self) -> Connection:
-        """A connection that was open just now; all who need one wait for the same opening."""
+    async def _connect(self) -> Connection:
+        """Return the open connection, or open one; concurrent callers wait for the same opening."""
         if self._connection is not None and self._connection.is_open:
             return self._connection
         if self._failure is not None and time.monotonic() - self._failed_at < FAILURE_SECONDS:
@@ -173,22 +176,22 @@ class McpServer:
             self._opening = asyncio.create_task(self._open(), name=f"weft-mcp-opening-{self.name}")
         opening = self._opening
         if opening is not None:
-            # Not awaited itself: who is cancelled here must not end what others wait for.
+            # asyncio.wait, because awaiting the task itself would cancel it together with this caller.
             await asyncio.wait({opening})
         if opening is None or opening.cancelled():
-            raise ToolFailed(f"MCP server '{self.name}': it was closed; look for the tool again")
+            raise ToolFailed(f"MCP server '{self.name}': it was closed; find the tool again")
         outcome = opening.result()
         if isinstance(outcome, ToolFailed):
             raise ToolFailed(str(outcome))
         return outcome
 
     async def _open(self) -> Connection | ToolFailed:
-        """Connect. A failure is returned, for there may be nobody left to hear it."""
+        """Connect. A failure is returned, as an exception might never be retrieved from the task."""
         try:
             if self._connection is not None:
                 await self._connection.close()
                 self._connection = None
-            connection = Connection(self._server, self._environment, self._guard, self._patience)
+            connection = Connection(self._server, self._environment, self._guard, self._timeouts)
             await connection.open()
         except ToolFailed as error:
             self._failure, self._failed_at = error, time.monotonic()
@@ -210,7 +213,7 @@ async def _all_tools(client: "Client") -> "list[WireTool]":
 
 
 class McpServers:
-    """The servers of a file, which is read when the first is needed."""
+    """The servers of a configuration file, which is read on first use."""
 
     def __init__(
         self,
@@ -218,18 +221,18 @@ class McpServers:
         environment: Mapping[str, str],
         *,
         guard: GroupGuard | None = None,
-        patience: Patience | None = None,
-        believed: frozenset[str] = frozenset(),
+        timeouts: ServerTimeouts | None = None,
+        trusted: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
-        self._believed = believed
+        self._trusted = trusted
         self._environment = environment
         self._guard = guard or NoGuard()
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or ServerTimeouts()
         self._servers: dict[str, McpServer | InvalidServer] | None = None
 
     def all(self) -> Mapping[str, McpServer | InvalidServer]:
-        """The servers by name, or what is wrong with one; raises InvalidServer when the file is wrong."""
+        """Return the servers, or their errors, by name. Raise InvalidServer if the whole file is invalid."""
         if self._servers is None:
             self._servers = {
                 name: server
@@ -238,20 +241,20 @@ class McpServers:
                     server,
                     self._environment,
                     self._guard,
-                    self._patience,
-                    is_believed=name in self._believed,
+                    self._timeouts,
+                    is_trusted=name in self._trusted,
                 )
                 for name, server in read_servers(self.path, self._environment).items()
             }
         return self._servers
 
     def names(self) -> frozenset[str]:
-        """The tools of the servers that are connected."""
+        """Return the names of the tools of connected servers."""
         servers = (self._servers or {}).values()
         return frozenset(name for one in servers if isinstance(one, McpServer) for name in one.known())
 
     async def find(self, name: str) -> McpTool | None:
-        """The tool of that full name; raises ToolFailed when its server cannot be had."""
+        """Return the tool with this full name, or None. Raise ToolFailed if its server is unavailable."""
         server_name, colon, _ = name.removeprefix(PREFIX).partition(":")
         if not name.startswith(PREFIX) or not colon:
             return None
@@ -266,7 +269,7 @@ class McpServers:
         return (await server.tools(name)).get(name)
 
     async def close(self) -> None:
-        """End all of them. Whoever looks for a tool afterwards has the file read and servers started anew."""
+        """Close all servers. A later `find` reads the file again and starts new servers."""
         running = [one for one in (self._servers or {}).values() if isinstance(one, McpServer)]
         self._servers = None
         await asyncio.gather(*(server.close() for server in running))

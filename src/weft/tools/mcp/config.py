@@ -1,4 +1,4 @@
-"""`.mcp.json`: which MCP servers there are, in the form that other programs read too."""
+"""Reads `.mcp.json`, the configuration of MCP servers, in the format that other applications use."""
 
 import re
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class InvalidServer(RequestError):
-    """A server of `.mcp.json`, or the whole file, is written wrongly."""
+    """A server in `.mcp.json`, or the whole file, is invalid."""
 
     code = "invalid-mcp-server"
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):
-    """A server that is a program, spoken to over its standard input and output."""
+    """A server that runs as a process, with messages on its standard input and output."""
 
     name: str
     command: str
@@ -36,25 +36,25 @@ class StdioServer(Struct, frozen=True, kw_only=True):
     cwd: str
 
     def __repr__(self) -> str:
-        return f"StdioServer({self.name!r})"  # arguments and variables may hold keys
+        return f"StdioServer({self.name!r})"  # arguments and variables may contain secrets
 
 
 class HttpServer(Struct, frozen=True, kw_only=True):
-    """A server behind a URL, spoken to over streamable HTTP."""
+    """A server at a URL, with streamable HTTP as transport."""
 
     name: str
     url: str
     headers: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"HttpServer({self.name!r})"  # headers hold keys
+        return f"HttpServer({self.name!r})"  # headers contain secrets
 
 
 Server = StdioServer | HttpServer
 
 
 class _Entry(Struct, kw_only=True):
-    """A server as the file has it. What else stands there is for other programs."""
+    """A server as written in the file; unknown fields are ignored, as other applications use them."""
 
     type: str | None = None
     command: str | None = None
@@ -67,9 +67,9 @@ class _Entry(Struct, kw_only=True):
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> dict[str, Server | InvalidServer]:
-    """The servers by name, or what is wrong with one; none when there is no file.
+    """Return the servers, or their errors, by name; empty if there is no file.
 
-    Raises InvalidServer when the file cannot be read at all.
+    Raise InvalidServer if the whole file cannot be read.
     """
     try:
         content = read_start(path, MAX_FILE_BYTES + 1)
@@ -113,20 +113,22 @@ def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, st
         raise InvalidServer("it is disabled")
     kind = entry.type or ("stdio" if entry.command is not None else "http" if entry.url is not None else None)
 
-    def filled(text: str) -> str:
-        return expanded(text, environment)
+    def fill(text: str) -> str:
+        return expand(text, environment)
 
     match kind:
         case "stdio" if entry.command:
             return StdioServer(
                 name=name,
-                command=filled(entry.command),
-                args=tuple(map(filled, entry.args)),
-                env=_kept_secret({variable: filled(value) for variable, value in entry.env.items()}),
-                cwd=str(folder / filled(entry.cwd or ".")),
+                command=fill(entry.command),
+                args=tuple(map(fill, entry.args)),
+                env=_with_registered_secrets(
+                    {variable: fill(value) for variable, value in entry.env.items()}
+                ),
+                cwd=str(folder / fill(entry.cwd or ".")),
             )
         case "http" | "streamable-http" | "streamable_http" if entry.url:
-            return _http(name, filled(entry.url), {key: filled(one) for key, one in entry.headers.items()})
+            return _http(name, fill(entry.url), {key: fill(value) for key, value in entry.headers.items()})
         case "stdio" | None:
             raise InvalidServer('it needs "command", or "url"')
         case "http" | "streamable-http" | "streamable_http":
@@ -139,9 +141,9 @@ def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, st
 
 def _http(name: str, url: str, headers: dict[str, str]) -> HttpServer:
     if not re.match(r"https?://[^/\s]", url, re.IGNORECASE):
-        raise InvalidServer('"url" must begin with http:// or https://')  # not repeated: it may hold a key
+        raise InvalidServer('"url" must begin with http:// or https://')  # not shown: it may contain a secret
     if any(not one.isprintable() for item in headers.items() for one in item):
-        raise InvalidServer("a header has characters that no header may have")
+        raise InvalidServer("a header has invalid characters")
     register_password(url, f"{name} url")
     for header, value in headers.items():
         if header.lower() in ("authorization", "cookie") or is_secret_name(header.replace("-", "_")):
@@ -150,14 +152,14 @@ def _http(name: str, url: str, headers: dict[str, str]) -> HttpServer:
     return HttpServer(name=name, url=url, headers=headers)
 
 
-def _kept_secret(variables: dict[str, str]) -> dict[str, str]:
-    """The variables; those that are named like keys show nowhere from now on."""
+def _with_registered_secrets(variables: dict[str, str]) -> dict[str, str]:
+    """Register variables with names of secrets, so that their values are redacted. Return all variables."""
     register_environment(variables)
     return variables
 
 
-def expanded(text: str, environment: Mapping[str, str]) -> str:
-    """The text with `${VAR}` and `${VAR:-default}` filled from the environment; once, not again in values."""
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """Replace `${VAR}` and `${VAR:-default}` by values of the environment; values are not expanded again."""
 
     def value(match: re.Match[str]) -> str:
         name, default = match.groups()

@@ -1,7 +1,7 @@
-"""A connection to an MCP server, in a task of its own.
+"""A connection to an MCP server, held by an asyncio task of its own.
 
-The SDK's client opens cancel scopes when it is entered, which must be left in the same task: whoever calls a
-tool first is another task than who closes the toolbox. Requests may come from any task.
+The SDK's client opens cancel scopes when it is entered, which must be left in the same task, but the toolbox
+is usually closed by another task than the one that first calls a tool. Requests may come from any task.
 """
 
 import asyncio
@@ -29,36 +29,36 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Patience(Struct, frozen=True, kw_only=True):
-    """How long to wait for a server."""
+class ServerTimeouts(Struct, frozen=True, kw_only=True):
+    """Time limits for a server."""
 
     connect_seconds: float = 30.0
-    """Until it has said hello: some fetch themselves from a registry first."""
+    """For the handshake; some servers download themselves from a registry first."""
     call_seconds: float = 300.0
-    """Until it has answered."""
+    """For the response to a request."""
     end_seconds: float = 10.0
-    """Until it has ended; more than a program has altogether."""
+    """For closing the connection; longer than all grace periods of the process together."""
 
 
 class ConnectionLost(Exception):
-    """The connection ended before an answer came; whether the server did something cannot be said."""
+    """The connection ended before the response; the request may have been performed."""
 
     def __init__(self, message: str, *, is_unseen: bool = False) -> None:
         super().__init__(message)
         self.is_unseen = is_unseen
-        """Whether the server certainly did nothing."""
+        """True if the server certainly did not perform the request."""
 
 
 class Connection:
     """An open session with a server."""
 
     def __init__(
-        self, server: Server, environment: Mapping[str, str], guard: GroupGuard, patience: Patience
+        self, server: Server, environment: Mapping[str, str], guard: GroupGuard, timeouts: ServerTimeouts
     ) -> None:
         self._server = server
         self._environment = environment
         self._guard = guard
-        self._patience = patience
+        self._timeouts = timeouts
         self._process: ServerProcess | None = None
         self._client: Client | None = None
         self._fault: str | None = None
@@ -67,32 +67,31 @@ class Connection:
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.has_new_tools = True
-        """Whether the server's list of tools is to be read again."""
+        """True if the server's list of tools must be read again."""
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be made."""
         return self._client is not None and not self._over.is_set()
 
     @property
     def pid(self) -> int | None:
-        """The process id of a server that is a program."""
+        """Return the process id of a stdio server, else None."""
         return None if self._process is None else self._process.pid
 
     async def open(self) -> None:
-        """Connect; raises ToolFailed, and nothing is left behind."""
+        """Connect. If that fails, clean up and raise ToolFailed."""
         try:
-            # In a thread, and before the server's time begins to run: the import takes seconds.
+            # In a thread, and before the server's time limit starts, because the import may take seconds.
             await run_blocking(_import_sdk, name="weft-import")
         except ImportError:
             missing = MissingExtra(extra="mcp", purpose="an MCP server")
-            raise ToolMissesDependency(self._told(missing.message)) from None
+            raise ToolMissesDependency(self._message(missing.message)) from None
         self._task = asyncio.create_task(self._run(), name=f"weft-mcp-{self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait(
                 {self._task, ready},
-                timeout=self._patience.connect_seconds,
+                timeout=self._timeouts.connect_seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -100,52 +99,58 @@ class Connection:
             if not self._ready.is_set():
                 await self._end(is_patient=False)
         if not self._ready.is_set():
-            seconds = f"{self._patience.connect_seconds:g}"
-            raise ToolFailed(self.words(f"connection_error: it did not answer within {seconds} s"))
+            seconds = f"{self._timeouts.connect_seconds:g}"
+            raise ToolFailed(self._failure(f"connection_error: it did not answer within {seconds} s"))
 
-    async def request(self, ask: "Callable[[Client], Awaitable[T]]") -> T:
-        """What the server answers; raises ToolFailed or ConnectionLost."""
+    async def request(self, send: "Callable[[Client], Awaitable[T]]") -> T:
+        """Send a request and return the response. Raise ToolFailed or ConnectionLost."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
         if self._client is None or self._over.is_set():
-            raise ConnectionLost(self.words("connection_error: it has ended"), is_unseen=True)
+            raise ConnectionLost(self._failure("connection_error: it has ended"), is_unseen=True)
         try:
-            async with asyncio.timeout(self._patience.call_seconds):
-                return await ask(self._client)
+            async with asyncio.timeout(self._timeouts.call_seconds):
+                return await send(self._client)
         except TimeoutError:
-            seconds = f"{self._patience.call_seconds:g}"
-            raise ToolFailed(self._told(f"connection_error: it did not answer within {seconds} s")) from None
+            seconds = f"{self._timeouts.call_seconds:g}"
+            raise ToolFailed(
+                self._message(f"connection_error: it did not answer within {seconds} s")
+            ) from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 self._over.set()
-                raise ConnectionLost(self.words(f"connection_error: {error.message}")) from None
-            if error.message == "Session terminated":  # the SDK's words for 404: it knows us no more
+                raise ConnectionLost(self._failure(f"connection_error: {error.message}")) from None
+            if error.message == "Session terminated":  # the SDK's message for 404: the session is unknown
                 self._over.set()
-                raise ConnectionLost(self._told("connection_error: it began anew"), is_unseen=True) from None
+                raise ConnectionLost(
+                    self._message("connection_error: it was restarted"), is_unseen=True
+                ) from None
             if error.code == PARSE_ERROR or error.message.startswith("Unexpected content type"):
-                raise ToolFailed(self._told(f"protocol_error: {_short(error.message)}")) from None
-            raise ToolFailed(self._told(_short(error.message))) from None
+                raise ToolFailed(self._message(f"protocol_error: {_short(error.message)}")) from None
+            raise ToolFailed(self._message(_short(error.message))) from None
         except (ValueError, RuntimeError) as error:
-            # What the SDK makes of an answer that does not fit the protocol or the tool's own schema.
-            raise ToolFailed(self._told(f"protocol_error: {_short(text_of(error))}")) from None
+            # Raised by the SDK for a response that does not match the protocol or the tool's schema.
+            raise ToolFailed(self._message(f"protocol_error: {_short(text_of(error))}")) from None
         except Exception as error:
             self._over.set()
-            raise ConnectionLost(self.words(f"connection_error: {_short(text_of(error))}")) from None
+            raise ConnectionLost(self._failure(f"connection_error: {_short(text_of(error))}")) from None
 
     async def close(self) -> None:
-        """End the session, and the server if it is a program."""
+        """End the session, and the process of a stdio server."""
         await self._end(is_patient=True)
 
-    def words(self, otherwise: str) -> str:
-        """Why the connection ended, for who called."""
-        # A line that was no message explains why it never said hello, not why it ended later.
+    def _failure(self, otherwise: str) -> str:
+        """Return the reason why the connection ended, with the last line on standard error."""
+        # A line that is not a message explains a failed handshake, but not a later end.
         fault = self._fault if self._ready.is_set() else self._odd_line or self._fault
-        said = f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
-        return self._told(f"{fault or otherwise}{said}")
+        stderr = (
+            f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
+        )
+        return self._message(f"{fault or otherwise}{stderr}")
 
-    def _told(self, what: str) -> str:
-        return f"MCP server '{self._server.name}': {what}"
+    def _message(self, text: str) -> str:
+        return f"MCP server '{self._server.name}': {text}"
 
     async def _run(self) -> None:
         try:
@@ -165,7 +170,7 @@ class Connection:
             self._fault = (
                 self._fault or self._odd_line or f"connection_error: {_short(text_of(_innermost(error)))}"
             )
-            log.info("%s", self._told(self._fault), extra={"action": "mcp_failed"})
+            log.info("%s", self._message(self._fault), extra={"action": "mcp_failed"})
         finally:
             self._over.set()
 
@@ -174,7 +179,7 @@ class Connection:
         from weft.tools.mcp.transport import http_streams, stdio_streams
 
         if isinstance(self._server, HttpServer):
-            async with http_streams(self._server, self._patience.call_seconds) as streams:
+            async with http_streams(self._server, self._timeouts.call_seconds) as streams:
                 yield streams
             return
         process = self._process = self._start(self._server)
@@ -208,30 +213,30 @@ class Connection:
             self.has_new_tools = True
 
     async def _end(self, *, is_patient: bool) -> None:
-        """End the task: it leaves by itself, or is cancelled when it does not."""
+        """End the task; cancel it if it does not end by itself."""
         self._over.set()
         task = self._task
         if task is None or task.done():
             return
         if is_patient:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._patience.end_seconds):
+                async with asyncio.timeout(self._timeouts.end_seconds):
                     await asyncio.shield(asyncio.wait({task}))
         if not task.done():
             if self._process is not None:
                 self._process.grace_seconds = 0.0
             task.cancel()
-            await asyncio.wait({task}, timeout=self._patience.end_seconds)
+            await asyncio.wait({task}, timeout=self._timeouts.end_seconds)
 
 
 def _import_sdk() -> None:
-    """Import what speaks to servers: only who has a server pays for it."""
+    """Import the SDK, which is slow, only if a server is used."""
     import mcp  # noqa: F401
 
     import weft.tools.mcp.transport  # noqa: F401
 
-    # Without a handler anywhere Python shows warnings on standard error. What the SDK warns of, a call that
-    # fails tells in its own words; a program that has set up logging gets it still.
+    # Without any handler Python prints warnings to standard error. Failed calls report the same problems
+    # themselves; an application that configures logging still gets the SDK's warnings.
     for name in ("mcp", "client"):
         sdk = logging.getLogger(name)
         if not sdk.handlers:
@@ -239,12 +244,11 @@ def _import_sdk() -> None:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The first error that is no group of others."""
+    """Return the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _short(text: str) -> str:
-    """The text in one line, not too long."""
     return " ".join(cut(text, 300).split())

@@ -1,7 +1,7 @@
-"""The program of an MCP server: started in a process group of its own, which ends as a whole.
+"""The process of an MCP server, in a process group of its own, which is ended as a whole.
 
-Not the SDK's own way to start one: it gives the program a part of our environment that we do not choose,
-its lines may be of any length, and a server that outlives `kill -9` of this process is nobody's concern.
+The SDK's own transport is not used: it passes on variables of the environment that weft does not choose, does
+not limit the length of lines, and leaves servers running after `kill -9` of this process.
 """
 
 import asyncio
@@ -18,41 +18,41 @@ from weft.secrets.truncation import cut
 from weft.tools.mcp.config import StdioServer
 
 PASSED_ON = frozenset({"PATH", "HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
-"""What a server gets of weft's environment, with LC_*. Not the rest: keys and tokens live there."""
+"""Variables of weft's environment that are passed on, with LC_*. Others may contain keys and tokens."""
 
 GRACE_SECONDS = 2.0
-"""How long a server may take to end once its input is closed, and again once it got SIGTERM."""
+"""How long a server may take to end after its input is closed, and again after SIGTERM."""
 
 KILL_SECONDS = 2.0
-"""How long SIGKILL may take to show."""
+"""How long a server may take to end after SIGKILL."""
 
 POLL_SECONDS = 0.01
 
 LAST_WORDS_SECONDS = 0.5
-"""How long to read on standard error once standard output has ended: why it ended is often said there."""
+"""How long to read standard error after standard output has ended, as it often has the reason."""
 
 PIECE_BYTES = 65536
 
 MAX_WORDS_CHARACTERS = 300
-"""How much of what a server says on standard error is repeated when it fails."""
+"""Maximum length of the standard error that is repeated in an error message."""
 
 log = logging.getLogger(__name__)
 
 
 class GroupGuard(Protocol):
-    """Ends process groups when this process is gone, however it went."""
+    """Kills process groups when this process ends, even by SIGKILL."""
 
     def guard(self, group: int) -> None:
-        """Have the group killed when this process is gone."""
+        """Kill the group when this process ends."""
         ...
 
     def release(self, group: int) -> None:
-        """Take that back."""
+        """Stop guarding the group."""
         ...
 
 
 class NoGuard:
-    """Leaves it to servers to see that their input has ended."""
+    """Does nothing: servers must end by themselves when their input ends."""
 
     def guard(self, group: int) -> None: ...
 
@@ -60,7 +60,7 @@ class NoGuard:
 
 
 class ServerProcess:
-    """A running server and everything it started that stays in its group."""
+    """A running server, and the processes that it started in its group."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str, guard: GroupGuard) -> None:
         self._process = process
@@ -69,7 +69,7 @@ class ServerProcess:
         self.pid = process.pid
         self.grace_seconds = GRACE_SECONDS
         self.last_words = ""
-        """The last line on standard error."""
+        """Last line on standard error."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._errors: asyncio.StreamReader | None = None
@@ -78,10 +78,10 @@ class ServerProcess:
 
     @classmethod
     def start(cls, server: StdioServer, environment: Mapping[str, str], guard: GroupGuard) -> "ServerProcess":
-        """Start the program; raises OSError and ValueError as Popen does."""
+        """Start the process. Raise OSError and ValueError like Popen."""
         process = subprocess.Popen(
             [server.command, *server.args],
-            env={**_passed_on(environment), **server.env},
+            env={**_inherited(environment), **server.env},
             cwd=server.cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -92,34 +92,34 @@ class ServerProcess:
         return cls(process, server.name, guard)
 
     async def open(self) -> None:
-        """Connect its pipes to the event loop."""
+        """Connect the pipes of the process to the event loop."""
         loop = asyncio.get_running_loop()
-        self._reader = await self._reading(loop, self._process.stdout)
-        self._errors = await self._reading(loop, self._process.stderr)
+        self._reader = await self._open_reader(loop, self._process.stdout)
+        self._errors = await self._open_reader(loop, self._process.stderr)
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.streams.FlowControlMixin(loop=loop), self._process.stdin
         )
         self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
-    async def _reading(self, loop: asyncio.AbstractEventLoop, pipe: object) -> asyncio.StreamReader:
+    async def _open_reader(self, loop: asyncio.AbstractEventLoop, pipe: object) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=PIECE_BYTES, loop=loop)
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._transports.append(transport)
         return reader
 
     async def read(self) -> bytes:
-        """What the server writes next; empty when it writes no more."""
+        """Return the next bytes of standard output; empty at its end."""
         return b"" if self._reader is None else await self._reader.read(PIECE_BYTES)
 
     async def write(self, data: bytes) -> None:
-        """Send it to the server; raises ConnectionError or OSError when it does not read any more."""
+        """Write to standard input. Raise OSError if the server has stopped reading."""
         if self._writer is None:
             raise BrokenPipeError
         self._writer.write(data)
         await self._writer.drain()
 
     async def log_errors(self) -> None:
-        """Put what the server says on standard error into the log, line by line, until it says no more."""
+        """Log the lines of standard error until it ends."""
         rest = b""
         while self._errors is not None and (piece := await self._errors.read(PIECE_BYTES)):
             *lines, rest = (rest + piece).split(b"\n")
@@ -131,8 +131,8 @@ class ServerProcess:
         self._note(rest)
         self._is_silent.set()
 
-    async def hear_out(self) -> None:
-        """Wait until it has said all on standard error, but not for long."""
+    async def wait_for_stderr(self) -> None:
+        """Wait for the end of standard error, but not for long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._is_silent.wait()
@@ -144,7 +144,7 @@ class ServerProcess:
             log.info("%s: %s", self._name, text, extra={"action": "mcp_stderr", "mcp_server": self._name})
 
     def has_exited(self) -> bool:
-        """Whether the program has exited; where that can be seen, it is not reaped by it."""
+        """Return True if the process has exited; where possible, without reaping it."""
         if self._process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
@@ -155,9 +155,9 @@ class ServerProcess:
             return True
 
     async def end(self) -> None:
-        """End it and its group: its input is closed, then SIGTERM, then SIGKILL for whatever is left.
+        """End the process group: close its input, then send SIGTERM, then SIGKILL.
 
-        Cancelled, it skips the waiting.
+        If cancelled, send SIGKILL at once.
         """
         try:
             self._close_input()
@@ -167,12 +167,12 @@ class ServerProcess:
             self._signal(signal.SIGKILL)
             await self._exited_within(KILL_SECONDS)
         finally:
-            # The program is not reaped yet: until then nobody else can have the id of its group.
+            # The process is not reaped yet, so the id of its group cannot have been reused.
             self._signal(signal.SIGKILL)
-            self._let_go()
+            self._release()
 
     def _close_input(self) -> None:
-        """At once: what a server has not read by now, it need not read any more."""
+        # Abort instead of close: buffered data is no longer needed.
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.transport.abort()
@@ -190,20 +190,19 @@ class ServerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._guard.release(self.pid)
         self._close_input()
         for transport in self._transports:
             transport.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if (
-                pipe is not None and not self._transports
-            ):  # it was never opened; else the transports close them
+            # If `open` succeeded, the transports close the pipes.
+            if pipe is not None and not self._transports:
                 pipe.close()
         if self._process.poll() is None:
-            # It got SIGKILL and ends as soon as the kernel lets it; somebody must be there to reap it.
+            # It got SIGKILL and ends as soon as the kernel lets it; a thread waits to reap it.
             threading.Thread(target=self._process.wait, name="weft-reaper", daemon=True).start()
 
 
-def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name in PASSED_ON or name.startswith("LC_")}

@@ -1,6 +1,6 @@
-"""How messages reach an MCP server: the streams that the SDK's client speaks over.
+"""Transports to MCP servers: the streams that the SDK's client uses.
 
-Imported only when a server is needed: the SDK takes half a second to import.
+Imported only when a server is needed, as the SDK takes half a second to import.
 """
 
 import logging
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Longest message of a server: a hundred times what a model takes in."""
+"""Maximum size of a server's message: a hundred times what a model reads."""
 
 MAX_BAD_LINES = 100
-"""How many lines of a server may be no messages: some print a banner, none prints a book."""
+"""Maximum number of lines that are not messages: some servers print a banner."""
 
 LAST_LINES_SECONDS = 1.0
-"""How long the last lines of a program are waited for that reads no more: they may say why."""
+"""How long to wait for the last lines of a process that has stopped reading: they may contain the reason."""
 
 HTTP_SECONDS = 30.0
-"""How long to wait for a connection, or to write."""
+"""Timeout for connecting and for writing."""
 
 log = logging.getLogger(__name__)
 
 OnFault = Callable[[str], None]
-"""Is told why a connection ended, in words."""
+"""Called with the reason why a connection ended."""
 
 
 @asynccontextmanager
 async def stdio_streams(
     process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault
 ) -> "AsyncIterator[TransportStreams]":
-    """Streams to a program: a message is a line of JSON. Of lines that are none a few are passed over."""
+    """Yield streams to a process. A message is a line of JSON; a few other lines are tolerated."""
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -69,7 +69,7 @@ async def stdio_streams(
                     with anyio.move_on_after(LAST_LINES_SECONDS):
                         await has_ended.wait()
                     if not has_ended.is_set():
-                        on_fault("connection_error: it does not read any more")
+                        on_fault("connection_error: it no longer reads its input")
                     await to_us.aclose()
                     return
 
@@ -82,7 +82,7 @@ async def stdio_streams(
 
 
 class _Lines:
-    """The messages of a program, until it ends or writes what cannot be taken."""
+    """Messages of a process, until it ends or violates the protocol."""
 
     def __init__(self, process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault) -> None:
         self._process = process
@@ -111,8 +111,8 @@ class _Lines:
             if self._bad > MAX_BAD_LINES:
                 self._on_fault(self._odd)
                 return
-        await self._process.hear_out()
-        # Of a program that wrote no message at all its lines say more.
+        await self._process.wait_for_stderr()
+        # If the process never wrote a message, its last line is more helpful.
         self._on_fault(self._odd if self._bad and not self._good else "connection_error: it has ended")
 
     def _message(self, line: bytes) -> SessionMessage | None:
@@ -123,8 +123,8 @@ class _Lines:
         except ValueError:
             self._bad += 1
             shown = cut(line.decode("utf-8", "replace"), 80)
-            log.info("no message of MCP: %s", shown, extra={"action": "mcp_bad_line"})
-            self._odd = f"protocol_error: it writes what is no message of MCP: {shown!r}"
+            log.info("not an MCP message: %s", shown, extra={"action": "mcp_bad_line"})
+            self._odd = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
             self._on_odd_line(self._odd)
             return _as_error(line)
         self._good += 1
@@ -132,19 +132,19 @@ class _Lines:
 
 
 def _as_error(line: bytes) -> SessionMessage | None:
-    """The error that a wrong answer stands for: who waits for it need not wait until time is up."""
+    """Return an error response for an invalid response, so that its caller need not wait for the timeout."""
     try:
         wrong = msgspec.json.decode(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(wrong, dict) or "method" in wrong or not isinstance(wrong.get("id"), int | str):
         return None
-    error = ErrorData(code=PARSE_ERROR, message="its answer is no message of MCP")
+    error = ErrorData(code=PARSE_ERROR, message="its response is not an MCP message")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=wrong["id"], error=error))
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body of bounded length."""
+    """Response body of limited length."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -162,7 +162,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _LimitedTransport(httpx2.AsyncHTTPTransport):
-    """Bounds every body but a stream of events, whose single events the SDK bounds."""
+    """Limits response bodies except event streams, where the SDK limits each event."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -174,7 +174,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
 
 @asynccontextmanager
 async def http_streams(server: HttpServer, read_seconds: float) -> "AsyncIterator[TransportStreams]":
-    """Streams to a URL. Redirects stay on its origin: what the headers hold is for nobody else."""
+    """Yield streams to a URL. Redirects stay on its origin, because the headers may contain secrets."""
     timeout = httpx2.Timeout(HTTP_SECONDS, read=read_seconds)
     async with (
         httpx2.AsyncClient(transport=_LimitedTransport(), headers=server.headers, timeout=timeout) as client,

@@ -1,1 +1,1 @@
-"""The tools that come with weft."""
+"""The built-in tools."""

@@ -16,10 +16,10 @@ from weft.tools.safe_open import PathRefused
 log = logging.getLogger(__name__)
 
 MAX_FILES = 50
-"""How many files one call reads."""
+"""Maximum number of files per call."""
 
 MAX_TOTAL_BYTES = 2 * MAX_READ_BYTES
-"""How much text one call gives; files beyond that are not read."""
+"""Maximum size of the texts returned by one call; files beyond it are not read."""
 
 
 class ReadFilesArguments(Arguments, frozen=True, kw_only=True):
@@ -34,13 +34,16 @@ class ReadFilesArguments(Arguments, frozen=True, kw_only=True):
 
 
 class ReadFiles:
-    """Reads text files. No wildcards: a name may hold a `*`, and a call should show what it reads."""
+    """Reads text files.
+
+    Wildcards are not supported: names may contain `*`, and a call should show what it reads.
+    """
 
     has_effects = False
     definition = ToolDefinition(
         name="system:read_files",
-        description="Read text files of the project. Gives for each path its content, or an error if it "
-        "cannot be read. A long file is cut, and that is said.",
+        description="Read text files of the project. Returns the content of each path, or an error if it "
+        "cannot be read. A long file is truncated, and a note says so.",
         input_schema=schema_of(ReadFilesArguments),
     )
 
@@ -48,7 +51,7 @@ class ReadFiles:
         self._roots = roots
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """`{"files": [{"path", "content" or "error", "note"}]}`; fails when no file could be read."""
+        """Return `{"files": [{"path", "content" or "error", "note"}]}`. Fail if no file could be read."""
         paths = read_arguments(ReadFilesArguments, arguments).paths
         files = await run_blocking(lambda: self._read_all(paths), name="weft-files")
         if not any("content" in file for file in files):
@@ -66,20 +69,23 @@ class ReadFiles:
 
     def _read(self, path: str, *, max_bytes: int) -> dict[str, Any]:
         if max_bytes <= 0:
-            return {"path": path, "error": f"not read: the files before it have {MAX_TOTAL_BYTES} bytes"}
+            return {
+                "path": path,
+                "error": f"not read: the files before it already have {MAX_TOTAL_BYTES} bytes",
+            }
         try:
             read = self._roots.read(path, max_bytes=max_bytes)
         except RequestError as error:
-            _note_refusal(error, "system:read_files")
+            _log_refusal(error, "system:read_files")
             return {"path": path, "error": error.message}
         if read.is_binary:
-            return {"path": path, "error": f"it is no text: a binary file of {read.size} bytes"}
+            return {"path": path, "error": f"not text: a binary file of {read.size} bytes"}
         content = without_half(read.text) if read.is_cut else read.text
         return {"path": path, "content": content, **_note(read, max_bytes)}
 
 
-def _note_refusal(error: RequestError, tool: str) -> None:
-    """Log that somebody tried to get out of the roots; that a file is not there is nothing to log."""
+def _log_refusal(error: RequestError, tool: str) -> None:
+    # A refused path may be an attack; a missing file is not worth a log line.
     if isinstance(error, PathRefused):
         log.info("%s: %s", tool, error.message, extra={"action": "path_refused", "tool": tool})
 
@@ -99,7 +105,7 @@ class ListDirectory:
     definition = ToolDefinition(
         name="system:list_directory",
         description="List a folder of the project: names, kinds (file, folder, link, other) and sizes of "
-        "files in bytes, by name. Not what is in the folders inside it.",
+        "files in bytes, sorted by name. Subfolders are not listed recursively.",
         input_schema=schema_of(ListDirectoryArguments),
     )
 
@@ -107,18 +113,18 @@ class ListDirectory:
         self._roots = roots
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """`{"path", "entries": [{"name", "kind", "size"}], "note"}`."""
+        """Return `{"path", "entries": [{"name", "kind", "size"}], "note"}`."""
         path = read_arguments(ListDirectoryArguments, arguments).path
         try:
             listing = await run_blocking(lambda: self._roots.list(path), name="weft-files")
         except RequestError as error:
-            _note_refusal(error, "system:list_directory")
+            _log_refusal(error, "system:list_directory")
             raise ToolFailed(error.message) from None
         entries = [
             {"name": entry.name, "kind": entry.kind} | ({} if entry.size is None else {"size": entry.size})
             for entry in listing.entries
         ]
-        note = {"note": f"{listing.left_off} more entries are left off"} if listing.left_off else {}
+        note = {"note": f"{listing.left_off} more entries are not listed"} if listing.left_off else {}
         return {"path": path, "entries": entries, **note}
 
 
@@ -133,8 +139,8 @@ class WriteFile:
     has_effects = True
     definition = ToolDefinition(
         name="system:write_file",
-        description="Write a text file of the project: it is made, or its whole content replaced. Folders "
-        "on the way are made.",
+        description="Write a text file of the project: create it, or replace its whole content. Missing "
+        "folders are created.",
         input_schema=schema_of(WriteFileArguments),
     )
 
@@ -142,11 +148,11 @@ class WriteFile:
         self._roots = roots
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """`{"path", "bytes"}`."""
+        """Return `{"path", "bytes"}`."""
         given = read_arguments(WriteFileArguments, arguments)
         try:
             size = await run_blocking(lambda: self._roots.write(given.path, given.content), name="weft-files")
         except RequestError as error:
-            _note_refusal(error, "system:write_file")
+            _log_refusal(error, "system:write_file")
             raise ToolFailed(error.message) from None
         return {"path": given.path, "bytes": size}

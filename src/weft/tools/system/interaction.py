@@ -18,21 +18,21 @@ class GetContextArguments(Arguments, frozen=True, kw_only=True):
 
 
 class GetContext:
-    """Asks memory."""
+    """Queries memory."""
 
     has_effects = False
     definition = ToolDefinition(
         name="system:get_context",
-        description="Find what is relevant to a question in the indexed files of the project. Gives matches "
-        "with their paths and a summary.",
+        description="Find what is relevant to a question in the indexed files of the project. Returns "
+        "matches with their paths, and a summary.",
         input_schema=schema_of(GetContextArguments),
     )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """An AssociativeMatchResult."""
+        """Return an AssociativeMatchResult."""
         query = read_arguments(GetContextArguments, arguments).query
         if context.get_context is None:
-            raise ToolFailed("there is no memory here to ask: nothing is indexed")
+            raise ToolFailed("memory is not available: nothing is indexed")
         try:
             return await context.get_context(query)
         except TaskFailed as error:
@@ -55,7 +55,7 @@ class RequestUserInput:
     )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """`{"answer"}`."""
+        """Return `{"answer"}`."""
         question = read_arguments(RequestUserInputArguments, arguments).question
         if context.ask_person is None:
             raise ToolFailed("there is no person to ask: nobody runs this task at a terminal")
@@ -66,7 +66,7 @@ class RequestUserInput:
 
 
 class SpawnSubtask:
-    """Hands the request to the evaluator, which knows the templates, checks it and says all that is wrong."""
+    """Spawns a subtask. The evaluator, which knows the templates, validates the request."""
 
     has_effects = True
     definition = ToolDefinition(
@@ -79,7 +79,10 @@ class SpawnSubtask:
     )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """The TaskResult; of a failure its error in the specification's structure, as JSON text."""
+        """Return the TaskResult.
+
+        On failure raise ToolFailed with the error of the specification as JSON text.
+        """
         if context.spawn is None:
             raise ToolFailed("only a model spawns subtasks; a program calls the template by its name")
         try:

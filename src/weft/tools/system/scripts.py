@@ -1,4 +1,4 @@
-"""`system:run_script`: a program, under the same rules as the `command` executor."""
+"""`system:run_script`: runs a script under the same rules as the `command` executor."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -12,36 +12,36 @@ from weft.secrets.truncation import cut_middle
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 
 RunScript = Callable[[ScriptRun], Awaitable[ScriptOutcome]]
-"""Runs a program in the first root, as the project's `[executors.command]` allows. Raises TaskFailed."""
+"""Runs a script in the first root, as the project's `[executors.command]` allows. Raises TaskFailed."""
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
-"""A model that forgets to say how long does not wait for ever."""
+"""So that a model that omits the time limit does not wait forever."""
 
 MAX_OUTPUT_CHARACTERS = 100_000
-"""How much of stdout, and of stderr, is given back: the start and the end, where the errors are."""
+"""Maximum length of stdout and of stderr in the result: the start and the end, where errors usually are."""
 
 
 class RunScriptArguments(Arguments, frozen=True, kw_only=True):
     argv: Annotated[
         list[Annotated[str, Meta(pattern=r"^[^\x00]*$")]],
         Meta(
-            min_length=1, description="The program and its arguments, one string each. No shell reads them."
+            min_length=1, description="The executable and its arguments, one string each. No shell is used."
         ),
     ]
-    stdin: Annotated[str, Meta(description="What the program reads from standard input.")] | None = None
-    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="When to stop it, in seconds.")] = (
+    stdin: Annotated[str, Meta(description="Text for standard input.")] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="Time limit in seconds.")] = (
         DEFAULT_TIMEOUT_SECONDS
     )
 
 
 class RunScriptTool:
-    """Runs a program in the first root."""
+    """Runs a script in the first root."""
 
     has_effects = True
     definition = ToolDefinition(
         name="system:run_script",
-        description="Run a program in the project folder and wait for it. Gives stdout, stderr and the exit "
-        "code, whatever that is; timed_out is true when it was stopped.",
+        description="Run a command in the project folder and wait for it. Returns stdout, stderr and the "
+        "exit code, also if it is not 0; timed_out is true if the time limit was reached.",
         input_schema=schema_of(RunScriptArguments),
     )
 
@@ -49,10 +49,10 @@ class RunScriptTool:
         self._run_script = run_script
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """`{"stdout", "stderr", "exit_code", "timed_out"}`."""
+        """Return `{"stdout", "stderr", "exit_code", "timed_out"}`."""
         given = read_arguments(RunScriptArguments, arguments)
         if self._run_script is None:
-            raise ToolFailed("programs cannot be run here")
+            raise ToolFailed("scripts cannot be run here")
         run = ScriptRun(
             argv=tuple(given.argv),
             stdin=given.stdin,

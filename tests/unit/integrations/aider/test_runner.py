@@ -246,8 +246,8 @@ async def test_one_whose_model_did_not_answer_has_failed(root: Path) -> None:
         (["../outside.py"], "leads out of the roots"),
         (["/etc/passwd"], "leads out of the roots"),
         (["link/passwd"], "leads out of the roots"),
-        ([".git/config"], "closed to tools"),
-        (["weft.toml"], "is not written by tools"),
+        ([".git/config"], "tools may not access"),
+        (["weft.toml"], "tools may not write it"),
         (["calc.py", "a\0b"], "NUL"),
     ],
 )

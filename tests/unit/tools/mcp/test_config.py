@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.tools.mcp.config import HttpServer, InvalidServer, StdioServer, expanded, read_servers
+from weft.tools.mcp.config import HttpServer, InvalidServer, StdioServer, expand, read_servers
 
 
 def read(folder: Path, servers: Any, **environment: str) -> Any:
@@ -62,7 +62,7 @@ def test_variables_are_filled_in_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_text_that_only_looks_like_a_variable_stays() -> None:
-    assert expanded("$A ${1x} ${} $$ ${A", {"A": "x"}) == "$A ${1x} ${} $$ ${A"
+    assert expand("$A ${1x} ${} $$ ${A", {"A": "x"}) == "$A ${1x} ${} $$ ${A"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_text_that_only_looks_like_a_variable_stays() -> None:
         ({"command": "x", "args": "y"}, "Expected `array"),
         ({"command": "${MISSING_ONE}"}, "MISSING_ONE is not set"),
         ({"url": "file:///etc/passwd"}, "must begin with http"),
-        ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "no header may have"),
+        ({"url": "http://x", "headers": {"A": "b\r\nC: d"}}, "invalid characters"),
         ({"command": "x", "disabled": True}, "disabled"),
         ("x", "Expected `object"),
     ],

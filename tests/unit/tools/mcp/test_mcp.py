@@ -22,7 +22,7 @@ from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.tools import Toolbox, open_toolbox
 from weft.tools.mcp import client
-from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.connection import ServerTimeouts
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ async def test_what_nobody_waits_for_any_more_ends_with_the_toolbox(tmp_path: Pa
 async def test_a_server_that_hangs_is_started_and_waited_for_once_by_all(tmp_path: Path) -> None:
     started = tmp_path / "started"
     hanging = {"command": "sh", "args": ["-c", f"echo x >> '{started}'; exec sleep 60"]}
-    async with toolbox_with(tmp_path, Patience(connect_seconds=2.0), shop=hanging) as toolbox:
+    async with toolbox_with(tmp_path, ServerTimeouts(connect_seconds=2.0), shop=hanging) as toolbox:
         found = await asyncio.gather(
             *(toolbox.find("mcp:shop:add") for _ in range(6)), return_exceptions=True
         )
@@ -251,7 +251,7 @@ IMPORTING = """
 import asyncio, json, sys, threading
 from pathlib import Path
 from weft.tools import open_toolbox
-from weft.tools.mcp.connection import Patience
+from weft.tools.mcp.connection import ServerTimeouts
 from weft.config.sections import ToolsSettings
 assert "mcp" not in sys.modules
 
@@ -262,7 +262,7 @@ class Watched:
 sys.meta_path.insert(0, Watched())
 
 async def main():
-    toolbox = open_toolbox(ToolsSettings(), Path(sys.argv[1]), {}, patience=Patience(connect_seconds=1))
+    toolbox = open_toolbox(ToolsSettings(), Path(sys.argv[1]), {}, timeouts=ServerTimeouts(connect_seconds=1))
     try:
         await toolbox.find("mcp:shop:add")
     except Exception as error:

@@ -165,7 +165,7 @@ async def test_memory_is_asked(tmp_path: Path) -> None:
     given = await call(tmp_path, "get_context", ToolContext(get_context=get_context), query="where")
 
     assert given == {"contextSummary": "where", "matches": []}
-    with pytest.raises(ToolFailed, match="no memory"):
+    with pytest.raises(ToolFailed, match="memory is not available"):
         await call(tmp_path, "get_context", query="where")
     with pytest.raises(ToolFailed, match="the index is broken"):
         await call(tmp_path, "get_context", ToolContext(get_context=fail), query="where")
