@@ -78,7 +78,7 @@ def test_a_task_result_is_an_object_in_json() -> None:
         ('(system:read_flies "x")', 2, "there is no tool 'system:read_flies'; did you mean"),
         ('(system:read_files "x")', 1, "tool 'system:read_files': the arguments do not fit"),
         ('(system:read_files (list "/etc/passwd") 1 2 3 4)', 1, "arguments; 5 were given"),
-        ('(script :argv ("no-such-program"))', 1, "program 'no-such-program' was not found"),
+        ('(script :argv ("no-such-program"))', 1, "executable 'no-such-program' was not found"),
         ('(script :shell "echo oops >&2; exit 3")', 1, "the script exited with code 3: oops"),
         ("(define (f n) (+ 1 (f n))) (f 1)", 1, "depth-exhausted"),
     ],
@@ -214,7 +214,7 @@ def test_scripts_obey_the_projects_settings(tmp_path: Path) -> None:
         return weft("eval", expression, db=None, cwd=tmp_path)
 
     assert run('(script :argv ("echo" "a"))').out == "a\n"
-    assert "program 'cat' may not run" in run('(script :argv ("cat"))').err
+    assert "executable 'cat' may not run" in run('(script :argv ("cat"))').err
     assert "'shell' is off" in run('(script :shell "echo a")').err
 
 

@@ -124,7 +124,7 @@ async def test_an_error_status_fails_the_task(status: str, is_permanent: bool) -
     async with serving(answering(b"why", status=status)) as server:
         error = await failure(http(), {"url": f"{server.url}/x?key=secret"})
 
-    assert error.message == f"GET {server.url}/x answered {status}"
+    assert error.message == f"GET {server.url}/x returned {status}"
     assert error.is_permanent is is_permanent
     assert (error.details["status"], error.details["text"]) == (int(status[:3]), "why")
 
@@ -139,7 +139,7 @@ async def test_a_good_status_that_is_not_expected_fails_the_task() -> None:
     async with serving(answering()) as server:
         error = await failure(http(), {"url": server.url, "expect_status": 201})
 
-    assert "answered 200" in error.message
+    assert "returned 200" in error.message
 
 
 async def test_a_connection_that_fails_may_be_tried_again() -> None:
@@ -576,7 +576,7 @@ async def test_a_server_that_never_answers_is_called_off_in_time() -> None:
         error = await failure(http(), {"url": server.url, "timeout_seconds": 0.3})
         is_over.set()
 
-    assert "no complete answer within 0.3 s" in error.message
+    assert "no complete response within 0.3 s" in error.message
 
 
 async def expect_timeout(answer: Answer) -> None:
@@ -584,7 +584,7 @@ async def expect_timeout(answer: Answer) -> None:
         before = time.monotonic()
         error = await failure(http(), {"url": server.url, "timeout_seconds": 0.3})
 
-    assert "no complete answer within 0.3 s" in error.message
+    assert "no complete response within 0.3 s" in error.message
     assert not error.is_permanent
     assert time.monotonic() - before < DEADLINE_SECONDS / 2
 

@@ -181,7 +181,7 @@ async def test_arguments_that_do_not_fit_fail_for_good(
 
 
 async def test_an_instance_is_no_result(executor: PythonFunction) -> None:
-    with pytest.raises(ExecutionFailed, match="returned what is no JSON"):
+    with pytest.raises(ExecutionFailed, match="returned a value that is not JSON"):
         await run(executor, call(":Box"))
 
 

@@ -1,4 +1,4 @@
-"""Functions and classes as executors; blocking ones run in threads."""
+"""Adapts functions and classes to executors; synchronous ones run in threads."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def run_blocking_work(function: Callable[[Work], T], work: Work, *, name: str) -> T:
-    """The value of a function that blocks and gets the work; it can report, and ask whether to stop."""
+    """Run a synchronous function in a thread; it can report progress and poll `work.is_cancelled`."""
     is_over = threading.Event()
     loop = asyncio.get_running_loop()
     in_thread = msgspec.structs.replace(
@@ -29,7 +29,7 @@ async def run_blocking_work(function: Callable[[Work], T], work: Work, *, name: 
 
 
 class _Done:
-    """What may be awaited but need not be."""
+    """An awaitable that is already done, and need not be awaited."""
 
     def __await__(self) -> Generator[None, None, None]:
         return
@@ -45,9 +45,9 @@ def _threadsafe(report: Report, loop: asyncio.AbstractEventLoop) -> Report:
         try:
             reported = asyncio.run_coroutine_threadsafe(reporting, loop)
         except RuntimeError:
-            reporting.close()  # The loop is closed: nobody listens any more.
+            reporting.close()  # the loop is closed
             return _Done()
-        reported.result()  # Waited for: reports stay in order, none comes after the result, none pile up.
+        reported.result()  # wait, so that reports stay in order, do not pile up, and precede the result
         return _Done()
 
     return from_thread
@@ -57,7 +57,7 @@ Perform = Callable[[Work], Awaitable[Any]]
 
 
 class AdaptedExecutor:
-    """A function or an object with `execute`, seen as an executor."""
+    """Executor made of a function, or of an object with `execute`."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class AdaptedExecutor:
 
 
 class CancellableExecutor(AdaptedExecutor):
-    """An object with `execute` and `cancel`, seen as an executor."""
+    """Executor made of an object with `execute` and `cancel`."""
 
     def __init__(
-        self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **about: Any
+        self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **options: Any
     ) -> None:
-        super().__init__(executor_id, body, **about)
+        super().__init__(executor_id, body, **options)
         self._cancel = _performer(executor_id, cancel)
 
     async def cancel(self, work: Work) -> None:
@@ -104,8 +104,8 @@ def adapt(
     input_schema: JsonObject | None = None,
     output_schema: JsonObject | None = None,
 ) -> AdaptedExecutor:
-    """The executor that a function, or a class with `execute`, stands for."""
-    about: dict[str, Any] = {
+    """Make an executor of a function, or of a class with `execute`."""
+    options: dict[str, Any] = {
         "type": ExecutorType(type),
         "summary": _first_line(target) if summary is None else summary,
         "input_schema": input_schema,
@@ -113,22 +113,22 @@ def adapt(
     }
     if not inspect.isclass(target):
         if not callable(target):
-            raise TypeError(f"executor '{executor_id}': {target!r} is no function and no class")
-        return AdaptedExecutor(executor_id, target, **about)
+            raise TypeError(f"executor '{executor_id}': {target!r} is neither a function nor a class")
+        return AdaptedExecutor(executor_id, target, **options)
     instance: Any = target()
     if not callable(getattr(instance, "execute", None)):
         raise TypeError(f"executor '{executor_id}': {target.__name__} has no method execute")
     for name in ("input_schema", "output_schema"):
-        if about[name] is None:
-            about[name] = getattr(instance, name, None)
-    about["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
+        if options[name] is None:
+            options[name] = getattr(instance, name, None)
+    options["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
     if callable(getattr(instance, "cancel", None)):
-        return CancellableExecutor(executor_id, instance.execute, instance.cancel, **about)
-    return AdaptedExecutor(executor_id, instance.execute, **about)
+        return CancellableExecutor(executor_id, instance.execute, instance.cancel, **options)
+    return AdaptedExecutor(executor_id, instance.execute, **options)
 
 
 def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
-    """The body as an async function of the work; a plain one runs in a thread."""
+    """Return the body as an async function of the work; a synchronous body runs in a thread."""
     arguments = _arguments(executor_id, body)
     if inspect.iscoroutinefunction(body):
 
@@ -141,14 +141,14 @@ def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
             value = await run_blocking_work(
                 lambda inside: body(*arguments(inside)), work, name=f"weft-{executor_id}"
             )
-            # A plain function may hand back what is still to be awaited (a partial, a wrapped coroutine).
+            # A synchronous function may return an awaitable (a partial, a wrapped coroutine).
             return await value if inspect.isawaitable(value) else value
 
     return perform
 
 
 def _arguments(executor_id: str, body: Callable[..., Any]) -> Callable[[Work], tuple[Any, ...]]:
-    """What of the work the body takes: `(inputs)`, `(inputs, work)` or `(work)`."""
+    """Return a function that gives the arguments of the body: `(inputs)`, `(inputs, work)` or `(work)`."""
     names = [
         parameter.name
         for parameter in inspect.signature(body).parameters.values()

@@ -1,4 +1,4 @@
-"""The executors that come with weft, and the registry that has them all."""
+"""The built-in executors, and the default registry."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +18,7 @@ HERE = (".",)
 def built_in_executors(
     settings: ExecutorSettings, registry: ExecutorRegistry, roots: Sequence[str] = HERE
 ) -> tuple[Executor, ...]:
-    """The executors that come with weft, for a registry; commands run in folders inside the roots."""
+    """Return the built-in executors for a registry; commands run in folders inside the roots."""
     return (
         AggregateResults(),
         Command(settings.command, roots),
@@ -37,7 +37,7 @@ def built_in_registry(
     base: ExecutorRegistry | None = None,
     roots: Sequence[str] = HERE,
 ) -> ExecutorRegistry:
-    """A registry of the executors that come with weft, on top of those of `base`."""
+    """Return a registry of the built-in executors, on top of `base`."""
     registry = ExecutorRegistry(base)
     for executor in built_in_executors(settings or ExecutorSettings(), registry, roots):
         registry.register(executor, source=BUILT_IN)
@@ -50,9 +50,9 @@ def default_registry(
     more: Iterable[Executor] = (),
     roots: Sequence[str] = HERE,
 ) -> ExecutorRegistry:
-    """The executors that come with weft, those that `@executor` registered, and the plug-ins.
+    """Return a registry of the built-in executors, those registered by `@executor`, and the plug-ins.
 
-    `more` are weft's own that need more than this room has.
+    `more` are built-in executors that depend on other packages.
     """
     registry = built_in_registry(settings, base=decorated, roots=roots)
     for executor in more:

@@ -1,4 +1,4 @@
-"""`command`: run an executable, and return what it prints."""
+"""`command`: runs an executable and returns its output."""
 
 import asyncio
 import contextlib
@@ -36,90 +36,93 @@ _PASSED_ON = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"),
 )
-"""What a command gets of weft's own environment. Not the rest: keys and tokens live there. Git sets its own
-for hooks: without them a hook's commands look at another index than the commit that is being made."""
+"""Variables of weft's environment that are passed on. Others may contain keys and tokens. Git sets its
+variables for hooks: without them the commands of a hook would use another index than the commit in
+progress."""
 
 _LOADER_PREFIXES = ("LD_", "DYLD_")
 
 
-def find_program(name: str, settings: CommandSettings, environment: Mapping[str, str]) -> str:
-    """The file to execute for `argv[0]`; a program that is not allowed or not there fails the task for good.
+def find_executable(name: str, settings: CommandSettings, environment: Mapping[str, str]) -> str:
+    """Return the file to execute for `argv[0]`. Raise ExecutionFailed if it is missing or not allowed.
 
-    With an allow-list, names are looked up in weft's own PATH: a task that sets PATH does not choose what
-    `git` is. Paths are compared as they are written: where one file has many names (busybox), following
-    links would allow them all.
+    With an allow-list, names are looked up in weft's own PATH, so that a task cannot choose another `git` by
+    setting PATH. Paths are compared without following links: one file with many names (busybox) would
+    otherwise allow them all.
     """
     if settings.allow is None:
-        return _located(name, environment.get("PATH", os.defpath))
+        return _locate(name, environment.get("PATH", os.defpath))
     own_path = os.environ.get("PATH", os.defpath)
-    places = {shutil.which(entry, path=own_path) for entry in settings.allow}
-    place = shutil.which(name, path=own_path)
-    if name not in settings.allow and (place is None or place not in places):
+    allowed = {shutil.which(entry, path=own_path) for entry in settings.allow}
+    found = shutil.which(name, path=own_path)
+    if name not in settings.allow and (found is None or found not in allowed):
         listed = ", ".join(settings.allow) or "nothing"
         raise ExecutionFailed(
-            f"program '{name}' may not run; [executors.command] allow in weft.toml has {listed}",
+            f"executable '{name}' may not run; [executors.command] allow in weft.toml has {listed}",
             is_permanent=True,
         )
-    return _located(name, own_path)
+    return _locate(name, own_path)
 
 
 def find_shell(settings: CommandSettings) -> str:
-    """The shell; fails the task for good when it is not allowed."""
+    """Return the shell. Raise ExecutionFailed if it is not allowed."""
     if settings.is_shell_allowed:
         return SHELL
-    reason = "is off" if settings.allow_shell is False else "is off while there is a list of allowed programs"
+    reason = (
+        "is off" if settings.allow_shell is False else "is off while there is a list of allowed executables"
+    )
     raise ExecutionFailed(
-        f"'shell' {reason}; give the program and its arguments as 'argv', "
+        f"'shell' {reason}; give the executable and its arguments as 'argv', "
         "or set [executors.command] allow_shell = true in weft.toml",
         is_permanent=True,
     )
 
 
 def environment_for(work: Work, added: Mapping[str, str], settings: CommandSettings) -> dict[str, str]:
-    """The environment of a program: little of ours, what the task adds, and which attempt this is."""
+    """Return the environment of a process: a few of weft's variables, those of the task, and the attempt."""
     if settings.allow is not None:
         for name in added:
             if name.startswith(_LOADER_PREFIXES):
                 raise ExecutionFailed(
-                    f"'env' may not set {name} while there is a list of allowed programs: "
-                    "it can make one program do another's work",
+                    f"'env' may not set {name} while there is a list of allowed executables: "
+                    "it can load other code into an allowed executable",
                     is_permanent=True,
                 )
     allowed = (*_PASSED_ON, *settings.environment)
     names = {name for name in allowed if not name.endswith("*")}
-    beginnings = tuple(name[:-1] for name in allowed if name.endswith("*"))
-    passed_on = {
-        name: value for name, value in os.environ.items() if name in names or name.startswith(beginnings)
+    prefixes = tuple(name[:-1] for name in allowed if name.endswith("*"))
+    inherited = {
+        name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)
     }
-    return {**passed_on, **added, "WEFT_TASK_ID": work.task.id, "WEFT_ATTEMPT": str(work.attempt)}
+    return {**inherited, **added, "WEFT_TASK_ID": work.task.id, "WEFT_ATTEMPT": str(work.attempt)}
 
 
-def _located(name: str, path: str) -> str:
+def _locate(name: str, path: str) -> str:
     if "/" in name:
         return name
     found = shutil.which(name, path=path)
     if found is None:
-        raise ExecutionFailed(f"program '{name}' was not found in PATH", is_permanent=True)
-    # Absolute: a relative entry of PATH means a folder of ours, not of the folder the program runs in.
+        raise ExecutionFailed(f"executable '{name}' was not found in PATH", is_permanent=True)
+    # Absolute, because a relative entry of PATH is relative to weft's working folder, not to the task's.
     return os.path.abspath(found)  # noqa: PTH100 - Path.resolve would follow links
 
 
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 
 UNLEASED_GRACE_SECONDS = 0.5
-"""How long programs have to end by themselves once their process may have lost its lease: less than a quarter
-of a lease of three seconds, which is what is left of it then."""
+"""Grace period of scripts once this worker may have lost its lease: less than a quarter of a lease of three
+seconds, which is the time left then."""
 
-_PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
-"""Reasons not to start that may be gone on the next attempt."""
+_TRANSIENT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
+"""Errors at the start that may not occur in the next attempt."""
 
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-"""No file descriptor is left: the programs that run hold some each, and let go of them when they end."""
+"""No file descriptors are left; running scripts release theirs when they end."""
 
 _START_AGAIN_SECONDS = 0.05
-"""How often to look whether there are some again."""
+"""How often a start is retried when no file descriptors are left."""
 
-# The kernel takes no NUL in an argument or a variable: C strings end there.
+# NUL ends C strings, so it cannot be part of an argument or a variable.
 _Argument = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
 
 
@@ -127,7 +130,7 @@ log = logging.getLogger(__name__)
 
 
 class _NoFiles(Exception):
-    """A program could not be started for want of a file descriptor; and the failure if it stays so."""
+    """No file descriptor was left to start a script; `failure` is raised if that does not change."""
 
     def __init__(self, failure: ExecutionFailed) -> None:
         super().__init__(failure)
@@ -136,11 +139,11 @@ class _NoFiles(Exception):
 
 class CommandInputs(Inputs, frozen=True, kw_only=True):
     argv: (
-        Annotated[list[_Argument], Meta(min_length=1, description="The program and its arguments.")]
+        Annotated[list[_Argument], Meta(min_length=1, description="The executable and its arguments.")]
         | UnsetType
     ) = UNSET
-    shell: Annotated[bool, Meta(description="Whether to run `command` by /bin/sh.")] = False
-    command: Annotated[_Argument, Meta(description="A line for the shell; needs `shell`.")] | UnsetType = (
+    shell: Annotated[bool, Meta(description="Run `command` with /bin/sh.")] = False
+    command: Annotated[_Argument, Meta(description="A line for the shell; requires `shell`.")] | UnsetType = (
         UNSET
     )
     cwd: (
@@ -151,16 +154,16 @@ class CommandInputs(Inputs, frozen=True, kw_only=True):
         dict[str, _Argument],
         Meta(description="Variables to add to PATH, HOME, LANG, LC_*, TZ, TMPDIR and VIRTUAL_ENV."),
     ] = field(default_factory=dict)
-    stdin: Annotated[str, Meta(description="What it reads; default: nothing.")] | None = None
-    timeout_seconds: Annotated[float, Meta(gt=0, description="When to call it off.")] | None = None
+    stdin: Annotated[str, Meta(description="Text for standard input; default: empty.")] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, description="Time limit in seconds.")] | None = None
     max_output_bytes: Annotated[
         int,
         Meta(
             ge=0,
-            description="How much of stdout, and of stderr, is kept, in bytes as stored; the rest is cut.",
+            description="Maximum size of stdout and of stderr as stored, in bytes; more is truncated.",
         ),
     ] = DEFAULT_OUTPUT_BYTES
-    check: Annotated[bool, Meta(description="Whether an exit code other than 0 fails the task.")] = True
+    check: Annotated[bool, Meta(description="Fail the task if the exit code is not 0.")] = True
 
 
 _EITHER: JsonObject = {
@@ -171,11 +174,11 @@ _EITHER: JsonObject = {
 
 
 class Command:
-    """Runs programs, each in a process group that ends with the task."""
+    """Runs executables, each in a process group that is ended with the task."""
 
     id = "command"
     type = ExecutorType.LOCAL
-    summary = "Runs a program; gives its stdout, stderr and exit code."
+    summary = "Runs an executable; returns stdout, stderr and the exit code."
     input_schema = schema_of(CommandInputs, **_EITHER)
     output_schema = result_schema(
         stdout="string",
@@ -188,19 +191,18 @@ class Command:
     uses_dependencies = False
 
     def __init__(self, settings: CommandSettings, roots: Sequence[str] | None = None) -> None:
-        """Only folders inside the roots are accepted as `cwd`; None: the caller chooses it, so any."""
+        """Accept only folders inside `roots` as `cwd`; None accepts any, as the caller chooses it."""
         self.settings = settings
         self._roots = roots
         self._running = 0
-        self._has_told = False
+        self._has_warned = False
 
     @property
     def let_go_seconds(self) -> float:
-        """Programs have their grace time once the task is called off."""
         return self.settings.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
 
     def _grace_seconds(self, work: Work) -> float:
-        """How long programs have to end by themselves: hardly, when another process may start them soon."""
+        """Return the grace period; it is short after a lost lease, as another worker may run it again."""
         seconds = self.settings.grace_seconds
         return seconds if work.has_lease() else min(seconds, UNLEASED_GRACE_SECONDS)
 
@@ -215,7 +217,7 @@ class Command:
                 async with asyncio.timeout(inputs.timeout_seconds):
                     exit_code = await group.wait()
         finally:
-            # What the program left running goes too: a task that is over holds nothing.
+            # End the processes that the script left running, too: a finished task holds nothing.
             try:
                 await group.end(self._grace_seconds(work))
             finally:
@@ -229,15 +231,15 @@ class Command:
         return result
 
     async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
-        """The program; when no file descriptor is left, as soon as others that run here have ended."""
+        """Start the script; if no file descriptor is left, retry while other scripts run here."""
         try:
             return self._start(inputs, work)
         except _NoFiles as error:
             last = error.failure
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_warned:
+            self._has_warned = True
             log.warning(
-                "%s: such tasks wait until other programs have ended",
+                "%s: such tasks wait until other scripts have ended",
                 last.message,
                 extra={"action": "command_waits", "task_id": work.task.id},
             )
@@ -252,15 +254,15 @@ class Command:
         raise last
 
     def _folder(self, inputs: CommandInputs) -> str | None:
-        """Return the folder to run in with links resolved; raise ExecutionFailed when it is not allowed."""
+        """Return the folder to run in with links resolved. Raise ExecutionFailed if it is not allowed."""
         if inputs.cwd is None or self._roots is None:
             return inputs.cwd
         folder = Path(inputs.cwd).resolve()
         if any(folder.is_relative_to(Path(root).resolve()) for root in self._roots):
             return str(folder)
         raise ExecutionFailed(
-            f"cwd '{inputs.cwd}' is outside of the roots: name a folder inside them, or add it to [tools] "
-            "roots in the weft.toml of the process that runs the task",
+            f"cwd '{inputs.cwd}' is outside of the roots: use a folder inside them, or add it to [tools] "
+            "roots in the weft.toml of the worker",
             is_permanent=True,
         )
 
@@ -276,7 +278,7 @@ class Command:
             if inputs.argv is UNSET or inputs.command is not UNSET:
                 raise ExecutionFailed("'argv' is missing; 'command' needs 'shell'", is_permanent=True)
             argv = inputs.argv
-            executable = find_program(argv[0], self.settings, environment)
+            executable = find_executable(argv[0], self.settings, environment)
         _refuse_secrets(argv, inputs)
         try:
             return ProcessGroup.start(
@@ -290,11 +292,11 @@ class Command:
         except OSError as error:
             failure = ExecutionFailed(
                 f"{_shown(inputs)} cannot be started: {_reason(error, inputs)}",
-                is_permanent=error.errno not in _PASSING,
+                is_permanent=error.errno not in _TRANSIENT,
             )
             raise (_NoFiles(failure) if error.errno in _NO_FILES else failure) from error
         except ValueError as error:
-            # A variable's name with "=", half of a surrogate pair: no attempt will do better.
+            # A variable's name with "=", or a lone surrogate: a retry cannot help.
             raise ExecutionFailed(
                 f"{_shown(inputs)} cannot be started: {error}", is_permanent=True
             ) from error
@@ -331,17 +333,17 @@ def _reason(error: OSError, inputs: CommandInputs) -> str:
 
 
 def _refuse_secrets(argv: Sequence[str], inputs: CommandInputs) -> None:
-    """Raise ExecutionFailed when an argument holds a secret: every user of the machine can read arguments."""
+    """Raise ExecutionFailed if an argument has a secret: other users of the machine can read arguments."""
     if any(redact(argument) != argument for argument in argv):
         raise ExecutionFailed(
-            f"{_shown(inputs)}: a secret is not passed as an argument, which other users of the machine can "
-            "read (ps); pass it in 'env' or 'stdin'",
+            f"{_shown(inputs)}: a secret may not be an argument, as other users of the machine can read "
+            "arguments (ps); pass it in 'env' or 'stdin'",
             is_permanent=True,
         )
 
 
 def _shown(inputs: CommandInputs) -> str:
-    """The program, without its arguments: they may hold what nobody else should read."""
+    """Return the executable for messages, without its arguments, which may be confidential."""
     if inputs.shell:
         return "the shell command"
     return shlex.quote(inputs.argv[0]) if inputs.argv else "the command"

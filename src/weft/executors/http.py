@@ -1,4 +1,4 @@
-"""`http`: calls a URL and takes the answer."""
+"""`http`: sends an HTTP request and returns the response."""
 
 import asyncio
 import base64
@@ -15,24 +15,25 @@ from weft.executors.protocol import ExecutionFailed, Work, result_schema, schema
 from weft.tasks.record import ExecutorType, JsonObject
 
 if TYPE_CHECKING:
-    from weft.executors.http_client import Answer, Resolve
+    from weft.executors.http_client import HttpResponse, Resolve
 
-_PASSING = frozenset({408, 425, 429})
-"""Refusals (4xx) that say to try again: timed out, too early, too many."""
+_TRANSIENT = frozenset({408, 425, 429})
+"""Client errors (4xx) that may be retried: request timeout, too early, too many requests."""
 
 _CHARSETS = frozenset(
     {"ascii", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso8859-1", "iso8859-15", "cp1252"}
     | {"shift_jis", "euc_jp", "gb18030", "gbk", "gb2312", "big5", "euc_kr", "koi8-r", "cp1251"}
 )
-"""What an answer may be written in. A list: Python has codecs that are slow by design (idna)."""
+"""Accepted encodings of a response. Other codecs of Python are excluded, as some are slow by design
+(idna)."""
 
 
 class Http:
-    """Calls URLs; only public addresses unless the settings say more."""
+    """Sends requests to URLs; only to public addresses unless the settings allow others."""
 
     id = "http"
     type = ExecutorType.EXTERNAL
-    summary = "Calls a URL; gives the status, the headers and the body of the answer."
+    summary = "Sends an HTTP request; returns status, headers and body of the response."
     input_schema = schema_of(HttpInputs, **{"not": {"required": ["json", "body"]}})
     output_schema = result_schema(
         status="integer",
@@ -61,25 +62,26 @@ class Http:
         inputs = read_http_inputs(work.inputs)
         try:
             async with asyncio.timeout(inputs.timeout_seconds):
-                answer = await self._call(inputs)
+                response = await self._call(inputs)
         except TimeoutError:
             limit = f"{inputs.timeout_seconds:g} s"
-            place = inputs.url.partition("?")[0]
-            raise ExecutionFailed(f"{inputs.method} {place}: no complete answer within {limit}") from None
-        result = _result(answer)
-        if not inputs.is_expected(answer.status):
+            url = inputs.url.partition("?")[0]
+            raise ExecutionFailed(f"{inputs.method} {url}: no complete response within {limit}") from None
+        result = _result(response)
+        if not inputs.is_expected(response.status):
             raise ExecutionFailed(
-                f"{inputs.method} {answer.url.partition('?')[0]} answered {answer.status} {answer.reason}",
-                is_permanent=answer.status < 500 and answer.status not in _PASSING,
+                f"{inputs.method} {response.url.partition('?')[0]} returned "
+                f"{response.status} {response.reason}",
+                is_permanent=response.status < 500 and response.status not in _TRANSIENT,
                 details=result,
             )
         return result
 
-    async def _call(self, inputs: HttpInputs) -> "Answer":
+    async def _call(self, inputs: HttpInputs) -> "HttpResponse":
         if self._tls is None:
-            # In a thread: importing the client and reading the certificates takes a tenth of a second.
+            # In a thread, because importing the client and reading certificates takes a tenth of a second.
             self._tls = await run_blocking(_load_tls, name="weft-http")
-        # Imported here: see the module; `weft --help` and flows without http must not pay for it.
+        # Imported here, because the import is slow: `weft --help` and flows without http do not need it.
         from weft.executors.http_client import call, resolve_by_system
 
         return await call(inputs, self.settings, resolve=self._resolve or resolve_by_system, tls=self._tls)
@@ -91,37 +93,37 @@ def _load_tls() -> ssl.SSLContext:
     return default_tls()
 
 
-def _result(answer: "Answer") -> JsonObject:
+def _result(response: "HttpResponse") -> JsonObject:
     return {
-        "status": answer.status,
-        "url": answer.url,
-        "headers": answer.headers,
-        **_content(answer),
-        "truncated": answer.is_cut,
-        "redirects": answer.redirects,
+        "status": response.status,
+        "url": response.url,
+        "headers": response.headers,
+        **_content(response),
+        "truncated": response.is_truncated,
+        "redirects": response.redirects,
     }
 
 
-def _content(answer: "Answer") -> JsonObject:
-    """The body as `json` when it says it is and is, as `text` when it is text, else as `base64`."""
-    kind, _, parameters = answer.headers.get("content-type", "").lower().partition(";")
+def _content(response: "HttpResponse") -> JsonObject:
+    """Return the body as `json` if declared and valid, as `text` if it can be decoded, else as `base64`."""
+    kind, _, parameters = response.headers.get("content-type", "").lower().partition(";")
     kind = kind.strip()
-    if not answer.is_cut and (kind == "application/json" or kind.endswith("+json")):
+    if not response.is_truncated and (kind == "application/json" or kind.endswith("+json")):
         try:
-            return {"json": msgspec.json.decode(answer.body)}
+            return {"json": msgspec.json.decode(response.body)}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            pass  # Then it is text that claims to be JSON.
+            pass  # declared as JSON, but invalid: return it as text
     errors = "replace" if kind.startswith("text/") or kind.endswith("json") else "strict"
     try:
-        return {"text": _decoder(parameters)(errors).decode(answer.body, not answer.is_cut)}
+        return {"text": _decoder(parameters)(errors).decode(response.body, not response.is_truncated)}
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(answer.body).decode("ascii")}
+        return {"base64": base64.b64encode(response.body).decode("ascii")}
 
 
 def _decoder(parameters: str) -> Any:
-    """The decoder for the charset the header names; UTF-8 when there is none that we know.
+    """Return the incremental decoder for the declared charset, or for UTF-8 if it is not accepted.
 
-    An incremental one: a body that was cut may end within a character.
+    It is incremental, because a truncated body may end inside a character.
     """
     _, _, name = parameters.partition("charset=")
     try:

@@ -1,12 +1,11 @@
-"""The HTTP client of the `http` executor: one call, with redirects and limits.
+"""The HTTP client of the `http` executor: one request, with redirects and limits.
 
-Not `ipaddress.is_global`: its tables differ between Python versions. What is not known to be public is not.
+Addresses are checked where the socket is opened. The URL keeps its host, so the `Host` header and the name
+that TLS verifies are the original ones; no second look-up can return another address between check and
+connection (DNS rebinding); and redirects cannot bypass the check. `ipaddress.is_global` is not used, as its
+tables differ between Python versions; an address that is not known to be public is not public.
 
-The check sits where the socket is opened. The URL keeps its host, so the `Host` header and the name that TLS
-verifies are the original ones; no second look-up can give another address between check and connect
-(DNS rebinding); and nothing above, a redirect least of all, gets around it.
-
-Imported when the first call is made: httpx2 takes a tenth of a second to import.
+Imported for the first request, because httpx2 takes a tenth of a second to import.
 """
 
 import asyncio
@@ -31,8 +30,8 @@ from weft.version import __version__
 Address = IPv4Address | IPv6Address
 
 LOCAL = frozenset({"loopback", "private", "shared"})
-"""Kinds that `allow_private` lets through. The others stay refused: link-local is where clouds hand out the
-machine's credentials, and nothing answers at the rest."""
+"""Kinds of addresses that `allow_private` allows. Others stay refused: link-local addresses serve the
+credentials of cloud machines, and the remaining ones have no servers."""
 
 _IPV4 = [
     (IPv4Network(network), kind)
@@ -72,7 +71,7 @@ _IPV6 = [
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
-# IPv4 addresses inside IPv6 ones: the network, and how far right the 32 bits are.
+# IPv6 networks with embedded IPv4 addresses, and the position of the 32 bits from the right.
 _EMBEDDING = [
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
@@ -81,10 +80,10 @@ _EMBEDDING = [
 
 
 def special_kind(address: Address) -> str | None:
-    """What keeps an address from being public, or None when it is public."""
+    """Return the kind of a non-public address, or None for a public one."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _IPV4 if address in network), None)
-    # Without its zone (fe80::1%eth0), which networks do not compare.
+    # Without its zone (fe80::1%eth0), which would break the comparison with networks.
     plain = IPv6Address(int(address))
     for network, shift in _EMBEDDING:
         if plain in network:
@@ -96,31 +95,30 @@ def special_kind(address: Address) -> str | None:
 
 
 def is_allowed(address: Address, *, allow_private: bool) -> bool:
-    """Whether the address is public, or local and local ones are allowed."""
+    """Return True if the address is public, or if it is local and local ones are allowed."""
     kind = special_kind(address)
     return kind is None or (allow_private and kind in LOCAL)
 
 
 def read_address(text: str) -> Address:
-    """The address a resolver gave."""
     return ip_address(text)
 
 
 CONNECT_SECONDS = 10.0
-"""For one address; a host whose first address does not answer may have a second that does."""
+"""Timeout per address: if the first address of a host does not respond, another one may."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, best first; raises OSError when there are none."""
+"""Returns the addresses of a host, best first; raises OSError if there are none."""
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
-    """The addresses the machine's resolver knows."""
+    """Resolve a host with the resolver of the operating system."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens sockets to addresses that the settings allow."""
+    """Opens sockets only to addresses that the settings allow."""
 
     def __init__(self, settings: HttpSettings, resolve: Resolve) -> None:
         self._settings = settings
@@ -156,7 +154,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         allowed = [text for text in found if is_allowed(read_address(text), allow_private=allow_private)]
         if not allowed:
             raise ExecutionFailed(
-                f"{host} may not be called: {found[0]} is {_described(found[0])}; "
+                f"{host} may not be called: {found[0]} is {_describe(found[0])}; "
                 f'allow it in weft.toml: [executors.http] allow_hosts = ["{host}"]',
                 is_permanent=True,
             )
@@ -164,7 +162,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests over guarded connections: no proxy, no cookies, no redirects of its own."""
+    """Sends requests over guarded connections, without proxies, cookies or automatic redirects."""
 
     def __init__(self, settings: HttpSettings, *, resolve: Resolve, tls: ssl.SSLContext) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -183,29 +181,31 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             headers=request.headers.raw,
             content=request.stream,
         )
-        answer = await self._pool.handle_async_request(sent)
-        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer), request=request)
+        response = await self._pool.handle_async_request(sent)
+        return httpx2.Response(
+            response.status, headers=response.headers, stream=_Body(response), request=request
+        )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, as httpx2 wants it."""
+    """Adapts the body of an httpcore2 response to httpx2."""
 
-    def __init__(self, answer: httpcore2.Response) -> None:
-        self._answer = answer
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async with aclosing(self._answer.aiter_stream()) as parts:
+        async with aclosing(self._response.aiter_stream()) as parts:
             async for part in parts:
                 yield part
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self._response.aclose()
 
 
-def _described(address: str) -> str:
+def _describe(address: str) -> str:
     kind = special_kind(read_address(address)) or "public"
     return f"an {kind} address" if kind[0] in "aeiou" else f"a {kind} address"
 
@@ -213,12 +213,12 @@ def _described(address: str) -> str:
 MAX_REDIRECTS = 10
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-"""Names, as IDNA writes them, and addresses."""
+"""Host names in IDNA form, and addresses."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
-"""Headers that follow a redirect to another origin. No others: keys are sent in headers of any name."""
+"""Headers that are sent to another origin after a redirect. Headers of any other name may contain keys."""
 
 _DEFAULT_HEADERS = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": f"weft/{__version__}"}
 
@@ -230,27 +230,27 @@ _FAILURES = (
 )
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What came back in the end."""
+class HttpResponse(Struct, frozen=True, kw_only=True):
+    """The response after all redirects."""
 
     status: int
     reason: str
     url: str
     headers: dict[str, str]
     body: bytes
-    is_cut: bool
+    is_truncated: bool
     redirects: int
 
 
 def default_tls() -> ssl.SSLContext:
-    """Verification by the system's certificates, nothing from the environment."""
+    """Return a TLS context that verifies with the default certificates and ignores the environment."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 async def call(
     inputs: HttpInputs, settings: HttpSettings, *, resolve: Resolve, tls: ssl.SSLContext
-) -> Answer:
-    """The answer to a request; what keeps it from coming raises ExecutionFailed."""
+) -> HttpResponse:
+    """Send a request and return the response. Raise ExecutionFailed if there is none."""
     request = _request(inputs)
     transport = GuardedTransport(settings, resolve=resolve, tls=tls)
     try:
@@ -278,7 +278,7 @@ async def call(
 
 
 def shown_url(url: httpx2.URL) -> str:
-    """The URL for messages: without its query, which may hold a key."""
+    """Return the URL for messages, without its query, which may contain a key."""
     return str(url.copy_with(query=None, fragment=None))
 
 
@@ -299,7 +299,7 @@ def _request(inputs: HttpInputs) -> httpx2.Request:
 
 
 def _redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
-    """The request an answer asks for: with POST turned into GET as browsers do, and no secrets passed on."""
+    """Return the request for a redirect: POST becomes GET as in browsers, secrets stay on their origin."""
     url = _checked_url(location, base=request.url)
     headers = httpx2.Headers(request.headers.multi_items())
     headers.pop("host", None)
@@ -324,9 +324,9 @@ def _checked_url(text: str, *, base: httpx2.URL | None = None) -> httpx2.URL:
             f"only http and https URLs can be called, not '{url.scheme or cut(text, 80)}'", is_permanent=True
         )
     if url.userinfo:
-        raise ExecutionFailed("a URL may not hold a user or password; use a header", is_permanent=True)
+        raise ExecutionFailed("a URL may not contain a user or password; use a header", is_permanent=True)
     if not _HOST.fullmatch(url.raw_host.decode("ascii")) or not 0 < _port(url) < 65536:
-        # The library takes "a b" for a host and 99999 for a port; the sockets below take neither.
+        # The library accepts "a b" as a host and 99999 as a port, but sockets do not.
         raise ExecutionFailed(f"not a URL: bad host or port in '{cut(text, 80)}'", is_permanent=True)
     return url
 
@@ -339,24 +339,24 @@ def _port(url: httpx2.URL) -> int:
     return (443 if url.scheme == "https" else 80) if url.port is None else url.port
 
 
-async def _read(response: httpx2.Response, max_bytes: int, redirects: int) -> Answer:
-    """The answer with at most `max_bytes` of its body, counted as they come out of decompression."""
+async def _read(response: httpx2.Response, max_bytes: int, redirects: int) -> HttpResponse:
+    """Return the response with at most `max_bytes` of its decompressed body."""
     encodings = response.headers.get_list("content-encoding", split_commas=True)
     if len(encodings) > 1:
-        # Each layer multiplies by a thousand, and all of it is one step of the event loop.
-        raise ExecutionFailed(f"the answer is compressed {len(encodings)} times over", is_permanent=True)
+        # Each layer may expand a thousandfold, and all layers are decoded in one step of the event loop.
+        raise ExecutionFailed(f"the response is compressed {len(encodings)} times", is_permanent=True)
     body = bytearray()
     async with aclosing(response.aiter_bytes()) as parts:
         async for part in parts:
             body += part[: max_bytes + 1 - len(body)]
             if len(body) > max_bytes:
                 break
-    return Answer(
+    return HttpResponse(
         status=response.status_code,
         reason=response.reason_phrase,
         url=str(response.request.url),
         headers=dict(response.headers.items()),
         body=bytes(body[:max_bytes]),
-        is_cut=len(body) > max_bytes,
+        is_truncated=len(body) > max_bytes,
         redirects=redirects,
     )

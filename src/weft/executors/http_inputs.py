@@ -1,4 +1,4 @@
-"""What the `http` executor takes."""
+"""Inputs of the `http` executor."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -20,35 +20,36 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OURS = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that follow from the request; another value would have the server see another request."""
+"""Headers derived from the request; with other values a server could see another request (smuggling)."""
 
 
 class HttpInputs(Inputs, frozen=True, kw_only=True):
-    url: Annotated[str, Meta(min_length=1, description="What to call; http or https.")]
+    url: Annotated[str, Meta(min_length=1, description="An http or https URL.")]
     method: Annotated[
-        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Meta(description="How.")
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+        Meta(description="HTTP method."),
     ] = "GET"
     headers: Annotated[dict[str, str], Meta(description="Headers to send.")] = field(default_factory=dict)
     params: Annotated[dict[str, _Value | list[_Value]], Meta(description="Added to the URL's query.")] = (
         field(default_factory=dict)
     )
-    json: Annotated[Any, Meta(description="A body, sent as JSON.")] | UnsetType = UNSET
-    body: Annotated[str, Meta(description="A body, sent as it is, in UTF-8.")] | UnsetType = UNSET
+    json: Annotated[Any, Meta(description="Body to send as JSON.")] | UnsetType = UNSET
+    body: Annotated[str, Meta(description="Body to send unchanged, in UTF-8.")] | UnsetType = UNSET
     timeout_seconds: Annotated[
-        float, Meta(gt=0, description="For everything: connecting, redirects, reading the answer.")
+        float, Meta(gt=0, description="Time limit for connecting, redirects and reading the response.")
     ] = DEFAULT_TIMEOUT_SECONDS
-    max_bytes: Annotated[int, Meta(ge=0, description="How much of the answer is read; the rest is cut.")] = (
-        DEFAULT_MAX_BYTES
-    )
-    follow_redirects: Annotated[bool, Meta(description="Whether to go where an answer points.")] = True
+    max_bytes: Annotated[
+        int, Meta(ge=0, description="Maximum size of the response body; more is truncated.")
+    ] = DEFAULT_MAX_BYTES
+    follow_redirects: Annotated[bool, Meta(description="Follow redirects.")] = True
     expect_status: Annotated[
         _Status | list[_Status] | None,
         Meta(description="The only status codes that complete the task; default: below 400."),
     ] = None
-    check: Annotated[bool, Meta(description="Whether other status codes fail the task.")] = True
+    check: Annotated[bool, Meta(description="Fail the task for other status codes.")] = True
 
     def is_expected(self, status: int) -> bool:
-        """Whether an answer of this status completes the task."""
+        """Return True if a response with this status completes the task."""
         if not self.check:
             return True
         if self.expect_status is None:
@@ -58,16 +59,14 @@ class HttpInputs(Inputs, frozen=True, kw_only=True):
 
 
 def read_http_inputs(inputs: JsonObject) -> HttpInputs:
-    """The inputs, with headers that are safe to send; what is not fails the task for good."""
+    """Read the inputs. Raise a permanent ExecutionFailed if they are invalid or have unsafe headers."""
     read = read_inputs(HttpInputs, inputs)
     if read.json is not UNSET and read.body is not UNSET:
         raise ExecutionFailed("give 'json' or 'body', not both", is_permanent=True)
     for name, value in read.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            # A line break would begin a header, or a request, of its own.
-            raise ExecutionFailed(
-                f"header {name!r} has characters that no header may have", is_permanent=True
-            )
+            # A line break would start another header, or another request.
+            raise ExecutionFailed(f"header {name!r} has invalid characters", is_permanent=True)
         if name.lower() in _OURS or name.lower().startswith("proxy-"):
             raise ExecutionFailed(f"header '{name}' is set by weft itself", is_permanent=True)
     return read

@@ -1,4 +1,4 @@
-"""One attempt through an executor: inputs checked before, `cancel` called, the result made JSON."""
+"""Invokes an executor for one attempt: validates inputs, calls `cancel`, converts the result to JSON."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from weft.tasks.parsing.problems import Problem
 from weft.tasks.record import JsonObject
 
 CANCEL_SECONDS = 5.0
-"""How long an executor's `cancel` may take: a request over a network fits, a hanging one does not."""
+"""Time limit of an executor's `cancel`: enough for a network request."""
 
 Cancel = Callable[[Work], Awaitable[None]]
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def perform(executor: Executor, work: Work) -> JsonObject:
-    """The result of the attempt, as the JSON object that is stored; raises what `execute` raises."""
+    """Return the result of the attempt as the JSON object to store. Exceptions of `execute` propagate."""
     problems = executor_input_problems(executor, work.inputs)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -34,50 +34,50 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
             is_permanent=True,
             details={"problems": [msgspec.to_builtins(problem) for problem in problems]},
         )
-    cancel: Cancel | None = getattr(executor, "cancel", None)  # `Cancellable`; isinstance of it takes 8 us.
+    cancel: Cancel | None = getattr(executor, "cancel", None)  # isinstance(..., Cancellable) takes 8 us
     if cancel is not None:
         return as_result(executor, await _execute_cancellably(executor, cancel, work))
     return as_result(executor, await executor.execute(work))
 
 
 def seconds_to_let_go(executor: Executor | None) -> float:
-    """How long to wait for `perform` once it is cancelled; then something does not heed it."""
+    """Return how long to wait for `perform` after it is cancelled, before the attempt is abandoned."""
     if executor is None:
         return LET_GO_SECONDS
     own = let_go_seconds(executor)
-    # A little more than both waits of a `cancel`: it abandons what it began by itself.
+    # A little more than `cancel` and `execute` may take together, as `perform` itself abandons `execute`.
     return own if getattr(executor, "cancel", None) is None else CANCEL_SECONDS + own + LET_GO_SECONDS
 
 
 def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:
-    """Every way in which the inputs break the executor's own schema."""
+    """Return the violations of the executor's input schema."""
     if executor.input_schema is None:
         return []
     try:
         validator = validator_for(msgspec.json.encode(executor.input_schema))
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise ExecutionFailed(
-            f"executor '{executor.id}' has an input_schema that is no JSON Schema: {error}", is_permanent=True
+            f"executor '{executor.id}' has an invalid input_schema: {error}", is_permanent=True
         ) from error
     return [] if validator.is_valid(inputs) else list(problems_of(validator, inputs, "inputs"))
 
 
 def as_result(executor: Executor, value: Any) -> JsonObject:
-    """The value as it will be read back from the store; what is no object is wrapped as `{"value": ...}`."""
+    """Convert a value to JSON as the store will return it; wrap a non-object as `{"value": ...}`."""
     try:
         text = msgspec.json.encode(value)
-        if b"null" in text and (number := _no_number(value)) is not None:
-            raise ValueError(f"{number} is no number that JSON has")
+        if b"null" in text and (number := _find_non_finite(value)) is not None:
+            raise ValueError(f"JSON has no number {number}")
         plain = msgspec.json.decode(text)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ExecutionFailed(
-            f"executor '{executor.id}' returned what is no JSON: {error}", is_permanent=True
+            f"executor '{executor.id}' returned a value that is not JSON: {error}", is_permanent=True
         ) from error
     return plain if isinstance(plain, dict) else {"value": plain}
 
 
-def _no_number(value: Any) -> float | None:
-    """A NaN or an infinity in the value, which would be stored as null; None: there is none."""
+def _find_non_finite(value: Any) -> float | None:
+    """Return a NaN or an infinity in the value, which would be stored as null, or None."""
     level = [value]
     while level:
         for one in level:
@@ -96,8 +96,8 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -> Any:
-    """The value of `execute`; when we are cancelled, `cancel` is called while it still runs."""
-    running = asyncio.create_task(_contained(executor.execute(work)))
+    """Return the value of `execute`; on cancellation call `cancel` while `execute` still runs."""
+    running = asyncio.create_task(_contain(executor.execute(work)))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -105,13 +105,13 @@ async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -
             if not running.done():
                 await _call_cancel(executor.id, cancel, work)
         finally:
-            # Also when we are cancelled a second time, while `cancel` is at work.
+            # Also if a second cancellation interrupts `cancel`.
             await _end(running, executor, work)
         raise
 
 
-async def _contained(body: Awaitable[Any]) -> Any:
-    """What the body returns; SystemExit and the like, which would end the event loop, become a failure."""
+async def _contain(body: Awaitable[Any]) -> Any:
+    """Await the body; convert SystemExit and KeyboardInterrupt, which would end the loop, to a failure."""
     try:
         return await body
     except (SystemExit, KeyboardInterrupt) as error:
@@ -125,7 +125,7 @@ async def _end(running: asyncio.Task[Any], executor: Executor, work: Work) -> No
     finally:
         if not running.done():
             log.warning(
-                "executor '%s' does not end when it is cancelled; it is abandoned",
+                "executor '%s' ignores its cancellation; abandoning it",
                 executor.id,
                 extra={"action": "execute_abandoned", "executor_id": executor.id, "task_id": work.task.id},
             )
@@ -137,7 +137,7 @@ async def _call_cancel(executor_id: str, cancel: Cancel, work: Work) -> None:
         async with asyncio.timeout(CANCEL_SECONDS):
             await cancel(work)
     except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        # Including TimeoutError: the attempt is cancelled whatever `cancel` makes of it.
+        # Including TimeoutError: the attempt is cancelled even if `cancel` fails.
         log.warning(
             "cancel failed: %s: %s: %s",
             executor_id,

@@ -1,4 +1,4 @@
-"""The executor protocol: inputs as typed structs, the JSON Schema of results."""
+"""The executor protocol, and its helpers for inputs as typed structs and schemas of results."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -13,10 +13,10 @@ from weft.tasks.json_schema import DRAFT_07
 from weft.tasks.record import Dependency, ExecutorType, JsonObject, Task
 
 LET_GO_SECONDS = 1.0
-"""How long an executor may take to end once it is cancelled, unless it says otherwise."""
+"""Default time that an executor has to end after it is cancelled."""
 
 Report = Callable[[float], Awaitable[None]]
-"""Tells the engine how far the work is, from 0.0 to 1.0."""
+"""Reports progress to the engine, from 0.0 to 1.0."""
 
 
 def _never() -> bool:
@@ -28,25 +28,26 @@ def _always() -> bool:
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What an executor gets: one attempt at one task."""
+    """One attempt at a task, as passed to an executor."""
 
     task: Task
     attempt: int
-    """Counts from 1. With the task's id it makes an idempotency key: a body may run more than once."""
+    """Counted from 1. With the id of the task it makes an idempotency key, as a task may run more than
+    once."""
     inputs: JsonObject
-    """The task's inputs, with those filled in that `params.input_mappings` takes from dependencies."""
+    """The task's inputs, including those that `params.input_mappings` takes from dependencies."""
     dependencies: Mapping[TaskId, JsonObject]
-    """The results of the task's completed dependencies."""
+    """Results of the completed dependencies."""
     report: Report
     dependency_names: Mapping[TaskId, str] = field(default_factory=dict)
-    """The names of those dependencies."""
+    """Names of the completed dependencies."""
     has_lease: Callable[[], bool] = _always
-    """Whether the attempt is surely still this process's: not after it was frozen for longer than its lease.
-    An executor that spends money asks before it does."""
+    """Returns True while this process certainly holds the attempt; False, for example, after it was paused
+    for longer than its lease. An executor that spends money checks this first."""
     is_cancelled: Callable[[], bool] = _never
-    """Whether the attempt was called off. For plain functions, which run in a thread: nothing can stop a
-    thread from outside, so a long one asks now and then. (An `async` one is cancelled.) In a plain function
-    `work.report(0.5)` needs no `await`."""
+    """Returns True if the attempt was cancelled. For synchronous functions, which run in a thread that cannot
+    be stopped from outside: a long-running one polls this. (An `async` function is cancelled.) In a
+    synchronous function `work.report(0.5)` needs no `await`."""
 
 
 class Executor(Protocol):
@@ -54,47 +55,48 @@ class Executor(Protocol):
 
     @property
     def id(self) -> str:
-        """What `schemas.method` names."""
+        """Return the value of `schemas.method` that selects this executor."""
         ...
 
     @property
     def type(self) -> ExecutorType:
-        """Where it runs."""
+        """Return where the work is done."""
         ...
 
     @property
     def summary(self) -> str:
-        """One line on what it does."""
+        """Describe the executor in one line."""
         ...
 
     @property
     def input_schema(self) -> JsonObject | None:
-        """The JSON Schema (draft-07) its inputs must satisfy; None: anything goes."""
+        """Return the JSON Schema (draft-07) of the inputs; None accepts any inputs."""
         ...
 
     async def execute(self, work: Work) -> Any:
-        """The result; what is no JSON object is stored as `{"value": ...}`. Raises to fail the task.
+        """Perform the task and return its result. Raise an exception to fail the task.
 
-        It is cancelled as an asyncio task when the attempt times out or is called off, and must then let go
-        of everything it holds: processes, connections, files, within a second or what its attribute
-        `let_go_seconds` says. After that it is abandoned. One executor serves many attempts at a time.
+        A result that is not a JSON object is stored as `{"value": ...}`. `execute` is cancelled as an asyncio
+        task when the attempt times out or is cancelled. It must then release its processes, connections and
+        files within a second, or within the time of its attribute `let_go_seconds`; after that it is
+        abandoned. One executor performs many attempts concurrently.
         """
         ...
 
 
 def uses_dependencies(executor: Executor) -> bool:
-    """Whether an executor wants `work.dependencies` even when no input is mapped from one.
+    """Return True if an executor needs `work.dependencies` even without mapped inputs.
 
-    It does unless it has an attribute of that name that says otherwise; the engine then need not read them.
+    True unless its attribute `uses_dependencies` is False; then the engine need not read them.
     """
     return getattr(executor, "uses_dependencies", True)
 
 
 def let_go_seconds(executor: Executor) -> float:
-    """How long an executor may take to end once it is cancelled: what its attribute of that name says.
+    """Return how long an executor may take to end after it is cancelled: its attribute `let_go_seconds`.
 
-    Never raises, since who asks is about to stop something: one that has come to say nonsense since it was
-    registered gets the usual time.
+    This never raises, since the caller is about to stop something: an attribute that has become invalid since
+    registration counts as the default.
     """
     try:
         return required_let_go_seconds(executor)
@@ -103,7 +105,7 @@ def let_go_seconds(executor: Executor) -> float:
 
 
 def required_let_go_seconds(executor: Executor) -> float:
-    """The same; raises TypeError when it is no number of seconds."""
+    """Return `let_go_seconds` of an executor. Raise TypeError if it is not a number of seconds."""
     seconds = getattr(executor, "let_go_seconds", LET_GO_SECONDS)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
         raise TypeError(
@@ -113,29 +115,28 @@ def required_let_go_seconds(executor: Executor) -> float:
 
 
 class Cancellable(Protocol):
-    """An executor that wants to hear that an attempt is called off, before its `execute` is cancelled.
+    """An executor that is notified of a cancellation before its `execute` is cancelled.
 
-    For work that goes on elsewhere: a job on another machine, a thread, a model's request that costs until
-    it is stopped. `weft.executors.invoke.perform` calls it, once, however the attempt came to be
-    cancelled (a person, a time limit, a shutdown). It may take `CANCEL_SECONDS`; then, or as soon as it
-    returns or raises, `execute` is cancelled as an asyncio task. Its outcome does not matter: the attempt
-    is cancelled either way.
+    For work that continues elsewhere: a job on another machine, a thread, a request to a model that costs
+    money until it is stopped. `weft.executors.invoke.perform` calls `cancel` once, whatever cancelled the
+    attempt (a person, a time limit, a shutdown). It may take `CANCEL_SECONDS`; then, or as soon as it returns
+    or raises, `execute` is cancelled as an asyncio task. The attempt is cancelled even if `cancel` fails.
     """
 
     async def cancel(self, work: Work) -> None:
-        """Stop the work that `execute` began for the same task and attempt."""
+        """Stop the work that `execute` started for the same task and attempt."""
         ...
 
 
 class Rests(Exception):
-    """Raised by an executor to let go of everything until something else has happened.
+    """Raised by an executor to suspend its task.
 
-    The attempt has no outcome: the task is pending, and there is another attempt as soon as one of the tasks
-    that it waits for, of the same flow, has ended.
+    The attempt has no outcome: the task becomes pending, and is attempted again as soon as one of the tasks
+    in `until`, which belong to the same flow, has ended.
     """
 
     is_rest = True
-    """For spans: it is no failure."""
+    """Tells telemetry that this is not a failure."""
 
     def __init__(
         self,
@@ -147,34 +148,34 @@ class Rests(Exception):
         super().__init__(f"waits for {len(until)} tasks")
         self.until = tuple(until)
         self.wake_at = wake_at
-        """When the task has waited long enough; a process that serves the store has it go on then."""
+        """When the wait times out; a worker of the store resumes the task then."""
         self.dependencies = tuple(dependencies)
-        """What the task depends on anyway."""
+        """The other dependencies of the task."""
 
 
 class ExecutionFailed(WeftError):
-    """An executor could not do its work."""
+    """An executor failed to perform its task."""
 
     code = "execution-failed"
 
     def __init__(
         self, message: str, *, is_permanent: bool = False, details: JsonObject | None = None
     ) -> None:
-        # `raise ExecutionFailed(error)` is easily written; the store holds text.
+        # Accept an exception too, as in `raise ExecutionFailed(error)`; the store needs text.
         super().__init__(text_of(message))
         self.is_permanent = is_permanent
-        """Whether a further attempt would end the same way; a permanent failure is not retried."""
+        """True if a further attempt would fail in the same way; a permanent failure is not retried."""
         self.details = details or {}
 
 
 def result_schema(**fields: str | JsonObject) -> JsonObject:
-    """The schema of a result that has no other fields than these, each a type's name or a schema."""
+    """Return the schema of a result with exactly these fields, each given as a type name or a schema."""
     properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in fields.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def output_schema_of(executor: Executor) -> JsonObject | None:
-    """What an executor's attribute `output_schema` says of its results; None: they may be anything."""
+    """Return the attribute `output_schema` of an executor; None means any result."""
     found: Any = getattr(executor, "output_schema", None)
     return found if isinstance(found, dict) else None
 
@@ -183,11 +184,11 @@ T = TypeVar("T", bound=Struct)
 
 
 class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of what an executor takes: exactly these fields."""
+    """Base class of the inputs of an executor; unknown fields are rejected."""
 
 
 def schema_of(kind: type[Inputs], **more: Any) -> JsonObject:
-    """The draft-07 schema of inputs that are flat, with `more` rules between the fields."""
+    """Return the draft-07 schema of flat inputs, with `more` rules between the fields."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/definitions/{name}")
     flat = definitions.pop(schema["$ref"].rpartition("/")[2])
     flat.pop("title", None)
@@ -198,7 +199,7 @@ def schema_of(kind: type[Inputs], **more: Any) -> JsonObject:
 
 
 def read_inputs(kind: type[T], inputs: JsonObject) -> T:
-    """The inputs as a struct; what does not fit fails the task for good, since no retry changes it."""
+    """Convert the inputs to a struct. Raise a permanent ExecutionFailed if they do not match."""
     try:
         return msgspec.convert(inputs, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""`python`: calls a function of a module that the settings allow."""
+"""`python`: calls a Python function of an allowed module."""
 
 import importlib
 import inspect
@@ -19,12 +19,10 @@ class PythonInputs(Inputs, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
-            description="What to call, as `package.module:name`.",
+            description="Function to call, as `package.module:name`.",
         ),
     ]
-    arguments: Annotated[dict[str, Any], Meta(description="Its keyword arguments.")] = field(
-        default_factory=dict
-    )
+    arguments: Annotated[dict[str, Any], Meta(description="Keyword arguments.")] = field(default_factory=dict)
 
 
 class PythonFunction:
@@ -32,7 +30,7 @@ class PythonFunction:
 
     id = "python"
     type = ExecutorType.LOCAL
-    summary = "Calls a Python function of an allowed module; a blocking one in a thread."
+    summary = "Calls a Python function of an allowed module; a synchronous one in a thread."
     input_schema = schema_of(PythonInputs)
     uses_dependencies = False
 
@@ -43,7 +41,7 @@ class PythonFunction:
         inputs = read_inputs(PythonInputs, work.inputs)
         module_name, _, name = inputs.function.partition(":")
         self._check_allowed(module_name)
-        # In a thread: what a module does when it is first imported may take long.
+        # In a thread, because an import may take long.
         function = await run_blocking(lambda: self._find(module_name, name), name="weft-import")
         _check_arguments(function, inputs)
         try:
@@ -64,20 +62,20 @@ class PythonFunction:
             module == allowed or module.startswith(f"{allowed}.") for allowed in self.settings.modules
         ):
             raise ExecutionFailed(
-                f"module '{module}' may not be called; allow it in weft.toml: "
+                f"module '{module}' is not allowed; allow it in weft.toml: "
                 f'[executors.python] modules = ["{module}"]',
                 is_permanent=True,
             )
 
     def _find(self, module_name: str, name: str) -> Callable[..., Any]:
-        """The function; only what the module itself defines, never what it has imported."""
+        """Return a function that the module itself defines. Raise ExecutionFailed for imported names."""
         for folder in self.settings.path:
             if folder not in sys.path:
-                sys.path.append(folder)  # Last: a project's file never takes the place of a library.
+                sys.path.append(folder)  # last, so that a project's file never shadows a library
         try:
             module = importlib.import_module(module_name)
         except BaseException as error:
-            # BaseException: a module that calls sys.exit() is a module that cannot be imported.
+            # BaseException, because the module may call sys.exit().
             raise ExecutionFailed(
                 f"module '{module_name}' cannot be imported: {type(error).__name__}: {error}",
                 is_permanent=True,
@@ -88,16 +86,16 @@ class PythonFunction:
         is_its_own = getattr(found, "__module__", None) == module_name
         if not callable(found) or not is_its_own:
             raise ExecutionFailed(
-                f"'{name}' is no function that module '{module_name}' defines", is_permanent=True
+                f"'{name}' is not a function defined in module '{module_name}'", is_permanent=True
             )
         return cast(Callable[..., Any], found)
 
 
 def _check_arguments(function: Callable[..., Any], inputs: PythonInputs) -> None:
-    """Fail for good when the call could not even begin; a TypeError from inside is another matter."""
+    """Raise a permanent ExecutionFailed if the arguments do not match the signature."""
     try:
         inspect.signature(function).bind(**inputs.arguments)
     except TypeError as error:
         raise ExecutionFailed(f"{inputs.function}: {error}", is_permanent=True) from error
     except ValueError:
-        return  # It has no signature to read; calling it will tell.
+        return  # the function has no readable signature

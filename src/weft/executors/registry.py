@@ -1,7 +1,7 @@
-"""The registry of executors, by id, including those of entry points.
+"""Registry of executors by id, including plug-ins from entry points.
 
-The entry point's name is the executor's id. It points to an executor (an object with `id` and
-`execute`), to a function or class that `@executor` takes, or to one that it has already decorated.
+The name of an entry point is the id of its executor. It refers to an executor (an object with `id` and
+`execute`), or to a function or class that `@executor` accepts or has already decorated.
 """
 
 import logging
@@ -39,18 +39,18 @@ BUILT_IN_IDS = frozenset(
         "workflow_step",
     }
 )
-"""Ids that only weft's own executors have, of `weft.executors.builtin` and `weft.effects.tools`."""
+"""Ids reserved for built-in executors, of `weft.executors.builtin` and `weft.effects.tools`."""
 
 MADE_OF = "__weft_executor__"
-"""Where a decorated function or class keeps the executor it was registered as."""
+"""Attribute of a decorated function or class that has its registered executor."""
 
 
 FindExecutors = Callable[[Collection[str]], Awaitable[Iterable[Executor]]]
-"""Gives those executors for methods that nobody has registered here and that can be had all the same."""
+"""Returns executors for methods that are not registered, such as those of templates."""
 
 
 class UnknownExecutor(RequestError):
-    """No executor has that id."""
+    """No executor has this id."""
 
     code = "unknown-executor"
     exit_code = EXIT_NOT_FOUND
@@ -62,17 +62,17 @@ class UnknownExecutor(RequestError):
 
 
 class DuplicateExecutor(RequestError):
-    """An executor with that id is registered already."""
+    """An executor with this id is already registered."""
 
     code = "duplicate-executor"
 
     def __init__(self, executor_id: str, *, source: str) -> None:
-        super().__init__(f"an executor called '{executor_id}' is registered already ({source})")
+        super().__init__(f"executor '{executor_id}' is already registered ({source})")
         self.executor_id = executor_id
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """An executor and where it came from; or why it could not be had."""
+    """An executor and its source, or the error of one that could not be loaded."""
 
     id: str
     source: str
@@ -81,7 +81,7 @@ class Registered(Struct, frozen=True, kw_only=True):
 
 
 class ExecutorRegistry:
-    """Executors by id. One built on `base` has the executors of that one too, also those yet to come."""
+    """Executors by id. A registry includes the executors of its `base`, also those registered later."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ExecutorRegistry:
         self._methods: frozenset[str] = frozenset()
 
     def register(self, executor: Executor, *, source: str = "registered") -> None:
-        """Add an executor; a second one of the same id raises DuplicateExecutor."""
+        """Add an executor. Raise DuplicateExecutor if its id belongs to another one."""
         if not isinstance(executor.id, str) or not executor.id.strip():
             raise ValueError("an executor's id must be a non-empty string")
         required_let_go_seconds(executor)
@@ -112,12 +112,12 @@ class ExecutorRegistry:
         self._methods |= {indexed_method(executor.id)}
 
     def add_failure(self, executor_id: str, *, source: str, error: str) -> None:
-        """Note an executor that could not be loaded, so that who asks for it is told why."""
+        """Record an executor that could not be loaded, so that `get` can report the reason."""
         if self.find(executor_id) is None:
             self._registered[executor_id] = Registered(id=executor_id, source=source, error=error)
 
     def get(self, method: str) -> Executor:
-        """The executor that `schemas.method` names, or UnknownExecutor."""
+        """Return the executor for `schemas.method`. Raise UnknownExecutor."""
         found = self.find(method)
         if found is None:
             ids = [registered.id for registered in self.describe() if registered.error is None]
@@ -128,32 +128,32 @@ class ExecutorRegistry:
 
     @property
     def can_learn(self) -> bool:
-        """Whether executors can turn up that nobody has registered here."""
+        """Return True if `learn` can find executors that are not registered."""
         return self._find_more is not None
 
     async def learn(self, methods: Collection[str]) -> bool:
-        """Look elsewhere for executors of methods that are not known here; whether one was found."""
+        """Find and register executors for unknown methods. Return True if one was found."""
         unknown = [method for method in methods if self.find(method) is None]
         if self._find_more is None or not unknown:
             return False
         found = tuple(await self._find_more(unknown))
         for executor in found:
-            if self.find(executor.id) is None:  # another task may have asked for it at the same time
+            if self.find(executor.id) is None:  # a concurrent call may have registered it
                 self.register(executor, source="library")
         return bool(found)
 
     @property
     def methods(self) -> frozenset[str]:
-        """The ids of every executor, as stores index them; asked for at every claim."""
+        """Return the ids of all executors, in the form that stores index; it is used for each claim."""
         return self._methods if self._base is None else self._methods | self._base.methods
 
     def list(self) -> tuple[Executor, ...]:
-        """Every executor, by id."""
+        """Return the executors, sorted by id."""
         found = (registered.executor for registered in self.describe())
         return tuple(executor for executor in found if executor is not None)
 
     def describe(self) -> tuple[Registered, ...]:
-        """Every executor and every failure to load one, by id."""
+        """Return the executors and the failures to load one, sorted by id."""
         merged = dict(self._registered)
         if self._base is not None:
             merged = {registered.id: registered for registered in self._base.describe()} | merged
@@ -168,11 +168,11 @@ class ExecutorRegistry:
         type: ExecutorType | str = ExecutorType.LOCAL,  # noqa: A002 - the protocol's word
         summary: str | None = None,
     ) -> Callable[[T], T]:
-        """Register the decorated function or class, which stays what it is.
+        """Register the decorated function or class, and return it unchanged.
 
-        A function takes `(inputs)` or `(inputs, work)`; an `async` one is awaited, a plain one runs in a
-        thread. A class has such an `execute`, and may have `cancel(self, work)` (see `Cancellable`); it is
-        instantiated once, without arguments. The summary is the first line of the docstring unless given.
+        A function takes `(inputs)` or `(inputs, work)`; an `async` one is awaited, a synchronous one runs in
+        a thread. A class has such an `execute`, and may have `cancel(self, work)` (see `Cancellable`); it is
+        instantiated once, without arguments. The summary defaults to the first line of the docstring.
         """
 
         def decorate(target: T) -> T:
@@ -191,7 +191,7 @@ class ExecutorRegistry:
         return decorate
 
     def find(self, executor_id: str) -> Registered | None:
-        """What is known under that id, or None."""
+        """Return the executor or the failure with this id, or None."""
         found = self._registered.get(executor_id)
         if found is None and self._base is not None:
             return self._base.find(executor_id)
@@ -199,11 +199,11 @@ class ExecutorRegistry:
 
 
 def _choice(ids: "list[str]") -> str:
-    return f"; there are: {', '.join(ids)}" if ids else "; none is registered"
+    return f"; there are: {', '.join(ids)}" if ids else "; no executors are registered"
 
 
 decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
-"""What `@executor` registers in. `default_registry` is built on it, so that it sees later ones too."""
+"""The executors registered by `@executor`. It is the base of `default_registry`."""
 
 executor = decorated.executor
 
@@ -214,15 +214,15 @@ log = logging.getLogger(__name__)
 
 
 def register_plugins(registry: ExecutorRegistry) -> None:
-    """Add every plug-in that can be loaded; note the others with their errors."""
+    """Register the plug-ins; record those that cannot be loaded with their errors."""
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         source = f"plug-in {point.value}"
         try:
-            with _interrupts_noted() as interrupts:
+            with _record_interrupts() as interrupts:
                 registry.register(_load(point), source=source)
         except BaseException as error:
-            # A plug-in is a stranger's code: whatever it raises must not keep weft from starting, SystemExit
-            # neither. Only Ctrl-C is not its fault.
+            # A plug-in is third-party code: no exception of it, not even SystemExit, may keep weft from
+            # starting. Only a real Ctrl-C is passed on.
             if isinstance(error, KeyboardInterrupt) and interrupts:
                 raise
             reason = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
@@ -236,21 +236,21 @@ def register_plugins(registry: ExecutorRegistry) -> None:
 
 
 @contextmanager
-def _interrupts_noted() -> Iterator[list[int]]:
-    """The SIGINTs that come inside the block; without one, a KeyboardInterrupt is the doing of the code."""
-    noted: list[int] = []
+def _record_interrupts() -> Iterator[list[int]]:
+    """Yield a list of the SIGINTs inside the block; if empty, the code itself raised KeyboardInterrupt."""
+    recorded: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield noted  # nothing is raised for a signal here
+        yield recorded  # signals raise no exceptions here
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
+    def record(number: int, frame: FrameType | None) -> None:
+        recorded.append(number)
         handler(number, frame)
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, record)
     try:
-        yield noted
+        yield recorded
     finally:
         signal.signal(signal.SIGINT, handler)
 

@@ -1,4 +1,4 @@
-"""`noop`, `sleep`, `system_info` and `aggregate_results`."""
+"""The executors `noop`, `sleep`, `system_info` and `aggregate_results`."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ from weft.tasks.record import ExecutorType, JsonObject
 
 
 class Noop:
-    """Completes at once with an empty result."""
+    """Completes immediately with an empty result."""
 
     id = "noop"
     type = ExecutorType.LOCAL
-    summary = "Does nothing; takes any inputs, gives an empty result."
+    summary = "Does nothing; accepts any inputs, returns an empty result."
     input_schema = None
     output_schema = result_schema()
     uses_dependencies = False
@@ -32,14 +32,14 @@ class Noop:
 
 
 REPORTS = 20
-"""How many steps of progress a long wait shows."""
+"""Number of progress reports of a long wait."""
 
 SHORTEST_STEP_SECONDS = 1.0
-"""A report is a write to the store: not more than one a second."""
+"""At most one report per second, as each one is a write to the store."""
 
 
 class SleepInputs(Inputs, frozen=True, kw_only=True):
-    seconds: Annotated[float, Meta(ge=0, description="How long to wait.")]
+    seconds: Annotated[float, Meta(ge=0, description="Seconds to wait.")]
 
 
 class Sleep:
@@ -68,9 +68,12 @@ Part = Literal["cpu", "memory", "disk", "platform"]
 
 
 class SystemInfoInputs(Inputs, frozen=True, kw_only=True):
-    parts: Annotated[
-        tuple[Part, ...], Meta(min_length=1, description="What to look at; default: everything.")
-    ] = ("cpu", "memory", "disk", "platform")
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, description="Parts to describe; default: all.")] = (
+        "cpu",
+        "memory",
+        "disk",
+        "platform",
+    )
 
 
 class SystemInfo:
@@ -85,8 +88,8 @@ class SystemInfo:
 
     async def execute(self, work: Work) -> JsonObject:
         parts = read_inputs(SystemInfoInputs, work.inputs).parts
-        # In a thread: asking for the disk blocks while a network file system does not answer.
-        return await run_blocking(lambda: {part: _LOOKS[part]() for part in parts}, name="weft-system_info")
+        # In a thread, because disk usage blocks while a network file system does not respond.
+        return await run_blocking(lambda: {part: _READERS[part]() for part in parts}, name="weft-system_info")
 
 
 def _cpu() -> JsonObject:
@@ -104,7 +107,7 @@ def _memory() -> JsonObject:
 
 
 def _available_memory() -> int | None:
-    """What Linux could hand out without swapping, which free pages alone understate."""
+    """Return the memory that Linux can allocate without swapping, which is more than the free pages."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -116,7 +119,7 @@ def _available_memory() -> int | None:
 
 
 def _free_pages() -> int:
-    # macOS has no such name; then nothing is known to be free.
+    # macOS does not have this name; report 0 there.
     return os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else 0
 
 
@@ -134,7 +137,7 @@ def _platform() -> JsonObject:
     }
 
 
-_LOOKS: dict[Part, Callable[[], JsonObject]] = {
+_READERS: dict[Part, Callable[[], JsonObject]] = {
     "cpu": _cpu,
     "memory": _memory,
     "disk": _disk,
@@ -145,19 +148,19 @@ _LOOKS: dict[Part, Callable[[], JsonObject]] = {
 class AggregateInputs(Inputs, frozen=True, kw_only=True):
     only: Annotated[
         list[str] | None,
-        Meta(description="The dependencies to gather, by id or name; default: all that completed."),
+        Meta(description="Dependencies to collect, by id or name; default: all that completed."),
     ] = None
     key_by: Annotated[
-        Literal["id", "name"], Meta(description="What the results are keyed by; names must be unique.")
+        Literal["id", "name"], Meta(description="Keys of the results; names must be unique.")
     ] = "id"
 
 
 class AggregateResults:
-    """Collects what the dependencies made."""
+    """Collects the results of the dependencies."""
 
     id = "aggregate_results"
     type = ExecutorType.LOCAL
-    summary = "Gathers the results of its dependencies, keyed by their ids or names."
+    summary = "Collects the results of its dependencies, keyed by their ids or names."
     input_schema = schema_of(AggregateInputs)
     output_schema = result_schema(results="object", count="integer")
 
@@ -172,18 +175,18 @@ class AggregateResults:
 
 
 def _chosen(wanted: list[str], work: Work) -> list[TaskId]:
-    """The ids of the wanted dependencies, in their order; a name stands for all that have it."""
+    """Return the ids of the wanted dependencies, in this order; a name selects all that have it."""
     chosen: dict[TaskId, None] = {}
-    for word in wanted:
+    for name in wanted:
         found = [
             task_id
             for task_id in work.dependencies
-            if word == task_id or word == work.dependency_names.get(task_id)
+            if name == task_id or name == work.dependency_names.get(task_id)
         ]
         if not found:
             known = [*work.dependency_names.values(), *work.dependencies]
             raise ExecutionFailed(
-                f"no completed dependency is called '{word}'{nearest(word, known)}", is_permanent=True
+                f"no completed dependency is called '{name}'{nearest(name, known)}", is_permanent=True
             )
         chosen.update(dict.fromkeys(found))
     return list(chosen)
@@ -195,7 +198,7 @@ def _by_name(chosen: list[TaskId], work: Work) -> JsonObject:
         name = work.dependency_names.get(task_id, task_id)
         if name in results:
             raise ExecutionFailed(
-                f"several dependencies are called '{name}'; key them by id", is_permanent=True
+                f"several dependencies are called '{name}': use key_by 'id'", is_permanent=True
             )
         results[name] = work.dependencies[task_id]
     return results

@@ -1,7 +1,7 @@
-"""`workflow_step`: a step of a workflow as the specification writes it, in one record.
+"""`workflow_step`: a step of a workflow in one record, in the form of the specification.
 
-`weft.Workflow` makes records that name their executors themselves, which serves limits and processes that
-know different executors better. This is for flows that are written by hand.
+This is for flows written by hand. `weft.Workflow` makes records that name their executors directly, which is
+better for limits, and for workers with different executors.
 """
 
 from typing import Annotated, Any
@@ -18,21 +18,23 @@ from weft.tasks.record import ExecutorType, JsonObject
 
 
 class StepInputs(Inputs, frozen=True, kw_only=True):
-    task_name: Annotated[str, Meta(min_length=1, description="The executor that performs the step.")]
-    static_inputs: Annotated[dict[str, Any], Meta(description="Its inputs.")] = field(default_factory=dict)
+    task_name: Annotated[str, Meta(min_length=1, description="Executor that performs the step.")]
+    static_inputs: Annotated[dict[str, Any], Meta(description="Inputs of the executor.")] = field(
+        default_factory=dict
+    )
     dynamic_input_mappings: Annotated[
         dict[str, str],
-        Meta(description='Inputs from results: `{"input": "name.field"}`, the name of a dependency.'),
+        Meta(description='Inputs from results: `{"input": "name.field"}`, with the name of a dependency.'),
     ] = field(default_factory=dict)
-    output_name: Annotated[str, Meta(description="The name of the record, if it is given.")] | None = None
+    output_name: Annotated[str, Meta(description="Must be the name of the record, if given.")] | None = None
 
 
 class WorkflowStep:
-    """Performs a step through the executor that it names."""
+    """Performs a step with the executor named in its inputs."""
 
     id = "workflow_step"
     type = ExecutorType.LOCAL
-    summary = "Performs a step: an executor by name, with inputs mapped from dependencies by name."
+    summary = "Performs a step with a named executor; inputs can come from dependencies by name."
     input_schema = schema_of(StepInputs)
 
     def __init__(self, executors: ExecutorRegistry) -> None:
@@ -40,21 +42,21 @@ class WorkflowStep:
 
     @property
     def let_go_seconds(self) -> float:
-        """As long as any executor may take that a step can name."""
+        """Return the longest time that any executor of a step may take."""
         others = (executor for executor in self._executors.list() if executor is not self)
         return max((seconds_to_let_go(executor) for executor in others), default=0.0) + LET_GO_SECONDS
 
     async def execute(self, work: Work) -> JsonObject:
         step = read_inputs(StepInputs, work.inputs)
         if step.output_name not in (None, work.task.name):
-            # Others find the result by the name of the record: they are not told its inputs.
+            # Other steps find the result by the name of the record, as they cannot see its inputs.
             reason = f"output_name is '{step.output_name}', but the record is called '{work.task.name}'"
             raise ExecutionFailed(reason, is_permanent=True)
         if ":" in step.task_name and self._executors.find(step.task_name) is None:
             reason = (
-                f"'{step.task_name}' is no executor; a tool is called by a step of a workflow in Python, "
+                f"'{step.task_name}' is not an executor; call a tool from a step of a workflow in Python, "
             )
-            reason += "or by a program (schemas.method template)"
+            reason += "or from a program (schemas.method template)"
             raise ExecutionFailed(reason, is_permanent=True)
         executor = self._executors.get(step.task_name)
         return await perform(executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)}))
@@ -69,7 +71,7 @@ def _mapped(step: StepInputs, work: Work) -> JsonObject:
 
 
 def _result_of(name: str, work: Work) -> JsonObject:
-    """The result of the one completed dependency of that name."""
+    """Return the result of the only completed dependency with this name. Raise ExecutionFailed."""
     found = [task_id for task_id, called in work.dependency_names.items() if called == name]
     if len(found) != 1:
         how_many = "several completed dependencies are" if found else "no completed dependency is"

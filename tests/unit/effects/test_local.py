@@ -66,7 +66,7 @@ async def test_a_script_that_is_cancelled_is_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (ScriptRun(argv=("cat",)), "program 'cat' may not run"),
+        (ScriptRun(argv=("cat",)), "executable 'cat' may not run"),
         (ScriptRun(shell="echo"), "'shell' is off"),  # noqa: S604 - that is what is tested
         (ScriptRun(argv=("echo",), environment={"LD_PRELOAD": "x"}), "may not set LD_PRELOAD"),
         (ScriptRun(argv=("echo",), stdin="\ud800"), "cannot be started"),

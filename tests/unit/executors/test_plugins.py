@@ -83,7 +83,7 @@ def test_a_plug_in_is_registered_by_the_name_of_its_entry_point(
     ("executor_id", "reason"),
     [
         ("misnamed", "the entry point is called 'misnamed', its executor 'thing'"),
-        ("number", "7 is no function and no class"),
+        ("number", "7 is neither a function nor a class"),
         ("missing", "ModuleNotFoundError"),
         ("broken", "RuntimeError: no licence"),
         ("exits", "SystemExit: not on this machine"),

@@ -33,7 +33,7 @@ def test_an_executor_is_found_by_its_id(registry: ExecutorRegistry) -> None:
 def test_ids_are_unique(registry: ExecutorRegistry) -> None:
     registry.register(Noop())
 
-    with pytest.raises(DuplicateExecutor, match="'noop' is registered already"):
+    with pytest.raises(DuplicateExecutor, match="'noop' is already registered"):
         registry.register(Noop())
 
 
@@ -295,8 +295,8 @@ async def test_inputs_that_break_the_schema_fail_for_good_with_all_problems(
     ("value", "reason"),
     [
         ({"a": object()}, ""),
-        ({"a": [1.0, {"b": float("nan")}]}, "nan is no number"),
-        (float("inf"), "inf is no"),
+        ({"a": [1.0, {"b": float("nan")}]}, "no number nan"),
+        (float("inf"), "no number inf"),
     ],
     ids=["object", "nan", "inf"],
 )
@@ -307,7 +307,9 @@ async def test_a_result_that_is_no_json_fails_for_good(
     async def odd(inputs: dict[str, Any]) -> object:
         return value
 
-    with pytest.raises(ExecutionFailed, match=f"'odd' returned what is no JSON: .*{reason}") as caught:
+    with pytest.raises(
+        ExecutionFailed, match=f"'odd' returned a value that is not JSON: .*{reason}"
+    ) as caught:
         await run(registry.get("odd"))
 
     assert caught.value.is_permanent

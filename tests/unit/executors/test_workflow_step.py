@@ -46,7 +46,7 @@ async def test_it_performs_the_task_with_static_and_mapped_inputs(registry: Exec
     ("inputs", "error", "reason"),
     [
         ({"task_name": "shuot"}, UnknownExecutor, "did you mean 'shout'?"),
-        ({"task_name": "system:read_files"}, ExecutionFailed, "is no executor; a tool is called by"),
+        ({"task_name": "system:read_files"}, ExecutionFailed, "is not an executor; call a tool from"),
         ({"task_name": "shout"}, ExecutionFailed, '"word" is a required property'),
         ({"task_name": "shout", "output_name": "b"}, ExecutionFailed, "the record is called 'a'"),
         (

@@ -133,7 +133,7 @@ async def test_programs_run_under_the_rules_of_the_command_executor(tmp_path: Pa
     tool = await open_toolbox(ToolsSettings(), tmp_path, {}, run_script=run).find("system:run_script")
     assert tool is not None
 
-    with pytest.raises(ToolFailed, match="program 'sh' may not run"):
+    with pytest.raises(ToolFailed, match="executable 'sh' may not run"):
         await tool.call({"argv": ["sh"]}, ToolContext())
 
 
