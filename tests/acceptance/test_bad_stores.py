@@ -33,7 +33,7 @@ def test_another_programs_database_is_refused_and_kept(tmp_path: Path) -> None:
     ran = weft("flow", "submit", EXAMPLE, db=str(file))
 
     assert ran.code == 2
-    assert ran.err == f"error: not-a-store: {file} is a SQLite database, but not one of weft's\n"
+    assert ran.err == f"error: not-a-store: {file} is a SQLite database, but not a weft store\n"
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_commits_in_a_log_on_a_read_only_disk_are_not_passed_over(tmp_path: Path
     )
 
     assert "error: store-read-only: " in done.stderr
-    assert "has commits in its log" in done.stderr
+    assert "has commits in its -wal file" in done.stderr
     assert done.stdout.splitlines()[-1] == "exit 1"
 
 

@@ -18,10 +18,10 @@ from weft.tasks.operations import SubmitFlow
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        ("given_back_tasks", "tasks_in_progress (task_tree_id=? AND worker=?)"),
+        ("released_tasks", "tasks_in_progress (task_tree_id=? AND worker=?)"),
         ("ready_methods", "ready_tasks (task_tree_id=? AND method>?)"),
         ("ready_tasks", "ready_tasks (task_tree_id=? AND method=?)"),
-        ("outlook", "delayed_tasks (task_tree_id=? AND ready_at>?)"),
+        ("flow_state", "delayed_tasks (task_tree_id=? AND ready_at>?)"),
         ("end_flow", "tasks_in_progress (task_tree_id=?)"),
         ("tasks_of_worker", "tasks_in_progress"),
         ("give_back_all", "tasks_in_progress"),

@@ -1,4 +1,4 @@
-"""Task records, attempts and step events as columns, for every SQL dialect."""
+"""Conversion of task records, attempts and step events to columns, for every SQL dialect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -35,17 +35,17 @@ _MEMBERS_OF_FIELD = tuple(
     (index, {None: None, **{member.value: member for member in _ENUMS[FIELD_NAMES[index]]}})
     for index in ENUM_FIELDS
 )
-"""A look-up in a dict costs a twentieth of `Status(text)`."""
+"""A lookup in a dict is 20 times faster than `Status(text)`."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_dependencies = msgspec.json.Decoder(tuple[Dependency, ...]).decode
 
 json_value = msgspec.json.Decoder().decode
-"""The value of a JSON text that a store holds."""
+"""Decodes JSON text that a store holds."""
 
 
 def json_text(value: object) -> str:
-    """The value as JSON text; raises NotJson."""
+    """Return the value as JSON text. Raise NotJson if it cannot be encoded."""
     try:
         return _encode(value).decode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -53,7 +53,10 @@ def json_text(value: object) -> str:
 
 
 def columns_of(task: Task) -> list[Any]:
-    """The record's fields in their order, with JSON and enumerations as text; times and truth values stay."""
+    """Return the record's fields in their order, with JSON and enums as text.
+
+    Datetimes and booleans are left to the dialect.
+    """
     row: list[Any] = list(msgspec.structs.astuple(task))
     for index in JSON_FIELDS:
         value = row[index]
@@ -69,7 +72,7 @@ def columns_of(task: Task) -> list[Any]:
 
 
 def task_of_columns(values: list[Any]) -> Task:
-    """The record whose fields these are, in their order; the list is used up."""
+    """Return the record with these fields, in their order. Modifies the list."""
     for index in JSON_FIELDS:
         if values[index] is not None:
             values[index] = json_value(values[index])
@@ -77,14 +80,14 @@ def task_of_columns(values: list[Any]) -> Task:
         for index, members in _MEMBERS_OF_FIELD:
             values[index] = members[values[index]]
     except KeyError as error:
-        raise ValueError(f"no such state or kind: {error}") from None
+        raise ValueError(f"unknown status, origin or schedule type: {error}") from None
     dependencies = values[DEPENDENCIES_FIELD]
     values[DEPENDENCIES_FIELD] = () if dependencies == "[]" else _decode_dependencies(dependencies)
     return Task(**dict(zip(FIELD_NAMES, values, strict=True)))
 
 
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
-    """How many dependencies do not let the task start yet, among tasks of these statuses."""
+    """Return how many dependencies do not let the task start yet, given the statuses of the tasks."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
 
 
@@ -96,9 +99,9 @@ _NO_STEP: StepRow = (None, None, None, None)
 
 
 def step_rows(tasks: Sequence[Task]) -> Iterator[StepRow]:
-    """What the step columns hold of tasks that come with a flow, for each.
+    """Yield the values of the step columns for each task of an added flow.
 
-    No engine performs a step. Only one that came with its digests is found by what goes on with its run.
+    Engines do not claim steps. Only a step with digests is found when its run is resumed.
     """
     parents = {task.id: task.parent_id for task in tasks if is_step(task)}
     return (_step_row(task, parents) if task.id in parents else _NO_STEP for task in tasks)
@@ -115,7 +118,7 @@ def _step_row(task: Task, parents: Mapping[TaskId, TaskId | None]) -> StepRow:
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:
-    """The dependencies of the tasks turned round: dependency, who waits for it, whether it is required."""
+    """Yield (dependency, dependent, whether it is required) for each dependency of the tasks."""
     return (
         (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
     )
@@ -125,16 +128,17 @@ CLOCK_PUT_BACK = "the clock was put back; the delay starts again"
 
 
 def claim_facts(claim: Claim) -> JsonObject:
-    """The facts of the events that tell who has an attempt, or had it."""
+    """Return the facts of the events that say which worker holds or held an attempt."""
     return {"attempt": claim.attempt, "worker": claim.worker}
 
 
 def ending(
     request: AttemptResult, retry_at: datetime | None
 ) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
-    """The columns after an ending (status, result, error, progress; None: as it is), and its events' facts.
+    """Return the columns after an attempt ends (status, result, error, progress), and its events.
 
-    Before a retry they are those of the attempt, not of the task: that is pending again.
+    A progress of None leaves the column unchanged. If the attempt is retried, the columns describe the
+    attempt and not the task, which is pending again.
     """
     outcome = request.outcome
     facts: JsonObject = {"attempt": request.claim.attempt}
@@ -150,22 +154,22 @@ def ending(
     return columns, events
 
 
-def dependencies_at_rest(request: Suspension, *, has_ended: bool) -> tuple[Dependency, ...]:
-    """What a task at rest depends on; nothing more than before when something it rests for has ended."""
+def suspended_dependencies(request: Suspension, *, has_ended: bool) -> tuple[Dependency, ...]:
+    """Return the dependencies of a suspended task: its own, and `until` unless one of those has ended."""
     if has_ended:
         return request.dependencies
     return (*request.dependencies, *(Dependency(task_id, required=False) for task_id in request.until))
 
 
 def refusal(request: Start, task: Task | None) -> WeftError:
-    """Why a task could not be started, from what the store holds of it."""
+    """Return the error why a stored task could not be started."""
     if task is None:
         return TaskNotFound(task_id=request.task_id)
     try:
         transition(task, Started(request.now))
     except WeftError as error:
         return error
-    return InternalError(f"task {task.id} may be started, but was not")
+    return InternalError(f"task {task.id} could be started, but was not")
 
 
 _ENDED = {
@@ -176,7 +180,7 @@ _ENDED = {
 
 
 def step_events(change: StepChange) -> Iterator[NewEvent]:
-    """The events of a step as it is now: that it began, once in an attempt at the run; and how it ended."""
+    """Yield the events of a step: its start, once per attempt at the run, and its end."""
     if change.is_mark:
         return
     task = change.task

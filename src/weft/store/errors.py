@@ -1,4 +1,4 @@
-"""What can be wrong with a store itself."""
+"""Errors of the store itself."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreError(WeftError):
-    """The store cannot do what was asked; nothing was written."""
+    """The store cannot perform a request; nothing was written."""
 
     code = "store-error"
 
@@ -31,7 +31,7 @@ class StoreBusy(TransientError):
 
 
 class StoreUnusable(StoreError):
-    """The store as a whole cannot be used; what runs here cannot be recorded."""
+    """The store as a whole cannot be used, so nothing that runs can be recorded."""
 
     code = "store-unusable"
 
@@ -49,7 +49,7 @@ class StoreReadOnly(StoreUnusable):
 
 
 class StoreUnreachable(TransientError):
-    """The store's file cannot be opened or its server does not answer."""
+    """The store's file cannot be opened, or its server does not respond."""
 
     code = "store-unreachable"
 
@@ -61,54 +61,54 @@ class StoreDamaged(StoreUnusable):
 
 
 class StoreReplaced(StoreUnusable):
-    """The store's file was removed or replaced while it was open: nothing more is stored in it."""
+    """The store's file was removed or replaced while it was open; nothing more is stored in it."""
 
     code = "store-replaced"
 
     def __init__(self, *, location: str) -> None:
         super().__init__(
-            f"{location} was removed or replaced while it was open; what was written since is in no file. "
-            "Put the file back if you can, then resume what was running"
+            f"{location} was removed or replaced while it was open; later writes were lost. "
+            "Restore the file if you can, then resume the runs"
         )
 
 
 class StoreNotFound(RequestError):
-    """There is no store yet, and the command is none that makes one."""
+    """The store does not exist, and this command does not create one."""
 
     code = "store-not-found"
     exit_code = EXIT_NOT_FOUND
 
     def __init__(self, *, location: str) -> None:
-        super().__init__(f"no store at {location}; `weft flow submit` and `weft flow run` make one")
+        super().__init__(f"no store at {location}; `weft flow submit` and `weft flow run` create one")
 
 
 class NotAStore(RequestError):
-    """The file or database is there, but it is not weft's."""
+    """The file or database exists, but it is not a weft store."""
 
     code = "not-a-store"
 
 
 class SchemaTooNew(RequestError):
-    """A newer weft has written this store."""
+    """The store was written by a newer version of weft."""
 
     code = "schema-too-new"
     exit_code = EXIT_UNAVAILABLE
 
     def __init__(self, *, location: str, found: int, known: int) -> None:
         super().__init__(
-            f"{location} has schema version {found}, this weft knows up to {known}; use a newer weft"
+            f"{location} has schema version {found}, but this weft supports up to {known}; use a newer weft"
         )
         self.found = found
         self.known = known
 
 
 class TaskExists(RequestError):
-    """A task with that id is in the store already."""
+    """A task with this id is already in the store."""
 
     code = "task-exists"
 
     def __init__(self, *, task_ids: Sequence[str]) -> None:
-        """`task_ids` are those that the owner may know of; none: they are other owners'."""
+        """Take the ids that the owner may see; an empty `task_ids` means they belong to other owners."""
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
         which = f"already stored: {', '.join(task_ids[:3])}{more}" if task_ids else "ids cannot be used"
         super().__init__(f"{which}; leave ids out to get new ones")
@@ -116,10 +116,10 @@ class TaskExists(RequestError):
 
 
 def task_exists(added: Iterable[Task], owners: Mapping[str, str | None]) -> TaskExists:
-    """Return the error for tasks some of whose ids are stored, by their owners.
+    """Return the error for added tasks with ids that are already stored.
 
-    An owner sees only ids of his own tasks; a caller who adds tasks without an owner operates the store, and
-    sees all.
+    `owners` maps each stored id to its owner. The message names only ids of the caller's own tasks; a
+    caller without an owner operates the store, and sees all ids.
     """
     known = [
         task.id
@@ -130,7 +130,7 @@ def task_exists(added: Iterable[Task], owners: Mapping[str, str | None]) -> Task
 
 
 class NotJson(RequestError):
-    """A value that was to be stored cannot be written as JSON."""
+    """A value cannot be encoded as JSON, so it cannot be stored."""
 
     code = "not-json"
 
@@ -139,16 +139,16 @@ class NotJson(RequestError):
 
 
 def refusal_of(error: Exception, *, reason: str, is_of_driver: bool) -> WeftError:
-    """The outcome of a request that alone ends with the error; its neighbours in the commit go on."""
+    """Return the outcome of a request that failed by itself; other requests of the commit still succeed."""
     if isinstance(error, WeftError):
         return error
     if is_of_driver or isinstance(error, OverflowError | TypeError | ValueError):
         # A value that the store cannot hold, or a record in it that cannot be read.
-        return StoreError(f"the store refuses it: {reason}")
+        return StoreError(f"the store rejected the write: {reason}")
     if isinstance(error, MemoryError):
-        return OutOfMemory("the write needs more memory than there is")
+        return OutOfMemory("the write needs more memory than is available")
     log.error(
-        "a write failed by a mistake of ours: %s",
+        "a write failed because of a bug in weft: %s",
         text_of(error),
         exc_info=error,
         extra={"action": "write_broken"},

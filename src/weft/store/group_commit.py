@@ -1,4 +1,4 @@
-"""Group commit: while one commit is running, further writes gather into the next."""
+"""Group commit: while one commit is running, further writes are collected for the next."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -41,28 +41,28 @@ from weft.tasks.record import JsonObject
 from weft.tasks.states import Outcome
 
 MAX_GROUP = 2000
-"""Most writes in one commit, so that no caller waits long behind others."""
+"""Maximum number of writes in one commit, so that no caller waits long behind others."""
 
 Done = Callable[[Sequence[Any] | Exception], None]
-"""Takes the value or exception of each request, in order; or one exception when nothing was written."""
+"""Receives the value or exception of each request, in order; or one exception if nothing was written."""
 
 Commit = Callable[[Sequence[Any], Done], None]
-"""Begins to write requests in one transaction, and calls `done` in the event loop when that has ended.
+"""Starts to write requests in one transaction, and calls `done` in the event loop when that has ended.
 
-A callback and not a coroutine: a chain of tasks is as fast as one commit after another, and each turn of the
-event loop between them costs as much as a statement.
+A callback and not a coroutine, because a chain of tasks is only as fast as its consecutive commits, and each
+turn of the event loop between them costs as much as a statement.
 """
 
 
 class _Batch(Struct, frozen=True):
-    """Requests of one caller that belong in one transaction."""
+    """Requests of one caller that are committed in one transaction."""
 
     requests: Sequence[Any]
-    answer: asyncio.Future[Any]
+    result: asyncio.Future[Any]
 
 
 class GroupCommit:
-    """Hands the writes of many callers to one committer, a group at a time."""
+    """Passes the writes of many callers to one committer, a group at a time."""
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
@@ -73,9 +73,9 @@ class GroupCommit:
         self._idle.set()
 
     async def write(self, request: Any) -> Any:
-        """The value of the request, once it is committed; raises its error.
+        """Return the value of the request once it is committed, or raise its error.
 
-        A caller that is cancelled while waiting does not take its write back: it may be committed already.
+        Cancelling a waiting caller does not undo its write: it may already be committed.
         """
         (outcome,) = await self._accept([request], begins_at_once=False)
         if isinstance(outcome, Exception):
@@ -83,15 +83,15 @@ class GroupCommit:
         return outcome
 
     async def write_together(self, requests: Sequence[Any]) -> Sequence[Any]:
-        """The value or error of each request, all committed in one transaction.
+        """Return the value or error of each request, all committed in one transaction.
 
-        Its caller has gathered what there is to write, so a group begins at once; a single write waits a turn
-        of the event loop for others that come with it.
+        The caller has collected its writes, so the group starts at once. A single write waits one
+        turn of the event loop, so that others can join it.
         """
         return await self._accept(requests, begins_at_once=True)
 
     async def close(self) -> None:
-        """Wait until everything accepted is written; accept nothing more."""
+        """Wait until all accepted requests are written; reject new ones."""
         self._is_closed = True
         await self._idle.wait()
 
@@ -99,8 +99,8 @@ class GroupCommit:
         if self._is_closed:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Sequence[Any]] = loop.create_future()
-        self._waiting.append(_Batch(requests, answer))
+        result: asyncio.Future[Sequence[Any]] = loop.create_future()
+        self._waiting.append(_Batch(requests, result))
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
@@ -108,15 +108,17 @@ class GroupCommit:
                 self._begin()
             else:
                 loop.call_soon(self._begin)
-        return answer
+        return result
 
     def _begin(self) -> None:
         group = self._next_group()
         if not group:
-            self._rest()
+            self._become_idle()
             return
         requests = (
-            group[0].requests if len(group) == 1 else [one for batch in group for one in batch.requests]
+            group[0].requests
+            if len(group) == 1
+            else [request for batch in group for request in batch.requests]
         )
         is_ended = False
 
@@ -128,18 +130,20 @@ class GroupCommit:
         try:
             self._commit(requests, done)
         except BaseException:
-            # Out of a commit in the event loop itself, such as KeyboardInterrupt. It goes on to who runs the
-            # loop; others, if the loop is run again, must not wait for ever.
+            # A commit in the event loop itself was interrupted, for instance by KeyboardInterrupt. The error
+            # is raised to the caller of the loop; if the loop is run again, nobody must wait forever.
             if not is_ended:
                 self._ended(group, StoreError("the write was interrupted"))
                 for batch in group:
-                    _ = batch.answer.cancelled() or batch.answer.exception()  # who asked may be gone
+                    _ = (
+                        batch.result.cancelled() or batch.result.exception()
+                    )  # the caller may no longer await it
             raise
 
     def _next_group(self) -> list[_Batch]:
-        """The batches of the next commit: as many as fit, and at least one if there is any."""
-        # Who was cancelled before the write began is taken at its word.
-        self._waiting = [batch for batch in self._waiting if not batch.answer.cancelled()]
+        """Remove and return the batches of the next commit: as many as fit, but at least one if any waits."""
+        # A batch that was cancelled before its write began is dropped.
+        self._waiting = [batch for batch in self._waiting if not batch.result.cancelled()]
         size = 0
         for count, batch in enumerate(self._waiting):
             size += len(batch.requests)
@@ -154,21 +158,21 @@ class GroupCommit:
     def _ended(self, group: Sequence[_Batch], outcomes: Sequence[Any] | Exception) -> None:
         first = 0
         for batch in group:
-            if not batch.answer.done():
+            if not batch.result.done():
                 if isinstance(outcomes, Exception):
-                    batch.answer.set_exception(outcomes)
+                    batch.result.set_exception(outcomes)
                 else:
-                    batch.answer.set_result(outcomes[first : first + len(batch.requests)])
+                    batch.result.set_result(outcomes[first : first + len(batch.requests)])
             first += len(batch.requests)
-        # The answers come first, so that callers go on in the order of the commits: who knows that a flow is
-        # to be run must not overtake who learns that it was over before. They go on only after the next
-        # commit has begun, though: the disk need not wait for them.
+        # Results are set first, so that callers continue in the order of the commits: a caller that has
+        # marked a flow to be run must not overtake one that learns that the flow was over before. They only
+        # continue after the next commit has begun, so the disk does not wait for them.
         if self._waiting:
             self._begin()
         else:
-            self._rest()
+            self._become_idle()
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         self._is_busy = False
         self._idle.set()
 
@@ -177,19 +181,19 @@ T = TypeVar("T")
 
 
 def require_worker_name(worker: str) -> None:
-    """Raise unless every store can hold the worker's name."""
+    """Raise StoreError unless every kind of store can hold the worker's name."""
     if "\x00" in worker or not worker.isprintable():
-        raise StoreError(f"{worker!r} cannot be the name of a worker")
+        raise StoreError(f"{worker!r} cannot be used as the name of a worker")
 
 
 class GroupedWrites:
-    """The writes of the `TaskStore` protocol, over one `_commit` that a dialect provides."""
+    """Implements the writes of the `TaskStore` protocol on top of one `_commit` that a dialect provides."""
 
     def __init__(self) -> None:
         self._group = GroupCommit(self._commit)
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
-        # Ctrl-C during the work before: then nothing is begun that would be done after "interrupted".
+        # After Ctrl-C nothing may be started that would still be performed after "interrupted" was printed.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise asyncio.CancelledError
@@ -199,15 +203,15 @@ class GroupedWrites:
     async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
         require_worker_name(worker)
         if now.utcoffset() is None:
-            raise StoreError(f"{now.isoformat()} has no offset from UTC")
+            raise StoreError(f"{now.isoformat()} has no UTC offset")
         claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
         return claim
 
     async def advance(
         self, endings: Sequence[AttemptResult | Suspension], wanted: ClaimRequest
     ) -> tuple[Sequence[bool | WeftError], ClaimResult | WeftError]:
-        *held, outlook = await self._group.write_together([*endings, wanted])
-        return held, outlook
+        *held, claimed = await self._group.write_together([*endings, wanted])
+        return held, claimed
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
         return bool(await self._group.write(Report(claim, progress, now)))
@@ -268,5 +272,5 @@ class GroupedWrites:
         return bool(await self._group.write(KeepParams(run, params, now)))
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Commit the requests together, and call `done` with what became of each."""
+        """Commit the requests together, and call `done` with the outcome of each."""
         raise NotImplementedError

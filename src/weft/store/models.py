@@ -1,4 +1,4 @@
-"""Records of steps and of registered templates, as stores return them."""
+"""Records of steps and registered templates, and the requests that write them."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from weft.tasks.record import JsonObject, Task
 
 
 class Run(Struct, frozen=True):
-    """The attempt at a task that is evaluated: only as long as it holds may steps be written."""
+    """The attempt at a program task in which steps are recorded; steps are written only while it is held."""
 
     task_id: TaskId
     attempt: int
@@ -18,29 +18,29 @@ class Run(Struct, frozen=True):
 
 
 class StepChange(Struct, frozen=True):
-    """A step as it is to be stored from now on."""
+    """New state of a step to be stored."""
 
     task: Task
     key: str
     input_hash: str
     reuse_hash: str | None = None
-    """What other runs find it by once it is completed; None: it is not for them."""
+    """The digest by which other runs find the completed step; None: it is not reusable."""
     is_new: bool = True
     """Whether the store does not have the record yet."""
     is_first_child: bool = False
-    """Whether nothing below its parent was stored before."""
+    """Whether this is the first stored step below its parent."""
     is_continued: bool = False
-    """Whether this attempt at the run has stored the step before: the log says already that it began."""
+    """Whether this attempt at the run stored the step before, so that its start is already in the log."""
     is_late_to_cancel: bool = False
-    """Whether the program has gone on with the outcome: who cancelled the step came too late."""
+    """Whether the program already used the outcome, so that a cancellation of the step is ignored."""
     is_mark: bool = False
-    """Whether only `params` change, of a step that has ended however; no other run finds it any more."""
+    """Whether only `params` change, even if the step has ended; the step is no longer reusable."""
     has_steps: bool = False
-    """Whether steps were stored below it: those that are open when it ends, end with it."""
+    """Whether steps were stored below it; those still open when it ends are ended with it."""
 
 
 class StoredStep(Struct, frozen=True):
-    """A step as it was found."""
+    """A step that was read from the store."""
 
     task: Task
     key: str
@@ -55,17 +55,17 @@ class WriteSteps(Struct, frozen=True):
 
 
 class TemplateFacts(Struct, frozen=True, omit_defaults=True):
-    """What is known of a template without reading its text."""
+    """Facts about a template that are known without parsing its text."""
 
     type: str
     """atomic, sequential, reduce, script, director_evaluator_loop or composite."""
     summary: str = ""
     input_schema: JsonObject = {}
-    """Of its arguments: JSON Schema draft-07."""
+    """JSON Schema (draft-07) of its arguments."""
     names: tuple[str, ...] = ()
-    """The names it uses; some of them may be those of other templates."""
+    """The names it uses, some of which may be other templates."""
     is_choosing: bool = False
-    """Whether it may choose a template while it runs: then it needs all of them."""
+    """Whether it may choose a template at run time, and so needs all templates."""
 
 
 class NewTemplate(Struct, frozen=True):
@@ -73,7 +73,7 @@ class NewTemplate(Struct, frozen=True):
 
     name: str
     text: str
-    """As S-expressions."""
+    """The source, in S-expressions."""
     facts: TemplateFacts
 
 
@@ -82,17 +82,17 @@ class RegisteredTemplate(Struct, frozen=True):
 
     name: str
     version: int
-    """Counts from 1; it only grows, also when the template was removed meanwhile."""
+    """Counts from 1 and only grows, even if the template was removed meanwhile."""
     user_id: str | None
     text: str
     facts: TemplateFacts
     created_at: datetime
     removed_at: datetime | None = None
-    """Set when the template was removed while this was its newest version."""
+    """When the template was removed, if this was its newest version then."""
 
 
 class AddedTemplate(Struct, frozen=True):
-    """A template as it is registered now, and whether that is a version that was not there before."""
+    """A registered template, and whether registering it made a new version."""
 
     template: RegisteredTemplate
     is_new: bool
@@ -107,7 +107,7 @@ class AddTemplates(Struct, frozen=True):
 
 
 class RemoveTemplate(Struct, frozen=True):
-    """Let a template be found by its name no more."""
+    """Remove a template from the names that can be looked up."""
 
     name: str
     user_id: str | None
@@ -115,7 +115,7 @@ class RemoveTemplate(Struct, frozen=True):
 
 
 class KeepParams(Struct, frozen=True):
-    """Change the params of a task that is evaluated, as long as the attempt at it holds."""
+    """Update the params of a running program task, as long as its attempt is held."""
 
     run: Run
     params: JsonObject

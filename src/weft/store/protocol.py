@@ -1,4 +1,4 @@
-"""What a store of task records does, whatever keeps them."""
+"""The `TaskStore` protocol, and the types that its methods take and return."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -22,18 +22,18 @@ T = TypeVar("T")
 
 
 class Owner(Struct, frozen=True):
-    """On whose behalf a query runs; part of every one. Another owner's task does not exist."""
+    """The user on whose behalf a query runs. Tasks of another owner are treated as missing."""
 
     user_id: str | None = None
     is_everyone: bool = False
 
 
 EVERYONE = Owner(is_everyone=True)
-"""The operator of the store: sees the tasks of all owners."""
+"""The operator of the store, who sees the tasks of all owners."""
 
 
 class Claim(Struct, frozen=True):
-    """A worker's right to finish one attempt of a task, until the worker's lease runs out."""
+    """A worker's right to finish one attempt of a task, until the worker's lease expires."""
 
     task_id: TaskId
     attempt: int
@@ -43,20 +43,23 @@ class Claim(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """A task that was claimed, as it is now, and what became of earlier attempts at it."""
+    """A claimed task as it is now, with the history of its earlier attempts."""
 
     claim: Claim
     task: Task
     failures: int = 0
-    """Attempts that failed, since the task was made or retried by hand."""
+    """Failed attempts since the task was created or retried by a person."""
     losses: int = 0
-    """Attempts lost in a row: their process died, or its lease ran out."""
+    """Consecutive lost attempts: the worker died, or its lease expired."""
     last_error: str | None = None
-    """Of the last attempt that failed."""
+    """The error of the last failed attempt."""
 
 
 class AttemptResult(Struct, frozen=True):
-    """How an attempt ended; with `retry_after`, a failed one is followed by another after that delay."""
+    """The outcome of an attempt.
+
+    With `retry_after`, a failed attempt is followed by another after that delay.
+    """
 
     claim: Claim
     outcome: Outcome
@@ -64,78 +67,78 @@ class AttemptResult(Struct, frozen=True):
 
 
 class Suspension(Struct, frozen=True):
-    """An attempt that ends without an outcome: the task is pending until one of others has ended.
+    """Suspends an attempt: the task becomes pending until one of `until` finishes.
 
-    So it holds nothing while a person is asked. When one of them has ended already it may go on at once.
+    A suspended task holds no worker. When one of `until` has already finished, the task is ready at once.
     """
 
     claim: Claim
     at: datetime
     until: tuple[TaskId, ...]
     dependencies: tuple[Dependency, ...] = ()
-    """What the task depended on before: it has no others but these and what it rests for."""
+    """The task's own dependencies. While it is suspended, it depends on these and on `until`."""
     wake_at: datetime | None = None
-    """From when on it need not rest any longer; somebody must look (`overdue_rests`) and wake it."""
+    """When to resume the task even if `until` has not finished; the engine polls `overdue_rests`."""
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
-    """How many tasks of some flows a worker can take on now."""
+    """The flows and the number of tasks that a worker can claim now."""
 
     flows: Sequence[TaskId]
     """The roots of the flows."""
     worker: str
     slots: int
     free: Mapping[str, int] = {}
-    """Slots left for methods that have a limit of their own; methods not named have none."""
+    """Slots left for methods that have their own limit; a method that is missing has no limit."""
     methods: Collection[str] | None = None
-    """The methods that the worker knows; None: all. Tasks of others are left alone as long as another worker
-    lives that may know them. When none does, they are claimed to be failed."""
+    """The methods that the worker knows; None: all. A task with an unknown method is left to the other live
+    workers that may know the method. If no worker knows it, the task is claimed and fails."""
 
 
 class ClaimResult(Struct, frozen=True, kw_only=True):
-    """What a worker claimed, and when there may be more without anybody doing anything."""
+    """The tasks that a worker claimed, and when the next delayed task becomes ready."""
 
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
     """When the next delayed task of the flows may start."""
     left_to_others: frozenset[str] = frozenset()
-    """The methods of tasks that could start, but that only another worker may know."""
+    """Methods of ready tasks that only another worker may know."""
 
 
 class DueSchedule(Struct, frozen=True):
-    """A schedule that is on and whose time has come, as somebody who only looks sees it."""
+    """An enabled schedule that is due, read without a lock."""
 
     task_id: TaskId
     next_run_at: datetime
     params: JsonObject | None
     has_unfinished_run: bool
-    """Whether a flow that was made from the task is still to be run."""
+    """Whether a flow that was copied from the task is still running."""
 
 
 class TaskFilter(Struct, frozen=True, kw_only=True):
-    """Which tasks to list, newest first."""
+    """Selects the tasks to list, newest first."""
 
     status: Status | None = None
     name: str | None = None
-    """Part of the name, in any case."""
+    """A part of the name, compared without case."""
     tree: TaskId | None = None
     only_roots: bool = False
     only_scheduled: bool = False
     with_steps: bool = True
-    """Whether those that the evaluation of a program made are listed too; open questions always are."""
+    """Whether steps of programs are listed too; open questions always are."""
     limit: int = 50
     offset: int = 0
 
 
 class TaskPage(Struct, frozen=True):
-    """Some of the tasks a filter lets through, and how many there are in all."""
+    """One page of the tasks that match a filter, and the total number of matches."""
 
     tasks: tuple[Task, ...]
     total: int
 
 
 class EventFilter(Struct, frozen=True, kw_only=True):
-    """Which events to read, oldest first."""
+    """Selects the events to read, oldest first."""
 
     after: int = 0
     tree: TaskId | None = None
@@ -144,7 +147,7 @@ class EventFilter(Struct, frozen=True, kw_only=True):
 
 
 class StoreDescription(Struct, frozen=True, kw_only=True):
-    """What a store says of itself, for `weft doctor`."""
+    """The facts about a store that `weft doctor` prints."""
 
     kind: str
     location: str
@@ -158,216 +161,231 @@ class StoreDescription(Struct, frozen=True, kw_only=True):
 class TaskStore(Protocol):
     """Keeps task records and their events. Every write is durable when its call returns.
 
-    Leases, retry delays and due times are decided by the store's clock, read inside the transaction: the
-    clocks of the machines that share a store may differ.
+    The store's clock, read inside the transaction, decides leases, retry delays and due times: the clocks
+    of the machines that share a store may differ.
     """
 
     @property
     def clock(self) -> Clock:
-        """Tell the store's time, as exactly as this process knows it."""
+        """Return the store's clock, as exactly as this process knows it."""
         ...
 
     @property
     def renews_with_lock(self) -> bool:
-        """Whether renewing a lease waits for other writers, as it does where all write to one file."""
+        """Return whether renewing a lease waits for other writers, as it does when all write to one file."""
         ...
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
-        """Carry an operation out in one transaction and return its value."""
+        """Perform an operation in one transaction and return its value."""
         ...
 
     async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
-        """Begin the next attempt of one pending task; raises when its state forbids it."""
+        """Start the next attempt of one pending task. Raise if its state forbids it."""
         ...
 
     async def advance(
         self, endings: Sequence[AttemptResult | Suspension], wanted: ClaimRequest
     ) -> tuple[Sequence[bool | WeftError], ClaimResult | WeftError]:
-        """End attempts and claim what may start, in one transaction.
+        """End attempts and claim ready tasks in one transaction.
 
-        For each ending whether its claim still held (else nothing was written), or why its outcome cannot be
-        stored. Then what was claimed, or why nothing could be: the endings are stored all the same. Raises
-        when nothing was written. A worker that is not known, or whose lease has run out, claims nothing.
+        For each of `endings`, return whether its claim was still held (otherwise nothing was written
+        for it), or the error why its outcome cannot be stored. Then return the claimed tasks, or the
+        error why none could be claimed; the endings are stored even then. Raise if nothing was
+        written. An unknown worker, or one whose lease has expired, claims nothing.
         """
         ...
 
     async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
-        """Store how far the attempt is; False when the claim no longer holds."""
+        """Store the progress of an attempt. Return False if the claim is no longer held."""
         ...
 
     async def finish(self, claim: Claim, outcome: Outcome) -> bool:
-        """End the attempt; False when the claim no longer holds and nothing was written."""
+        """End the attempt. Return False, with nothing written, if the claim is no longer held."""
         ...
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
-        """Let another worker take the task over, with nothing lost; False when the claim no longer holds."""
+        """Release the task, so that any worker can claim it. Return False if the claim is no longer held.
+
+        The attempt does not count as lost.
+        """
         ...
 
     async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
-        """Store steps of an evaluation, all in one transaction.
+        """Store steps of a run, all in one transaction.
 
-        Returns those that were not written because they had ended meanwhile: somebody cancelled them. None:
-        the attempt at the task that is evaluated does not hold any more, and nothing was written.
+        Return the steps that were not written because they had ended meanwhile: somebody cancelled
+        them. Return None, with nothing written, if the attempt at the run's task is no longer held.
         """
         ...
 
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
-        """The steps that evaluations of a task have made, in the order in which they were stored."""
+        """Return the steps that runs of a task recorded, in the order in which they were stored."""
         ...
 
     async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
-        """What the steps of a flow are found by, of all runs in it."""
+        """Return the digests of the steps of all runs in a flow."""
         ...
 
     async def reusable_steps(
         self, reuse_hash: str, *, user_id: str | None, besides: TaskId
     ) -> Sequence[TaskId]:
-        """The completed steps of the same owner that have answered the same request; not those of one flow.
+        """Return the completed steps of the same owner with this `reuse_hash`, except those of one flow.
 
-        Those of the latest flow come first, each flow's in the order in which they were asked.
+        Steps of the latest flow come first; within a flow they are in the order of their requests.
         """
         ...
 
     async def find_step(self, task_id: TaskId) -> Task | None:
-        """The record of a step, whoever owns it; None: it was deleted."""
+        """Return the record of a step of any owner, or None if it was deleted."""
         ...
 
     async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
-        """Change the params of a task that is evaluated; False when the attempt at it no longer holds."""
+        """Update the params of a running program task. Return False if the attempt is no longer held."""
         ...
 
     async def add_templates(
         self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
     ) -> Sequence[AddedTemplate]:
-        """Register templates of an owner, all or none; one whose text is the newest version's stays."""
+        """Register templates of an owner, all or none.
+
+        A template whose text equals its newest version gets no new version.
+        """
         ...
 
     async def remove_template(
         self, name: str, *, user_id: str | None, now: datetime
     ) -> RegisteredTemplate | None:
-        """Let an owner's template be found no more; its newest version, or None when there is none.
+        """Remove an owner's template, and return its newest version, or None if it is not registered.
 
-        `template_versions` gives it still: runs name versions.
+        `template_versions` still returns the template, because runs refer to versions.
         """
         ...
 
     async def templates(
         self, *, owner: Owner, names: Collection[str] | None = None
     ) -> Sequence[RegisteredTemplate]:
-        """The newest versions of all templates, or of those of the names that there are; by name."""
+        """Return the newest versions of all templates, or of those in `names` that exist, sorted by name."""
         ...
 
     async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
-        """All versions of a template, oldest first, also of one that was removed."""
+        """Return all versions of a template, oldest first, even if it was removed."""
         ...
 
     async def known_templates(self, names: Collection[str]) -> frozenset[str]:
-        """Those of the names under which anybody ever registered a template."""
+        """Return those of the names that any owner ever registered."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
-        """Ask for a flow to be run, by this process or any other; raises TaskNotFound."""
+        """Mark a flow to be run by this process or any other. Raise TaskNotFound if it does not exist."""
         ...
 
     async def stop_flow(self, root_id: TaskId, *, owner: Owner) -> None:
-        """Take that back: no more of its tasks are to be started."""
+        """Undo `run_flow`: no more tasks of the flow are started."""
         ...
 
     async def end_flow(self, root_id: TaskId) -> bool:
-        """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
+        """Mark a flow as over if none of its tasks is ready, delayed or in progress.
+
+        Return whether it is over.
+        """
         ...
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
-        """The roots of the flows that are to be run, oldest first."""
+        """Return the roots of the flows that are marked to be run, oldest first."""
         ...
 
     async def add_worker(
         self, worker: str, *, lease_seconds: float, methods: Collection[str] | None = None
     ) -> None:
-        """Make a worker known; its claims hold until its lease runs out. Again: with other methods.
+        """Register a worker, which holds its claims until its lease expires; or update its methods.
 
         `methods` are those that it knows; None: it may know any.
         """
         ...
 
     async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
-        """Renew the worker's lease and return the claims it holds; None: it was taken for dead.
+        """Renew the worker's lease and return the claims it holds, or None if it was declared dead.
 
-        Waits for no other writer where the store can do without, and is not repeated when it fails: the
-        caller knows until when its lease lasts.
+        Does not wait for other writers where the store can avoid it, and is not retried on failure:
+        the caller knows when its lease expires.
         """
         ...
 
     async def remove_worker(self, worker: str, *, now: datetime) -> int:
-        """Forget a worker that leaves in good order and give back what it held; how many tasks that were."""
+        """Remove a worker that shuts down, and release its tasks. Return how many tasks were released."""
         ...
 
     async def workers(self) -> Sequence[str]:
-        """The workers that are known."""
+        """Return the ids of the registered workers."""
         ...
 
     async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
-        """Release the tasks of workers that are dead, or whose lease had run out by a time; how many.
+        """Release the tasks of dead workers, and return how many tasks were released.
 
-        Their attempts are lost: `Claimed.losses` counts them until one ends. The time is one of the store's
-        clock that the caller trusts: the clock may jump at any moment, and no lease has run out by that.
+        Dead are the workers in `dead` and those whose lease expired before `expired_at`. Their
+        attempts are lost: `Claimed.losses` counts them until an attempt ends. `expired_at` is a time
+        of the store's clock that the caller trusts: a clock that jumps must not expire a lease.
         """
         ...
 
     async def restart_delays(self, *, lease_seconds: float | None = None) -> Sequence[TaskId]:
-        """Begin the delays of retries anew that began in the future: the clock was put back since.
+        """Restart retry delays that began in the future, because the clock was set back since.
 
-        With `lease_seconds`, no lease lasts longer from now on: that of a dead worker would last longer by as
-        much as the clock was put back, and those who live renew theirs. Returns what waits for delays.
+        With `lease_seconds`, shorten every lease to at most that long from now: the lease of a dead
+        worker would otherwise last longer by as much as the clock was set back, and live workers
+        renew theirs. Return the tasks whose delays were restarted.
         """
         ...
 
     async def check(self) -> None:
-        """Raise StoreReplaced or SchemaTooNew when the store is not the one that was opened any more."""
+        """Raise StoreReplaced or SchemaTooNew if this is no longer the store that was opened."""
         ...
 
     def leave(self) -> None:
-        """Wait no longer for a store that is away: the process is about to exit."""
+        """Stop waiting for a store that is unavailable, because the process is about to exit."""
         ...
 
     async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
-        """One task; raises TaskNotFound."""
+        """Return one task. Raise TaskNotFound if it does not exist."""
         ...
 
     async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
-        """Those of the tasks that exist."""
+        """Return those of the tasks that exist."""
         ...
 
     async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
-        """The flow a task is in, all of it or its first tasks; raises TaskNotFound."""
+        """Return the flow that contains a task, or its first `limit` tasks.
+
+        Raise TaskNotFound if it is missing.
+        """
         ...
 
     async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
-        """How a flow stands, without reading its tasks; raises TaskNotFound."""
+        """Return the state of a flow without reading its tasks. Raise TaskNotFound if it does not exist."""
         ...
 
     async def due_schedules(
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
-        """The schedules that are on and due, the longest overdue first; those after one that is known."""
+        """Return enabled schedules that are due, the longest overdue first, starting after `after`."""
         ...
 
     async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        """Tasks that rest longer than they need to, the longest overdue first."""
+        """Return suspended tasks that are past their `wake_at`, the longest overdue first."""
         ...
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
-        """The tasks a filter lets through."""
+        """Return one page of the tasks that match a filter."""
         ...
 
     async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
-        """The events a filter lets through."""
+        """Return the events that match a filter."""
         ...
 
     async def describe(self) -> StoreDescription:
-        """What and where the store is, and whether it is sound."""
+        """Return the kind, location, version and size of the store, and any problems with it."""
         ...
 
     async def close(self) -> None:
-        """Finish the writes under way and let go of the store."""
+        """Finish the running writes and close the store."""
         ...

@@ -1,4 +1,4 @@
-"""The writes that a store's committer understands."""
+"""Write requests that the group commit of a store applies."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -13,7 +13,7 @@ from weft.tasks.decisions import Operation
 
 
 class Start(Struct, frozen=True):
-    """Begin an attempt."""
+    """Start an attempt."""
 
     task_id: TaskId
     worker: str
@@ -22,7 +22,7 @@ class Start(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """Store an attempt's progress."""
+    """Store the progress of an attempt."""
 
     claim: Claim
     progress: float
@@ -30,14 +30,14 @@ class Report(Struct, frozen=True):
 
 
 class GiveBack(Struct, frozen=True):
-    """Let another worker take an attempt over."""
+    """Release a claimed task."""
 
     claim: Claim
     now: datetime
 
 
 class RunFlow(Struct, frozen=True):
-    """Ask for a flow to be run, or take that back."""
+    """Mark a flow to be run, or undo that."""
 
     root_id: TaskId
     is_running: bool
@@ -45,13 +45,13 @@ class RunFlow(Struct, frozen=True):
 
 
 class EndFlow(Struct, frozen=True):
-    """Take it back if nothing of the flow can go on by itself."""
+    """Mark a flow as over if none of its tasks is ready, delayed or in progress."""
 
     root_id: TaskId
 
 
 class AddWorker(Struct, frozen=True):
-    """Make a worker known."""
+    """Register a worker."""
 
     worker: str
     lease_seconds: float
@@ -66,27 +66,27 @@ class RenewWorker(Struct, frozen=True):
 
 
 class RemoveWorker(Struct, frozen=True):
-    """Forget a worker that leaves."""
+    """Remove a worker that shuts down."""
 
     worker: str
     now: datetime
 
 
 class Recover(Struct, frozen=True):
-    """Release what dead workers held."""
+    """Release the tasks of dead workers."""
 
     dead: Collection[str]
     expired_at: datetime | None = None
 
 
 class RestartDelays(Struct, frozen=True):
-    """Begin delays anew that began in the future, and shorten leases that end later than new ones would."""
+    """Restart delays that began in the future, and shorten leases that last longer than new ones."""
 
     lease_seconds: float | None
 
 
 class Operate(Struct, frozen=True):
-    """Carry an operation out."""
+    """Perform an operation."""
 
     operation: Operation[Any]
     owner: Owner

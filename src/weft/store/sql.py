@@ -1,4 +1,4 @@
-"""Named SQL: each `.sql` file holds statements headed `-- name: some_name`."""
+"""Named SQL statements: each `.sql` file holds statements that begin with `-- name: some_name`."""
 
 import re
 from functools import cache
@@ -12,7 +12,10 @@ _COLUMNS = ", ".join(FIELD_NAMES)
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
-    """The statements of a dialect by name; `{columns}` in them is the record's fields, in their order."""
+    """Return the statements of a dialect by name.
+
+    In a statement, `{columns}` stands for the fields of the record, in their order.
+    """
     queries: dict[str, str] = {}
     for file in sorted(
         files(f"weft.store.{dialect}").joinpath("queries").iterdir(), key=lambda file: file.name
@@ -25,6 +28,6 @@ def load_queries(dialect: str) -> dict[str, str]:
 
 @cache
 def load_migrations(dialect: str) -> tuple[str, ...]:
-    """The migrations of a dialect in order; the n-th brings the schema to version n."""
+    """Return the migrations of a dialect in order; the n-th brings the schema to version n."""
     folder = files(f"weft.store.{dialect}").joinpath("migrations")
     return tuple(file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name))

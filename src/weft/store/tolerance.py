@@ -1,4 +1,4 @@
-"""Calls of a store that is away for a while: tried again until it is back, up to a limit."""
+"""Retries of calls to a store that is temporarily unavailable, up to a time limit."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ from weft.errors import TransientError
 log = logging.getLogger(__name__)
 
 AWAY_SECONDS = 60.0
-"""How long a store may be away before a call fails: a server restarts in seconds, fails over in a minute."""
+"""How long a store may be unavailable before a call fails. A restart takes seconds, a failover a minute."""
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-"""A lost connection is replaced at once; a server that starts is asked every second."""
+"""A lost connection is replaced at once; a server that is starting is tried every second."""
 
-TELL_SECONDS = 5.0
-"""How often the log says that the store is still away."""
+LOG_INTERVAL_SECONDS = 5.0
+"""How often to log that the store is still unavailable."""
 
 LEAVE_SECONDS = 0.5
 """How long a process that is about to exit waits for the store."""
@@ -28,21 +28,21 @@ T = TypeVar("T")
 
 
 class Tolerance:
-    """Retries calls that failed because the store is away. Only for calls that wrote nothing."""
+    """Retries calls that failed because the store is unavailable. Only for calls that wrote nothing."""
 
     def __init__(self, seconds: float = AWAY_SECONDS) -> None:
         self._seconds = seconds
         self._is_leaving = asyncio.Event()
         self._limits: set[asyncio.Timeout] = set()
-        self._told_at = -math.inf
+        self._logged_at = -math.inf
 
     @property
     def is_leaving(self) -> bool:
-        """Whether the process is about to exit and waits for nothing more."""
+        """Return whether the process is about to exit, so that nothing waits for the store any longer."""
         return self._is_leaving.is_set()
 
     def leave(self) -> None:
-        """Retry no more, wake who waits to retry, and end soon what waits for the store."""
+        """Stop all retries, wake callers that wait to retry, and time out running calls soon."""
         self._is_leaving.set()
         deadline = asyncio.get_running_loop().time() + LEAVE_SECONDS
         for limit in self._limits:
@@ -51,7 +51,7 @@ class Tolerance:
 
     @asynccontextmanager
     async def limit(self, seconds: float | None = None) -> AsyncIterator[None]:
-        """Raise TimeoutError when the block takes longer than this, or than a leaving process waits."""
+        """Raise TimeoutError if the block takes longer than `seconds`; after `leave`, than LEAVE_SECONDS."""
         if self.is_leaving:
             seconds = LEAVE_SECONDS if seconds is None else min(seconds, LEAVE_SECONDS)
         async with asyncio.timeout(seconds) as limit:
@@ -62,7 +62,10 @@ class Tolerance:
                 self._limits.discard(limit)
 
     async def retry(self, call: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:
-        """Return what the call returns, as soon as the store is back; raise its error after the limit."""
+        """Return the call's result, retrying while the store is unavailable.
+
+        Raise the error of the last call once the time limit has passed.
+        """
         limit = self._seconds if seconds is None else seconds
         loop = asyncio.get_running_loop()
         deadline: float | None = None
@@ -74,20 +77,20 @@ class Tolerance:
                 deadline = loop.time() + limit if deadline is None else deadline
                 if self.is_leaving or loop.time() + pause > deadline:
                     raise
-                self._tell(error)
+                self._log_unavailable(error)
             await self.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def _tell(self, error: TransientError) -> None:
-        """Log that the store is away: at once, then now and then, however many calls wait for it."""
+    def _log_unavailable(self, error: TransientError) -> None:
+        """Log that the store is unavailable: at once, then at intervals, however many calls wait for it."""
         now = asyncio.get_running_loop().time()
-        if now - self._told_at >= TELL_SECONDS:
-            self._told_at = now
-            message = "the store is away, retrying: %s"
+        if now - self._logged_at >= LOG_INTERVAL_SECONDS:
+            self._logged_at = now
+            message = "the store is unavailable, retrying: %s"
             log.warning(message, error.message, extra={"action": "store_transient_error"})
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but not longer than the process waits."""
+        """Sleep, but return early when the process is about to exit."""
         try:
             async with asyncio.timeout(seconds):
                 await self._is_leaving.wait()

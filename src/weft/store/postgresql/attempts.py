@@ -17,7 +17,7 @@ from weft.clock import Clock
 from weft.config.settings import shown_location
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.columns import CLOCK_PUT_BACK, claim_facts, dependencies_at_rest, ending, json_text, refusal
+from weft.store.columns import CLOCK_PUT_BACK, claim_facts, ending, json_text, refusal, suspended_dependencies
 from weft.store.postgresql.changes import add_dependents
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
@@ -250,7 +250,7 @@ async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
     if not await connection.fetchval(_SQL["rest_task"], *guard, at, request.wake_at):
         return False
     has_ended = await connection.fetchval(_SQL["has_ended"], list(request.until))
-    dependencies = dependencies_at_rest(request, has_ended=has_ended)
+    dependencies = suspended_dependencies(request, has_ended=has_ended)
     await connection.execute(_SQL["delete_dependents_of"], [task_id])
     await connection.execute(_SQL["set_dependencies"], task_id, json_text(dependencies))
     await add_dependents(connection, [(one.id, task_id, one.required) for one in dependencies])

@@ -1,4 +1,4 @@
-"""How a SQLite store reaches its database: a file here, with a writer and readers in threads."""
+"""Access to the database file of a SQLite store: one writer, and readers in threads."""
 
 import asyncio
 import sqlite3
@@ -20,50 +20,50 @@ from weft.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 _READERS = 4
-"""Enough that a long listing does not hold up a short look-up; each has its own connection."""
+"""Enough that a long listing does not delay a short lookup; each reader has its own connection."""
 
 
 class Access(Protocol):
-    """What reads and writes the database of one store."""
+    """Reads and writes the database of one store."""
 
     path: Path
-    """Where the database is, for messages."""
+    """Location of the database, for messages."""
     clock: Clock
-    """The store's clock: it decides inside transactions."""
+    """The store's clock, which transactions read."""
     renews_with_lock: bool
-    """Whether a transaction waits for those of other processes."""
+    """Whether a transaction waits for transactions of other processes."""
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests in one transaction and call `done` in the running event loop."""
         ...
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what a function reads in one snapshot."""
+        """Return the result of `read`, which sees one snapshot."""
         ...
 
     def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what a function reads with one short statement, in the event loop."""
+        """Return the result of `read`, which runs one short statement in the event loop."""
         ...
 
     def check(self) -> None:
-        """Raise StoreReplaced when the database is not the one that was opened any more."""
+        """Raise StoreReplaced if the file is no longer the one that was opened."""
         ...
 
     def exposure(self) -> str | None:
-        """Return how others than the user may read the database; None: they may not."""
+        """Return how other users may read the database; None if they cannot."""
         ...
 
     def leave(self) -> None:
-        """Wait no longer for other processes."""
+        """Stop waiting for other processes."""
         ...
 
     async def close(self) -> None:
-        """Close the connections; nothing may be running."""
+        """Close the connections. No read or write may be running."""
         ...
 
 
 class FileAccess:
-    """A SQLite file: one writer with group commit, readers on their own connections."""
+    """A SQLite file with one writer that uses group commit, and readers on their own connections."""
 
     renews_with_lock = True
 
@@ -86,7 +86,7 @@ class FileAccess:
     async def open(
         cls, path: Path, clock: Clock, *, synchronous: str, must_exist: bool, is_shared: bool
     ) -> Self:
-        """Open the file, which is created with its folder when it is not there and need not be."""
+        """Open the file; create it and its folder if they are missing, unless `must_exist`."""
         writer = await asyncio.to_thread(
             _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
         )
@@ -123,7 +123,7 @@ class FileAccess:
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self.path):
             connection = self._reader()
-            # One snapshot for all statements of a read: a page and its total agree.
+            # One snapshot for all statements of a read, so that a page and its total agree.
             connection.execute("BEGIN")
             try:
                 return read(connection)
@@ -131,7 +131,7 @@ class FileAccess:
                 connection.execute("COMMIT")
 
     def _reader(self) -> sqlite3.Connection:
-        """This thread's own connection."""
+        """Return the connection of this thread."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = connect(self.path, is_reader=True, synchronous=self._synchronous)
@@ -141,7 +141,7 @@ class FileAccess:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one of the same name; None when there is no such file."""
+    """Return the device and inode of a file, which tell whether it was replaced; None if it is missing."""
     try:
         found = path.stat()
     except OSError:
@@ -162,7 +162,7 @@ def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: b
         connection = connect(path, is_reader=False, synchronous=synchronous)
         try:
             prepare(connection, path, must_exist=must_exist)
-            # From here on the writer waits in its own way: never in the event loop.
+            # From here on `Writer` waits for locks itself, never in the event loop.
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             connection.close()

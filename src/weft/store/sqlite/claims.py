@@ -1,4 +1,4 @@
-"""Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
+"""Claiming ready tasks by priority and creation order, and marking which flows are run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,29 +20,30 @@ _TREE = FIELD_NAMES.index("task_tree_id")
 _METHOD, _SEQ = _WIDTH + 1, _WIDTH + 2
 _COUNTS = slice(_WIDTH + 3, None)
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
-_GIVEN_BACK, _OUTLOOK = SQL["given_back_tasks"], SQL["outlook"]
+_RELEASED, _FLOW_STATE = SQL["released_tasks"], SQL["flow_state"]
 
 
-def claim_ready(writing: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
-    """Claim as many tasks as there are slots: given-back ones first, then by priority and age.
+def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
+    """Claim as many tasks as there are slots: released ones first, then by priority and age.
 
-    A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose
-    lease has run out may be taken for dead at any moment.
+    A worker that is not registered was declared dead, and nobody would ever release its new claims. A
+    worker with an expired lease may be declared dead at any moment. Neither claims a task.
     """
-    now = micros(writing.now)
-    seen = {flow: writing.execute(_OUTLOOK, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
+    now = micros(unit.now)
+    seen = {flow: unit.execute(_FLOW_STATE, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
     flows = [flow for flow, row in seen.items() if row is not None and row[0]]
-    others = _Others(writing, wanted, now)
+    others = _OtherWorkers(unit, wanted, now)
     free = dict(wanted.free)
-    given_back = _given_back(writing, [flow for flow in flows if seen[flow][1]], others)
-    rows = _within_limits(given_back, free, wanted.slots)
+    released = _released(unit, [flow for flow in flows if seen[flow][1]], others)
+    rows = _within_limits(released, free, wanted.slots)
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
-        rows += _within_limits(_ready(writing, flows, free, slots, now, others), free, slots)
-    # All are read before the first is written: one that cannot be must not leave others claimed by nobody.
+        rows += _within_limits(_ready(unit, flows, free, slots, now, others), free, slots)
+    # All rows are decoded before the first is written: one that cannot be decoded must not leave other tasks
+    # claimed without a worker that knows of it.
     tasks = [task_of(row[:_WIDTH]) for row in rows]
-    writing.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
-    claimed = tuple(_claimed(writing, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
+    unit.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
+    claimed = tuple(_claimed(unit, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
     return ClaimResult(
         claimed=claimed,
@@ -51,18 +52,18 @@ def claim_ready(writing: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
     )
 
 
-class _Others:
-    """The methods that are left to other workers: unknown here, while one lives that may know them."""
+class _OtherWorkers:
+    """Decides which methods are left to other live workers, because this worker does not know them."""
 
-    def __init__(self, writing: UnitOfWork, wanted: ClaimRequest, now: int) -> None:
-        self._writing = writing
+    def __init__(self, unit: UnitOfWork, wanted: ClaimRequest, now: int) -> None:
+        self._writing = unit
         self._wanted = wanted
         self._now = now
         self._found: dict[str, bool] = {}
         self.left: set[str] = set()
 
-    def have(self, method: str) -> bool:
-        """Return whether the method is left to them; they are asked for once per unknown method."""
+    def should_handle(self, method: str) -> bool:
+        """Return whether the method is left to other workers. Queries the store once per unknown method."""
         known = self._wanted.methods
         if known is None or method in known:
             return False
@@ -74,34 +75,42 @@ class _Others:
         return self._found[method]
 
 
-def _given_back(writing: UnitOfWork, flows: Sequence[TaskId], others: _Others) -> list[Any]:
-    """The tasks that nobody works on any more."""
-    rows = (row for flow in flows for row in writing.execute(_GIVEN_BACK, (flow,)).fetchall())
-    found = [row for row in rows if not others.have(row[_METHOD])]
-    return sorted(found, key=_place) if len(flows) > 1 else found
+def _released(unit: UnitOfWork, flows: Sequence[TaskId], others: _OtherWorkers) -> list[Any]:
+    """Return the tasks that are in progress without a worker."""
+    rows = (row for flow in flows for row in unit.execute(_RELEASED, (flow,)).fetchall())
+    found = [row for row in rows if not others.should_handle(row[_METHOD])]
+    return sorted(found, key=_claim_order) if len(flows) > 1 else found
 
 
 def _ready(
-    writing: UnitOfWork, flows: Sequence[TaskId], free: dict[str, int], slots: int, now: int, others: _Others
+    unit: UnitOfWork,
+    flows: Sequence[TaskId],
+    free: dict[str, int],
+    slots: int,
+    now: int,
+    others: _OtherWorkers,
 ) -> list[Any]:
-    """The next ready rows; each method of each flow is asked for on its own, since methods have limits."""
+    """Return the next ready rows.
+
+    Each method of each flow is queried separately, since methods have limits.
+    """
     found: list[Any] = []
-    questions = 0
+    queries = 0
     for flow in flows:
-        for (method,) in writing.execute(_METHODS, (flow,)).fetchall():
+        for (method,) in unit.execute(_METHODS, (flow,)).fetchall():
             limit = min(slots, free.get(method, slots))
-            if limit > 0 and not others.have(method):
-                found += writing.execute(_READY, (flow, method, now, limit)).fetchall()
-                questions += 1
-    return sorted(found, key=_place) if questions > 1 else found
+            if limit > 0 and not others.should_handle(method):
+                found += unit.execute(_READY, (flow, method, now, limit)).fetchall()
+                queries += 1
+    return sorted(found, key=_claim_order) if queries > 1 else found
 
 
-def _place(row: Any) -> tuple[int, int]:
+def _claim_order(row: Any) -> tuple[int, int]:
     return row[_PRIORITY], row[_SEQ]
 
 
 def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[Any]:
-    """The first rows whose method still has a slot, over all flows together; `free` is used up with them."""
+    """Return the first rows with a free slot for their method, over all flows; decrements `free`."""
     if not free:
         return rows[: max(slots, 0)]
     kept: list[Any] = []
@@ -116,34 +125,32 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
     return kept
 
 
-def _claimed(
-    writing: UnitOfWork, wanted: ClaimRequest, task: Task, row: tuple[Any, ...], now: int
-) -> Claimed:
+def _claimed(unit: UnitOfWork, wanted: ClaimRequest, task: Task, row: tuple[Any, ...], now: int) -> Claimed:
     attempt = row[_WIDTH] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
-    writing.tell(claim, EventType.TASK_STARTED, now, claim_facts(claim))
-    return Claimed(claim, started(task, writing.now), *row[_COUNTS])
+    unit.add_event(claim, EventType.TASK_STARTED, now, claim_facts(claim))
+    return Claimed(claim, started(task, unit.now), *row[_COUNTS])
 
 
 def started(task: Task, now: datetime) -> Task:
-    """The record as the claim leaves it."""
+    """Return the record as it is after the claim."""
     return evolve(task, status=Status.IN_PROGRESS, started_at=now, updated_at=now)
 
 
-def run_flow(writing: UnitOfWork, request: RunFlow) -> None:
-    """Ask for a flow to be run, or take that back."""
+def run_flow(unit: UnitOfWork, request: RunFlow) -> None:
+    """Mark a flow to be run, or undo that. Raise TaskNotFound if it does not exist."""
     owner = request.owner
     statement = SQL["run_flow" if request.is_running else "stop_flow"]
-    if writing.execute(statement, (request.root_id, owner.is_everyone, owner.user_id)).rowcount != 1:
+    if unit.execute(statement, (request.root_id, owner.is_everyone, owner.user_id)).rowcount != 1:
         raise TaskNotFound(task_id=request.root_id)
 
 
-def end_flow(writing: UnitOfWork, request: EndFlow) -> bool:
-    """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
-    writing.execute(SQL["end_flow"], (request.root_id,))
-    return not _is_running(writing, request.root_id)
+def end_flow(unit: UnitOfWork, request: EndFlow) -> bool:
+    """Mark a flow as over if none of its tasks can start or is running. Return whether it is over."""
+    unit.execute(SQL["end_flow"], (request.root_id,))
+    return not _is_running(unit, request.root_id)
 
 
-def _is_running(writing: UnitOfWork, root_id: TaskId) -> bool:
-    row = writing.execute(SQL["is_running"], (root_id,)).fetchone()
+def _is_running(unit: UnitOfWork, root_id: TaskId) -> bool:
+    row = unit.execute(SQL["is_running"], (root_id,)).fetchone()
     return row is not None and bool(row[0])

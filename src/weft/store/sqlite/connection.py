@@ -1,4 +1,4 @@
-"""Connections to a SQLite file: settings, migrations, and its errors in our words."""
+"""Connections to a SQLite file: settings, migrations, and translation of SQLite's errors."""
 
 import os
 import sqlite3
@@ -22,23 +22,23 @@ from weft.store.errors import (
 from weft.store.sql import load_migrations
 
 APPLICATION_ID = 0x77656674
-"""The letters "weft": how we know a file of ours from another program's."""
+"""The letters "weft", which mark a file as a weft store."""
 
 SHORTEST_DATABASE = 512
-"""Bytes of the smallest page that SQLite has."""
+"""Size in bytes of SQLite's smallest page."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
-"""How long to wait for another process's write; its transactions take milliseconds, a large copy seconds."""
+"""How long to wait for a write of another process, which takes milliseconds, or seconds for a large copy."""
 
 WAL_PAGES = 10_000
-"""How long the log grows before it is copied into the file: 40 MB. A small step changes a dozen pages, and
-with the default of 1,000 pages the copying would take as long as the work."""
+"""Size of the write-ahead log at which it is checkpointed: 40 MB. A small step changes a dozen pages; with
+the default of 1,000 pages, checkpoints would take as long as the work."""
 
 WRITER_CACHE_KIB = 256 * 1024
 """Enough for the indexes of a million tasks; with the 2 MB default, inserts slow down as a flow grows."""
 
 READER_CACHE_KIB = 16 * 1024
-"""Readers look here and there, and there are several of them."""
+"""Smaller than the writer's, since there are several readers, each with scattered lookups."""
 
 _BY_CODE: dict[int, type[WeftError]] = {
     sqlite3.SQLITE_BUSY: StoreBusy,
@@ -54,7 +54,7 @@ _BY_CODE: dict[int, type[WeftError]] = {
 
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, with the file they are about."""
+    """Translate SQLite's errors into weft's, with the path of the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -62,18 +62,18 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 
 def translated(error: sqlite3.Error, path: Path) -> WeftError:
-    """Our error for one of SQLite's."""
-    # The low byte is the primary code; the rest says more than we need.
+    """Return the weft error for an error of SQLite."""
+    # The low byte is the primary result code.
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     family = _BY_CODE.get(code, StoreError)
     if family is StoreUnreachable and path.is_file() and not os.access(path.parent, os.W_OK):
-        # The file is there, but SQLite may not put its log beside it.
+        # The file exists, but SQLite may not create its log beside it.
         family = StoreReadOnly
     return family(f"{path}: {error}")
 
 
 def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connection:
-    """An open connection in autocommit mode: transactions are begun and ended in so many words."""
+    """Return an open connection in autocommit mode: callers begin and end transactions explicitly."""
     is_immutable = _is_immutable(path)
     _require_sqlite_file(path)
     connection = sqlite3.connect(
@@ -96,20 +96,20 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """Add the SQL functions that queries use."""
+    """Register the SQL functions that queries use."""
     connection.create_function("casefold", 1, _casefold, deterministic=True)
 
 
 def _casefold(text: str | None) -> str | None:
-    """The text for a search in any case; SQLite's own `lower` knows ASCII only."""
+    """Return the text for a case-insensitive search; SQLite's own `lower` handles only ASCII."""
     return None if text is None else text.casefold()
 
 
 def _require_sqlite_file(path: Path) -> None:
-    """Raise when the path is a folder, or a file too short for a database: SQLite would overwrite that.
+    """Raise if the path is a folder, or a file too short to be a database, which SQLite would overwrite.
 
-    The file is not opened to look: closing it would drop the locks that other connections of this process
-    hold on it (that is how POSIX locks work), and another process could then remove their log.
+    The file is not opened for this check: closing it would drop the POSIX locks that other connections of
+    this process hold on it, and another process could then remove their log.
     """
     try:
         found = path.stat()
@@ -124,10 +124,10 @@ def _require_sqlite_file(path: Path) -> None:
 
 
 def _is_immutable(path: Path) -> bool:
-    """Whether the file must be read without the log that SQLite would make beside it.
+    """Return whether the file must be read without the log that SQLite would create beside it.
 
-    So it is on a read-only disk and in a folder where we may not write: there SQLite cannot even read
-    otherwise. It is safe only when there is no log with commits in it, which then would not be seen.
+    This is the case on a read-only disk and in a folder without write permission, where SQLite cannot
+    even read otherwise. It is safe only if there is no log with commits, because they would not be seen.
     """
     try:
         if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -140,13 +140,13 @@ def _is_immutable(path: Path) -> bool:
         raise StoreUnreachable(f"{path}: {error.strerror}") from error
     if is_read_only_disk:
         raise StoreReadOnly(
-            f"{path} has commits in its log, which cannot be read on a read-only disk; copy both files"
+            f"{path} has commits in its -wal file, which cannot be read on a read-only disk; copy both files"
         )
     return False
 
 
 def prepare(connection: sqlite3.Connection, path: Path, *, must_exist: bool = False) -> None:
-    """Bring the file to the schema this weft knows; refuses files that are not weft's, or newer."""
+    """Migrate the file to the current schema. Raise if it is not a weft store, or if it is newer."""
     known = load_migrations("sqlite")
     version = _version(connection, path)
     if version == len(known):
@@ -155,7 +155,7 @@ def prepare(connection: sqlite3.Connection, path: Path, *, must_exist: bool = Fa
         raise SchemaTooNew(location=str(path), found=version, known=len(known))
     if version == 0 and must_exist:
         raise StoreNotFound(location=str(path))
-    # Readers in other processes go on during a write only in this mode; it is kept in the file.
+    # Only in this mode can other processes read during a write. The mode is stored in the file.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -176,12 +176,12 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if application != APPLICATION_ID and not is_empty:
-        raise NotAStore(f"{path} is a SQLite database, but not one of weft's")
+        raise NotAStore(f"{path} is a SQLite database, but not a weft store")
     return version
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one; `executescript` would commit the transaction."""
+    """Yield the statements of a script one by one; `executescript` would commit the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,4 @@
-"""A SQLite database in memory: without a file and without threads, for the stores of one process."""
+"""SQLite databases in memory, without files or threads, for stores within one process."""
 
 import asyncio
 import sqlite3
@@ -24,10 +24,10 @@ _opening = threading.RLock()
 
 
 class MemoryDatabase:
-    """A database that several stores of this process may use at once, until the last of them is closed.
+    """A database that several stores of this process can share, until the last of them is closed.
 
-    Every read and every transaction runs on one connection from its beginning to its end without a pause. The
-    lock is for event loops in different threads: within one loop nobody ever waits for it.
+    Every read and every transaction runs on one connection without interruption. The lock is for event
+    loops in different threads; within one loop nothing ever waits for it.
     """
 
     def __init__(self, location: str = UNNAMED) -> None:
@@ -42,7 +42,7 @@ class MemoryDatabase:
 
 
 class MemoryAccess:
-    """One store's use of a database in memory; it reads and writes at once, in the event loop."""
+    """One store's access to a database in memory; it reads and writes directly in the event loop."""
 
     renews_with_lock = False
 
@@ -69,7 +69,7 @@ class MemoryAccess:
             return error
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        # A turn of the event loop, as with every other store: who reads in a loop must not hold up others.
+        # Yield to the event loop, as other stores do: a caller that reads in a loop must not block others.
         await asyncio.sleep(0)
         return self.read_now(read)
 
@@ -78,13 +78,13 @@ class MemoryAccess:
             return read(self._database.connection)
 
     def check(self) -> None:
-        """Nobody can replace it."""
+        """Do nothing: a database in memory cannot be replaced."""
 
     def exposure(self) -> str | None:
         return None
 
     def leave(self) -> None:
-        """Nobody is waited for."""
+        """Do nothing: a database in memory never waits for another process."""
 
     async def close(self) -> None:
         with _opening:
@@ -97,7 +97,7 @@ class MemoryAccess:
 
 
 def open_memory(location: str, clock: Clock, *, must_exist: bool = False) -> MemoryAccess:
-    """Open a new database for `:memory:`; for `:memory:NAME` the one that others here have open."""
+    """Open a new database for `:memory:`, or share the open database of this process for `:memory:NAME`."""
     with _opening:
         found = _named.get(location)
         if found is None:

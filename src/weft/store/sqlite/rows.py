@@ -1,4 +1,4 @@
-"""Task records and events as SQLite rows, both ways."""
+"""Conversion between SQLite rows and task records, events and schedules."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,17 +13,17 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(at: datetime) -> int:
-    """Microseconds since 1970, exactly (a float timestamp would round)."""
+    """Return the microseconds since 1970, exactly (a float timestamp would round)."""
     return (at - _EPOCH) // _MICROSECOND
 
 
 def moment(microseconds: int) -> datetime:
-    """The time that many microseconds after 1970."""
+    """Return the time `microseconds` after 1970."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def task_row(task: Task) -> list[Any]:
-    """The record's fields in their order, as SQLite takes them."""
+    """Return the record's fields in their order, as SQLite stores them."""
     row = columns_of(task)
     for index in TIME_FIELDS:
         at = row[index]
@@ -33,7 +33,6 @@ def task_row(task: Task) -> list[Any]:
 
 
 def task_of(row: tuple[Any, ...]) -> Task:
-    """The record in a row."""
     values = list(row)
     for index in TIME_FIELDS:
         if values[index] is not None:
@@ -44,7 +43,6 @@ def task_of(row: tuple[Any, ...]) -> Task:
 
 
 def due_schedule_of(row: tuple[Any, ...]) -> DueSchedule:
-    """The due schedule in a row."""
     task_id, next_run_at, params, has_unfinished_run = row
     return DueSchedule(
         task_id,
@@ -55,7 +53,7 @@ def due_schedule_of(row: tuple[Any, ...]) -> DueSchedule:
 
 
 def event_row(event: NewEvent) -> tuple[Any, ...]:
-    """The event's columns, as SQLite takes them."""
+    """Return the event's columns, as SQLite stores them."""
     return (
         event.type,
         event.task_id,
@@ -67,7 +65,6 @@ def event_row(event: NewEvent) -> tuple[Any, ...]:
 
 
 def event_of(row: tuple[Any, ...]) -> Event:
-    """The event in a row."""
     seq, kind, task_id, task_tree_id, user_id, at, facts = row
     return Event(
         seq=seq,

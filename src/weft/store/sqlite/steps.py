@@ -1,4 +1,4 @@
-"""Steps of runs: written only while the attempt at the task that is evaluated holds."""
+"""Steps of runs in SQLite, written only while the attempt at the run's task is held."""
 
 from typing import Any
 
@@ -21,80 +21,80 @@ _CHANGED = tuple(
 )  # fmt: skip
 
 
-def write_steps(writing: UnitOfWork, request: WriteSteps) -> frozenset[TaskId] | None:
-    """The steps that were not written, for they had ended otherwise; None: the run is not ours any more."""
+def write_steps(unit: UnitOfWork, request: WriteSteps) -> frozenset[TaskId] | None:
+    """Write steps. Return those that had already ended and were not written, or None if the run was lost."""
     run = request.run
-    if not _holds(writing, run):
+    if not _holds(unit, run):
         return None
     refused = set()
     for change in request.changes:
         if change.is_new:
-            _insert(writing, run, change)
+            _insert(unit, run, change)
         elif change.is_mark:
-            writing.insert_steps()
-            writing.execute(SQL["mark_step"], (json_text(change.task.params), change.task.id, run.task_id))
-        elif not _update(writing, run, change):
+            unit.insert_steps()
+            unit.execute(SQL["mark_step"], (json_text(change.task.params), change.task.id, run.task_id))
+        elif not _update(unit, run, change):
             refused.add(change.task.id)
             continue
-        _tell(writing, change)
+        _add_events(unit, change)
     return frozenset(refused)
 
 
-def end_open_steps(writing: UnitOfWork, task_id: TaskId, at: int) -> None:
-    """End the open steps of a task that has ended for good."""
-    rows = writing.execute(SQL["end_open_steps"], (task_id, ENDED_WITH_RUN, at)).fetchall()
-    _note_ended(writing, rows, ENDED_WITH_RUN, at)
+def end_open_steps(unit: UnitOfWork, task_id: TaskId, at: int) -> None:
+    """End the open steps of a task that has ended."""
+    rows = unit.execute(SQL["end_open_steps"], (task_id, ENDED_WITH_RUN, at)).fetchall()
+    _record_ended(unit, rows, ENDED_WITH_RUN, at)
 
 
-def _note_ended(writing: UnitOfWork, rows: list[Any], error: str, at: int) -> None:
+def _record_ended(unit: UnitOfWork, rows: list[Any], error: str, at: int) -> None:
     facts = json_text({"error": error})
     for seq, task_id, tree, user_id in sorted(rows):
-        writing.ended[False].append(seq)
-        writing.events.append((EventType.TASK_CANCELLED, task_id, tree, user_id, at, facts))
+        unit.ended[False].append(seq)
+        unit.events.append((EventType.TASK_CANCELLED, task_id, tree, user_id, at, facts))
 
 
-def _holds(writing: UnitOfWork, run: Run) -> bool:
+def _holds(unit: UnitOfWork, run: Run) -> bool:
     key = run.task_id, run.attempt
-    if key not in writing.held:
-        if writing.execute(_HOLDS, key).fetchone() is None:
+    if key not in unit.held:
+        if unit.execute(_HOLDS, key).fetchone() is None:
             return False
-        writing.held.add(key)
+        unit.held.add(key)
     return True
 
 
-def _insert(writing: UnitOfWork, run: Run, change: StepChange) -> None:
+def _insert(unit: UnitOfWork, run: Run, change: StepChange) -> None:
     task = change.task
     row = task_row(task)
     row += (method_of(task), 0, run.task_id, change.key, change.input_hash, change.reuse_hash)
-    writing.new_steps.append(row)
+    unit.new_steps.append(row)
     if change.is_first_child:
-        writing.insert_steps()  # the parent may be among them
-        writing.execute(SQL["mark_parent"], (task.parent_id,))
+        unit.insert_steps()  # the parent may be one of them
+        unit.execute(SQL["mark_parent"], (task.parent_id,))
 
 
-def _update(writing: UnitOfWork, run: Run, change: StepChange) -> bool:
-    writing.insert_steps()
+def _update(unit: UnitOfWork, run: Run, change: StepChange) -> bool:
+    unit.insert_steps()
     row = task_row(change.task)
     values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
     values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
     values["is_late_to_cancel"] = change.is_late_to_cancel
-    found = writing.execute(_UPDATE, values).fetchone()
+    found = unit.execute(_UPDATE, values).fetchone()
     if found is None:
         return False
     if change.task.status is not Status.IN_PROGRESS:
-        writing.ended[change.task.status is Status.COMPLETED].append(found[0])
+        unit.ended[change.task.status is Status.COMPLETED].append(found[0])
         if change.has_steps:
-            _end_below(writing, run, change.key, values["completed_at"])
+            _end_below(unit, run, change.key, values["completed_at"])
     return True
 
 
-def _end_below(writing: UnitOfWork, run: Run, key: str, at: int) -> None:
-    rows = writing.execute(_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
-    _note_ended(writing, rows, ENDED_WITH_STEP, at)
+def _end_below(unit: UnitOfWork, run: Run, key: str, at: int) -> None:
+    rows = unit.execute(_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
+    _record_ended(unit, rows, ENDED_WITH_STEP, at)
 
 
-def _tell(writing: UnitOfWork, change: StepChange) -> None:
+def _add_events(unit: UnitOfWork, change: StepChange) -> None:
     task = change.task
     if task.original_task_id is not None:
-        writing.execute(SQL["mark_reused"], (task.original_task_id,))
-    writing.events.extend(map(event_row, step_events(change)))
+        unit.execute(SQL["mark_reused"], (task.original_task_id,))
+    unit.events.extend(map(event_row, step_events(change)))

@@ -1,4 +1,4 @@
-"""The SQLite store: what it is asked, over a file or a database in memory."""
+"""The SQLite store, in a file or in memory."""
 
 import asyncio
 import logging
@@ -42,11 +42,11 @@ PLANNED = "a planned fault"
 KNOWN_VERSION = len(load_migrations("sqlite"))
 
 _FIRST_TIME = -(2**63)
-"""Earlier than every time in the store."""
+"""A time before every time in the store."""
 
 
 class SqliteStore(GroupedWrites):
-    """Task records in one SQLite file, which several processes may share, or in memory."""
+    """Task records in one SQLite file, which several processes can share, or in memory."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class SqliteStore(GroupedWrites):
         is_shared: bool = False,
         clock: Clock | None = None,
     ) -> Self:
-        """The store in a file, which is created with its folder when it is not there and need not be.
+        """Open the store in a file; create the file and its folder if they are missing, unless `must_exist`.
 
         Only this user may read it, or with `is_shared` its group too.
         """
@@ -81,7 +81,7 @@ class SqliteStore(GroupedWrites):
     async def open_memory(
         cls, location: str = ":memory:", *, must_exist: bool = False, clock: Clock | None = None
     ) -> Self:
-        """Return the store in memory that a location names, which lives as long as somebody has it open."""
+        """Open the store in memory at a location, which exists as long as any store has it open."""
         return cls(open_memory(location, clock or SystemClock(), must_exist=must_exist))
 
     @property
@@ -279,7 +279,7 @@ class SqliteStore(GroupedWrites):
         await self._access.close()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Commit, and again while the database is away, for as long as one waits for another process."""
+        """Commit the requests, and retry for BUSY_TIMEOUT_SECONDS while the database is unavailable."""
 
         def end(outcomes: Sequence[Any] | Exception) -> None:
             if isinstance(outcomes, TransientError):
@@ -296,8 +296,8 @@ class SqliteStore(GroupedWrites):
 
         def end(outcomes: Sequence[Any] | Exception) -> None:
             nonlocal pause
-            is_away = isinstance(outcomes, TransientError)
-            if not is_away or self._tolerance.is_leaving or loop.time() + pause > deadline:
+            is_unavailable = isinstance(outcomes, TransientError)
+            if not is_unavailable or self._tolerance.is_leaving or loop.time() + pause > deadline:
                 done(outcomes)
                 return
             log.warning("retrying: %s", outcomes, extra={"action": "store_transient_error"})
@@ -307,14 +307,14 @@ class SqliteStore(GroupedWrites):
         def retry() -> None:
             try:
                 self._begin_commit(requests, end)
-            except BaseException:  # such as KeyboardInterrupt: others must not wait for ever
+            except BaseException:  # for instance KeyboardInterrupt: other callers must not wait forever
                 done(StoreError("the write was interrupted"))
                 raise
 
         end(error)
 
     def _begin_commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Hand a group to the database: every write goes through here."""
+        """Pass a group to the database. Every write is made here, so that tests can inject faults."""
         if store_faults.plan is not None:
             fault = store_faults.plan.next_fault(is_write=True)
             if fault is StoreFault.FAIL:
@@ -336,7 +336,8 @@ class SqliteStore(GroupedWrites):
     async def _read_here(self, statement: str, parameters: tuple[Any, ...]) -> Sequence[Any]:
         """Read in the event loop.
 
-        One look into an index takes less than a tenth of the way to a thread and back, and every step asks.
+        One index lookup takes less than a tenth of the time of a thread switch, and every step needs
+        one.
         """
 
         async def call() -> Sequence[Any]:
@@ -346,7 +347,7 @@ class SqliteStore(GroupedWrites):
         return await self._tolerance.retry(call)
 
     async def _begin_read(self) -> None:
-        """Raise when the store is closed: every read goes through here."""
+        """Raise if the store is closed. Every read calls this, so that tests can inject faults."""
         if self._is_closed:
             raise StoreError("the store is closed")
         if store_faults.plan is not None:

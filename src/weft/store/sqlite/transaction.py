@@ -1,4 +1,4 @@
-"""One write transaction: a group of requests, applied in order, each with its own outcome."""
+"""Write transactions: a group of requests, applied in order, each with its own outcome."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -33,9 +33,9 @@ from weft.store.sqlite.attempts import (
     remove_worker,
     renew_worker,
     report,
-    rest,
     restart_delays,
     start,
+    suspend,
 )
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
@@ -47,7 +47,7 @@ _APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
     Start: start,
     Report: report,
     AttemptResult: end,
-    Suspension: rest,
+    Suspension: suspend,
     GiveBack: give_back,
     ClaimRequest: claim_ready,
     RunFlow: run_flow,
@@ -65,23 +65,26 @@ _APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
 }
 
 
-_OF_ONE_REQUEST = (
+_REQUEST_ERRORS = (
     sqlite3.DataError,
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,
     sqlite3.ProgrammingError,
 )
-"""What SQLite tells a broken constraint with, or a value that it cannot hold: the fault of one request."""
+"""Errors caused by one request: a violated constraint, or a value that SQLite cannot store."""
 
 
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
-    """The value or error of each request, all committed together; raises when nothing could be committed."""
+    """Commit the requests together, and return the value or error of each.
+
+    Raise if nothing could be committed.
+    """
     try:
         return _commit(connection, requests, clock, _apply_together)
     except Exception as error:
         if not _is_of_one_request(error):
             raise
-    # Once more from the start: the others must not fail with the one, which may have written half of it.
+    # Start again with savepoints: the failed request may be half written, and must not fail the others.
     return _commit(connection, requests, clock, _apply_apart)
 
 
@@ -106,16 +109,16 @@ def _commit(
 
 
 def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    writing = UnitOfWork(connection, now)
-    outcomes = [_apply(writing, request) for request in requests]
-    writing.insert_steps()
-    writing.release_dependents()
-    writing.write_events()
+    unit = UnitOfWork(connection, now)
+    outcomes = [_apply(unit, request) for request in requests]
+    unit.insert_steps()
+    unit.release_dependents()
+    unit.write_events()
     return outcomes
 
 
 def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    """Like `_apply_together`, at the price of a savepoint each: one that fails leaves no trace."""
+    """Apply each request in its own savepoint, so that a failed one leaves no trace; slower."""
     outcomes: list[Any] = []
     for request in requests:
         connection.execute("SAVEPOINT request")
@@ -130,28 +133,28 @@ def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], no
     return outcomes
 
 
-def _apply(writing: UnitOfWork, request: Request) -> Any:
-    """The request's value, or the error that it alone ends with and that wrote nothing."""
+def _apply(unit: UnitOfWork, request: Request) -> Any:
+    """Return the value of a request, or its own error if it wrote nothing."""
     kind = type(request)
     if kind is not WriteSteps:
-        writing.insert_steps()
-        writing.held.clear()
+        unit.insert_steps()
+        unit.held.clear()
         if kind is not AttemptResult:
-            writing.release_dependents()
+            unit.release_dependents()
     try:
-        return _APPLY[kind](writing, request)
+        return _APPLY[kind](unit, request)
     except WeftError as error:
         return error
     except Exception as error:
-        # An operation has a savepoint of its own, and what it is given comes from outside.
+        # An operation has its own savepoint, and its input comes from users.
         if kind is not Operate or not _is_of_one_request(error):
             raise
         return _refusal(error)
 
 
 def _is_of_one_request(error: Exception) -> bool:
-    """Whether others may go on without the request: the error is not of the file or the connection."""
-    return not isinstance(error, sqlite3.Error) or isinstance(error, _OF_ONE_REQUEST)
+    """Return whether the error concerns only its request, and not the file or the connection."""
+    return not isinstance(error, sqlite3.Error) or isinstance(error, _REQUEST_ERRORS)
 
 
 def _refusal(error: Exception) -> WeftError:

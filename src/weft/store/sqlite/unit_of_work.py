@@ -1,4 +1,4 @@
-"""A write transaction while it is open: its connection, and the events it will append to the log."""
+"""State of an open write transaction: its connection, and the events to append to the log."""
 
 import sqlite3
 from datetime import datetime
@@ -14,39 +14,39 @@ _RELEASE = SQL["release_dependents"]
 
 
 class UnitOfWork:
-    """What the parts of a transaction share."""
+    """State that the requests of one transaction share."""
 
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
         self.now = now
-        """The store's time, read when the transaction held the write lock."""
+        """The store's time, read while the transaction holds the write lock."""
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.events: list[tuple[Any, ...]] = []
         self.ended: dict[bool, list[int]] = {True: [], False: []}
-        """By whether they completed: the tasks that ended and whose dependents still wait for them."""
+        """Tasks that ended and must release their dependents, by whether they completed."""
         self.new_steps: list[list[Any]] = []
-        """Rows of steps that are still to be inserted, all with one statement."""
+        """Rows of steps to be inserted with one statement."""
         self.held: set[tuple[str, int]] = set()
-        """Tasks and attempts that are known to hold: until something else is written than steps."""
+        """Tasks and attempts that are known to be held, until a request other than steps is applied."""
 
-    def tell(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
-        """Note an event of an attempt."""
+    def add_event(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
+        """Append an event of an attempt."""
         self.events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
 
     def insert_steps(self) -> None:
-        """Insert what is gathered: before anything else is read or written than further steps."""
+        """Insert the collected steps. Must run before any other read or write."""
         if self.new_steps:
             self.executemany(SQL["insert_step"], self.new_steps)
             self.new_steps.clear()
 
     def release_dependents(self) -> None:
-        """Let those go on that waited for what has ended: before anything else is read or written."""
+        """Release the dependents of tasks that ended. Must run before any other read or write."""
         for is_completed, ended in self.ended.items():
             if ended:
                 self.execute(_RELEASE, (json_text(ended), is_completed))
                 ended.clear()
 
     def write_events(self) -> None:
-        """Append the events to the log: last, so that their numbers follow the commits."""
+        """Append the events to the log, last, so that their numbers follow the order of commits."""
         if self.events:
             self.executemany(SQL["insert_event"], self.events)

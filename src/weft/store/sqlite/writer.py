@@ -1,4 +1,4 @@
-"""The one that writes to a SQLite file: small groups at once, in the event loop; others in a thread."""
+"""The writer of a SQLite file: it commits small groups in the event loop, and others in a thread."""
 
 import asyncio
 import queue
@@ -19,16 +19,16 @@ from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
 from weft.store.sqlite.transaction import commit_group
 
 SMALL_GROUP = 8
-"""Requests, and claimed tasks, that take a fraction of a millisecond to write. Handing so little to a thread
-and back takes as long as the work, on an idle machine, and a chain of tasks does nothing else."""
+"""Number of requests, and of claimed tasks, that take a fraction of a millisecond to write. A thread switch
+would take as long as the work, and a chain of tasks makes one such write after another."""
 
 FIRST_PAUSE_SECONDS = 0.001
 LONGEST_PAUSE_SECONDS = 0.02
-"""How long to wait between looks whether another process has let go of the file."""
+"""How long to wait before trying again while another process holds the lock."""
 
 
 class Writer:
-    """Commits groups of requests, one at a time, on a connection that does not wait for locks by itself."""
+    """Commits groups of requests, one at a time, on a connection that does not wait for locks itself."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: Path, clock: Clock, *, waits_for_disk: bool
@@ -46,7 +46,7 @@ class Writer:
         self._thread.start()
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Commit the requests and call `done` in the running event loop; nothing else may be under way."""
+        """Commit the requests and call `done` in the running event loop. No other commit may be running."""
         if self._is_small(requests):
             outcomes = self._outcomes(requests)
             if not _is_busy(outcomes):
@@ -55,16 +55,19 @@ class Writer:
         self._queue.put((asyncio.get_running_loop(), requests, done))
 
     def leave(self) -> None:
-        """Wait no longer for another process that holds the file."""
+        """Stop waiting for another process that holds the lock."""
         self._is_leaving.set()
 
     def stop(self) -> None:
-        """End the thread; nothing may be under way."""
+        """End the thread. No commit may be running."""
         self._queue.put(None)
         self._thread.join()
 
     def _is_small(self, requests: Sequence[Request]) -> bool:
-        """Whether the group is written in a moment; a claim is taken to bring as much as the last one did."""
+        """Return whether the group is fast to write.
+
+        A claim is assumed to return as many tasks as the last one.
+        """
         return (
             len(requests) <= SMALL_GROUP
             and self._last_claimed <= SMALL_GROUP
@@ -76,14 +79,14 @@ class Writer:
         while (item := self._queue.get()) is not None:
             loop, requests, done = item
             with paused_collector():
-                outcomes = self._outcomes_patiently(requests)
+                outcomes = self._outcomes_with_retries(requests)
             try:
                 loop.call_soon_threadsafe(done, outcomes)
-            except RuntimeError:  # the loop was closed meanwhile; nobody waits for the answer
+            except RuntimeError:  # the loop was closed meanwhile; nobody waits for the outcomes
                 return
 
-    def _outcomes_patiently(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
-        """The outcomes, once no other process holds the file, or after the longest reasonable wait."""
+    def _outcomes_with_retries(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
+        """Return the outcomes, retrying while another process holds the lock, up to BUSY_TIMEOUT_SECONDS."""
         deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
         pause = FIRST_PAUSE_SECONDS
         outcomes = self._outcomes(requests)
@@ -109,7 +112,7 @@ class Writer:
 
 
 def _is_busy(outcomes: Sequence[Any] | Exception) -> bool:
-    """Whether nothing was begun because another process is writing."""
+    """Return whether nothing was written because another process holds the write lock."""
     return (
         isinstance(outcomes, sqlite3.OperationalError)
         and getattr(outcomes, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,4 +1,4 @@
--- Times are microseconds since 1970 in UTC; JSON is kept as the text that was encoded.
+-- Times are microseconds since 1970 in UTC. JSON is stored as the encoded text.
 CREATE TABLE tasks (
     seq INTEGER PRIMARY KEY, -- creation order
     id TEXT NOT NULL UNIQUE,
@@ -32,17 +32,17 @@ CREATE TABLE tasks (
     run_count INTEGER NOT NULL,
     task_tree_id TEXT NOT NULL,
     has_children INTEGER NOT NULL,
-    -- What follows is the engine's own, and no part of the record.
-    method TEXT NOT NULL, -- schemas.method; '' when there is none
-    waiting_for INTEGER NOT NULL, -- dependencies that do not let it start yet
-    attempt INTEGER NOT NULL DEFAULT 0, -- the number of the last one, which only grows: it fences off late results
-    failures INTEGER NOT NULL DEFAULT 0, -- attempts that failed: what a retry policy counts
-    losses INTEGER NOT NULL DEFAULT 0, -- attempts that were lost in a row: their process died, or its lease ran out
-    last_error TEXT, -- of the last attempt that failed, while the task is to be tried again
-    worker TEXT, -- who has the attempt that is in progress; null: it was given back or its worker died
-    ready_at INTEGER, -- not before this time: a retry that waits
-    is_running INTEGER NOT NULL DEFAULT 0, -- of a root: somebody asked for the flow to be run
-    -- The archive of a run has also those of its steps that failed or were called off.
+    -- The columns below belong to the engine and are not part of the record.
+    method TEXT NOT NULL, -- schemas.method, or ''
+    waiting_for INTEGER NOT NULL, -- number of dependencies that do not let it start yet
+    attempt INTEGER NOT NULL DEFAULT 0, -- number of the last attempt, which only grows: it fences off late results
+    failures INTEGER NOT NULL DEFAULT 0, -- failed attempts, which a retry policy counts
+    losses INTEGER NOT NULL DEFAULT 0, -- consecutive lost attempts: the worker died, or its lease expired
+    last_error TEXT, -- error of the last failed attempt, while a retry is due
+    worker TEXT, -- holder of the attempt in progress; null: it was released, or its worker died
+    ready_at INTEGER, -- earliest time of a delayed retry
+    is_running INTEGER NOT NULL DEFAULT 0, -- of a root: the flow is to be run
+    -- The archive of a run also contains its failed and cancelled steps.
     CHECK (origin_type IS NOT 'archive' OR (status IN ('completed', 'failed', 'cancelled') AND worker IS NULL))
 ) STRICT;
 
@@ -51,7 +51,7 @@ CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id 
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
 CREATE INDEX schedules_by_due_time ON tasks (next_run_at, id) WHERE schedule_enabled = 1;
 CREATE INDEX running_flows ON tasks (seq) WHERE is_running = 1;
--- A schedule may have made a million runs; whether one of them is unfinished is asked at every firing.
+-- A schedule may have made a million runs; every firing checks whether one of them is unfinished.
 CREATE INDEX unfinished_runs ON tasks (original_task_id) WHERE is_running = 1;
 -- The definition of a schedule stays pending; only its copies run.
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
@@ -59,8 +59,8 @@ CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority)
 CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
 CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress';
 
--- Who waits for a task: the dependencies of the records, turned round. By `seq`, not by id: tasks mostly end in
--- the order of their creation, so what is looked up together lies together, and an ending needs no index of ids.
+-- The dependents of each task: the inverse of the dependencies in the records. Keyed by `seq`, not by id: tasks
+-- mostly end in creation order, so rows that are looked up together are stored together, without an index of ids.
 CREATE TABLE dependents (
     dependency INTEGER NOT NULL,
     dependent INTEGER NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE dependents (
     PRIMARY KEY (dependency, dependent)
 ) STRICT, WITHOUT ROWID;
 
--- Processes that run tasks; one whose lease has run out is taken for dead.
+-- Processes that run tasks. A worker is considered dead when its lease has expired.
 CREATE TABLE workers (
     id TEXT PRIMARY KEY,
     lease_until INTEGER NOT NULL
@@ -86,10 +86,10 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_tree ON events (task_tree_id);
 
--- The last line of defence of two promises: archives never change, and the log only grows.
+-- Triggers that enforce two guarantees: archives never change, and the event log is append-only.
 -- `has_references` may change: an archive may be copied.
--- What an engine writes many times a second (status, worker, counts, times) is not in the trigger's list, for
--- speed: the check of the table keeps an archived task ended, and the engine's statements ask for the status.
+-- Columns that an engine writes many times a second (status, worker, counts, times) are not in the trigger's list, for
+-- speed: the table's CHECK keeps an archived task ended, and the engine's statements test the status.
 CREATE TRIGGER archived_tasks_never_change
 BEFORE UPDATE OF
     id, parent_id, user_id, name, priority, inputs, schemas, params, result, dependencies, created_at, origin_type,

@@ -1,8 +1,8 @@
--- A step is a record that the evaluation of another one made. No engine claims it: who evaluates performs it.
-ALTER TABLE tasks ADD COLUMN step_of TEXT; -- the task whose evaluation made it; null: it is no step
-ALTER TABLE tasks ADD COLUMN step_key TEXT; -- where in the evaluation
-ALTER TABLE tasks ADD COLUMN step_hash TEXT; -- of what was asked for: on replay it must be the same
-ALTER TABLE tasks ADD COLUMN reuse_hash TEXT; -- what other runs find a completed step by; null: it is not for them
+-- A step is a record made by the run of another task. No engine claims it: the run itself performs it.
+ALTER TABLE tasks ADD COLUMN step_of TEXT; -- the task that made the step; null: not a step
+ALTER TABLE tasks ADD COLUMN step_key TEXT; -- where in the run the step was made
+ALTER TABLE tasks ADD COLUMN step_hash TEXT; -- digest of the request, compared on replay
+ALTER TABLE tasks ADD COLUMN reuse_hash TEXT; -- digest by which other runs find a completed step; null: not reusable
 
 CREATE INDEX steps_by_task ON tasks (step_of) WHERE step_of IS NOT NULL;
 CREATE INDEX reusable_steps ON tasks (reuse_hash) WHERE reuse_hash IS NOT NULL;

@@ -1,4 +1,4 @@
--- Every version of every template of the library; no row is ever deleted, for runs name them.
+-- Every version of every template in the library. No row is ever deleted, because runs refer to versions.
 CREATE TABLE templates (
     seq INTEGER PRIMARY KEY,
     user_id TEXT,
@@ -7,6 +7,6 @@ CREATE TABLE templates (
     text TEXT NOT NULL,
     facts TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    removed_at INTEGER -- of the newest version: the name is free again
+    removed_at INTEGER -- set on the newest version when the template is removed
 );
 CREATE UNIQUE INDEX template_versions ON templates (name, coalesce(user_id, ''), version);

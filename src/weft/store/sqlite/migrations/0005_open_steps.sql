@@ -1,5 +1,5 @@
--- Steps end with their run. Whether some are open is asked when a task with children ends, and when a step that has
--- others below it does: without an index of its own that would read every step of the run.
+-- Steps end with their run. When a task with children or a step with steps below it ends, its open steps are looked up;
+-- without this index that would read every step of the run.
 CREATE INDEX open_steps ON tasks (step_of, step_key) WHERE step_of IS NOT NULL AND status = 'in_progress';
 
 -- Earlier versions left steps open below runs that had ended.

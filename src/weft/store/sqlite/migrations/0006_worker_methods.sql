@@ -1,2 +1,2 @@
--- Which methods a worker knows: a JSON list; NULL: it has not said, and may know any.
+-- The methods that a worker knows, as a JSON list; NULL: it may know any.
 ALTER TABLE workers ADD COLUMN methods TEXT;

@@ -6,7 +6,7 @@ WHERE id = ?3 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?4 OR
 RETURNING attempt, task_tree_id, user_id;
 
 -- name: claim_task
--- One that the same transaction has found ready or given back. ?1 now, ?2 worker, ?3 seq
+-- The same transaction has found the task ready or released. ?1 now, ?2 worker, ?3 seq
 UPDATE tasks
 SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
 WHERE seq = ?3;
@@ -25,22 +25,22 @@ WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND us
 RETURNING seq, has_children;
 
 -- name: retry_task
--- A failed attempt and the next one's time in one write.
+-- Records a failed attempt and schedules the next one in one write.
 -- ?1 error, ?2 ready_at, ?3 now, ?4 id, ?5 attempt, ?6 worker, ?7 user_id
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, worker = NULL, ready_at = ?2,
     failures = failures + 1, losses = 0, last_error = ?1
 WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
 
--- name: rest_task
--- An attempt without an outcome. ?1 now, ?2 wake_at, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
+-- name: suspend_task
+-- Ends an attempt without an outcome. ?1 now, ?2 wake_at, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?1, worker = NULL, ready_at = NULL, losses = 0,
     wake_at = ?2
 WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
 
 -- name: has_ended
--- Whether one of them has. ?1 JSON list of ids
+-- Whether at least one of the tasks has ended. ?1 JSON list of ids
 SELECT EXISTS (
     SELECT 1 FROM json_each(?1) AS wanted JOIN tasks ON tasks.id = wanted.value
     WHERE tasks.status NOT IN ('pending', 'in_progress')
@@ -55,8 +55,8 @@ UPDATE tasks SET worker = NULL, updated_at = ?1
 WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
 
 -- name: release_dependents
--- Ended tasks let their dependents go on: optional ones in any case, required ones when they completed. All that
--- ended in a transaction at once: a row that waited for several of them is written once.
+-- Decrements `waiting_for` of the dependents of ended tasks: optional dependencies in any case, required ones if they
+-- completed. Handles all tasks that ended in a transaction at once, so that each dependent is written once.
 -- ?1 JSON list of seq, ?2 whether they completed
 UPDATE tasks SET waiting_for = waiting_for - released.dependencies
 FROM (
@@ -76,7 +76,7 @@ INSERT INTO dependents (dependency, dependent, is_required)
 VALUES ((SELECT seq FROM tasks WHERE id = ?1), (SELECT seq FROM tasks WHERE id = ?2), ?3);
 
 -- name: delete_dependents_of
--- Before the record itself changes or goes: it still says what it depends on.
+-- Must run before the record is updated or deleted, while it still has its old dependencies.
 DELETE FROM dependents
 WHERE dependent = (SELECT seq FROM tasks WHERE id = ?1)
   AND dependency IN (
@@ -85,7 +85,7 @@ WHERE dependent = (SELECT seq FROM tasks WHERE id = ?1)
   );
 
 -- name: recount_waiting
--- ?1: recount it and everything that depends on it
+-- Recounts a task and everything that depends on it. ?1 id
 UPDATE tasks
 SET waiting_for = (
     SELECT count(*) FROM json_each(tasks.dependencies) AS dependency

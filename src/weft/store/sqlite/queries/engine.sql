@@ -1,5 +1,5 @@
 -- name: running_flows
--- Roots of flows that somebody asked to be run, oldest first. ?1 everyone, ?2 user_id
+-- Roots of the flows that are marked to be run, oldest first. ?1 everyone, ?2 user_id
 SELECT id FROM tasks WHERE is_running = 1 AND (?1 OR user_id IS ?2) ORDER BY seq;
 
 -- name: run_flow
@@ -9,8 +9,8 @@ UPDATE tasks SET is_running = 1 WHERE id = ?1 AND parent_id IS NULL AND (?2 OR u
 UPDATE tasks SET is_running = 0 WHERE id = ?1 AND (?2 OR user_id IS ?3);
 
 -- name: end_flow
--- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. A step is no
--- more under way than the task whose evaluation made it: it may wait for a person while that one rests. ?1 root
+-- Only if no task of the flow is ready, delayed or in progress. Steps do not count: a step may wait for a person while
+-- the task that made it is suspended. ?1 root
 UPDATE tasks SET is_running = 0
 WHERE id = ?1 AND is_running = 1
   AND NOT EXISTS (
@@ -22,9 +22,9 @@ WHERE id = ?1 AND is_running = 1
 -- name: is_running
 SELECT is_running FROM tasks WHERE id = ?1;
 
--- name: outlook
--- What a claim must know of a flow, in one look: whether the worker is known and the flow is to be run, whether
--- something was given back, and when the next delayed task may start. ?1 root, ?2 worker, ?3 now
+-- name: flow_state
+-- What a claim must know of a flow, in one query: whether the worker is live and the flow is to be run, whether
+-- the flow has released tasks, and when its next delayed task can start. ?1 root, ?2 worker, ?3 now
 SELECT
     is_running AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?2 AND workers.lease_until >= ?3),
     EXISTS (
@@ -34,14 +34,14 @@ SELECT
     (SELECT min(ready_at) FROM tasks WHERE task_tree_id = ?1 AND status = 'pending' AND ready_at > ?3)
 FROM tasks WHERE id = ?1;
 
--- name: given_back_tasks
--- In progress, but nobody works on them. ?1 root
+-- name: released_tasks
+-- Tasks in progress that no worker holds. ?1 root
 SELECT {columns}, attempt, method, seq, failures, losses, last_error FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NULL AND task_tree_id = ?1
 ORDER BY priority, seq;
 
 -- name: ready_methods
--- The methods of the flow's ready tasks: one look-up in the index for each, however many tasks there are.
+-- The methods of the flow's ready tasks: one index lookup per method, however many tasks there are.
 WITH RECURSIVE methods (method) AS (
     SELECT min(method) FROM tasks
     WHERE task_tree_id = ?1 AND status = 'pending' AND waiting_for = 0 AND schedule_enabled = 0
@@ -66,7 +66,7 @@ ORDER BY priority, seq LIMIT ?4;
 UPDATE workers SET lease_until = ?2 WHERE id = ?1;
 
 -- name: add_worker
--- Again, too: the answer to the first time may have been lost.
+-- May be repeated, because the reply to the first call may have been lost.
 INSERT INTO workers (id, lease_until, methods) VALUES (?1, ?2, ?3)
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, methods = excluded.methods;
 
@@ -77,25 +77,25 @@ DELETE FROM workers WHERE id = ?1;
 SELECT id FROM workers ORDER BY id;
 
 -- name: has_other_workers
--- Those that may know a method. ?1 worker, ?2 now, ?3 method
+-- Whether another live worker may know the method. ?1 worker, ?2 now, ?3 method
 SELECT EXISTS (
     SELECT 1 FROM workers WHERE id <> ?1 AND lease_until >= ?2
       AND (methods IS NULL OR EXISTS (SELECT 1 FROM json_each(methods) WHERE value = ?3))
 );
 
 -- name: restart_delays
--- A delay that began in the future: the clock was put back since. ?1 now
+-- Delays that began in the future, because the clock was set back since. ?1 now
 UPDATE tasks SET ready_at = ?1 + (ready_at - updated_at), updated_at = ?1
 WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > ?1
 RETURNING id, task_tree_id, user_id, attempt, ready_at;
 
 -- name: shorten_leases
--- ?1 when a lease ends that begins now
+-- ?1 the end of a lease that begins now
 UPDATE workers SET lease_until = ?1 WHERE lease_until > ?1;
 
 -- name: dead_workers
--- Also those that claimed tasks after they were taken for dead: no lease covers these claims.
--- ?1 the time by which a lease has run out, or null
+-- Includes workers that claimed tasks after they were declared dead: no lease covers those claims.
+-- ?1 the time before which a lease has expired, or null
 SELECT id FROM workers WHERE lease_until < ?1
 UNION
 SELECT worker FROM tasks
@@ -107,6 +107,6 @@ SELECT id, task_tree_id, user_id, attempt FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;
 
 -- name: give_back_all
--- ?1 worker, ?2 now, ?3 what it adds to the lost attempts: 1 when the worker died, 0 when it left in good order
+-- ?1 worker, ?2 now, ?3 how many lost attempts to add: 1 if the worker died, 0 if it shut down
 UPDATE tasks SET worker = NULL, updated_at = ?2, losses = losses + ?3
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;

@@ -1,5 +1,5 @@
 -- name: holds_run
--- Whether the attempt at a task that is evaluated still holds. ?1 id, ?2 attempt
+-- Whether the attempt at a program task is still held. ?1 id, ?2 attempt
 SELECT 1 FROM tasks WHERE id = ?1 AND status = 'in_progress' AND attempt = ?2 AND worker IS NOT NULL;
 
 -- name: insert_step
@@ -9,7 +9,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_step
--- Not one that has ended for good meanwhile: somebody cancelled it. Unless that was too late.
+-- Skips a step that somebody cancelled meanwhile, unless the cancellation came too late.
 UPDATE tasks
 SET status = :status, result = :result, error = :error, progress = :progress, params = :params,
     started_at = :started_at, completed_at = :completed_at, updated_at = :updated_at,
@@ -29,16 +29,16 @@ UPDATE tasks SET has_children = 1 WHERE id = ?1 AND NOT has_children;
 UPDATE tasks SET has_references = 1 WHERE id = ?1 AND NOT has_references;
 
 -- name: end_open_steps
--- Those of a task that has ended. A step that is open has no outcome: without its hash no later attempt at the task
--- finds it, so that it is performed again. ?1 task, ?2 error, ?3 at
+-- Ends the open steps of a task that has ended. An open step has no outcome; its hash is removed, so that a later
+-- attempt does not replay the step but performs it again. ?1 task, ?2 error, ?3 at
 UPDATE tasks
 SET status = 'cancelled', error = ?2, completed_at = ?3, updated_at = ?3, step_hash = NULL
 WHERE step_of = ?1 AND status = 'in_progress'
 RETURNING seq, id, task_tree_id, user_id;
 
 -- name: end_steps_below
--- The open ones below a step that has ended: their keys begin with its key and one of three signs, each of which is
--- a range of the index. ?1 task, ?2 error, ?3 at, ?4 key of the step
+-- Ends the open steps below a step that has ended. Their keys begin with its key and one of three separators, and
+-- each of the three prefixes is a range of the index. ?1 task, ?2 error, ?3 at, ?4 key of the step
 WITH signs (sign, next) AS (VALUES ('/', '0'), ('#', '$'), ('?', '@'))
 UPDATE tasks
 SET status = 'cancelled', error = ?2, completed_at = ?3, updated_at = ?3, step_hash = NULL
@@ -50,7 +50,7 @@ WHERE seq IN (
 RETURNING seq, id, task_tree_id, user_id;
 
 -- name: steps_of
--- Not those that came with a flow as a copy of what another run has done, nor those that ended with their run.
+-- Excludes steps that were copied from another run without digests, and steps that were ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow
@@ -58,8 +58,7 @@ SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_has
 SELECT id, step_hash, reuse_hash FROM tasks WHERE task_tree_id = ?1 AND step_hash IS NOT NULL;
 
 -- name: reusable_steps
--- Those of the latest run first, each run's in the order in which they were asked. ?1 hash, ?2 user_id, ?3 the
--- flow whose own do not count
+-- The latest run first; the steps of a run in the order of their requests. ?1 hash, ?2 user_id, ?3 the flow to exclude
 SELECT step.id FROM tasks AS step LEFT JOIN tasks AS root ON root.id = step.task_tree_id
 WHERE step.reuse_hash = ?1 AND step.status = 'completed' AND step.user_id IS ?2
   AND step.origin_type IS NOT 'archive' AND step.task_tree_id IS NOT ?3

@@ -4,12 +4,12 @@ INSERT INTO tasks ({columns}, method, waiting_for, step_of, step_key, step_hash,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_task
--- The operation that decided on the new record read the old one in this same transaction.
+-- The operation that made the new record read the old one in the same transaction.
 UPDATE tasks SET ({columns}, method) =
     (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?), -- ?1 id, ?5 status
     worker = CASE WHEN ?5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN ?5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
-    -- A retry that a person asks for begins to count anew.
+    ready_at = CASE WHEN ?5 = status THEN ready_at END, -- a retry keeps its delay if the status is unchanged
+    -- A retry by a person resets the counters.
     failures = CASE WHEN ?5 = status THEN failures ELSE 0 END,
     losses = CASE WHEN ?5 = status THEN losses ELSE 0 END,
     last_error = CASE WHEN ?5 = status THEN last_error END
@@ -26,10 +26,10 @@ SET has_references = EXISTS (
 WHERE id = ?;
 
 -- name: mark_referenced
--- Of a flow that has just been added: what was made from its tasks may have been stored before. ?1 root
+-- Sets the flag in a flow that was just added: copies of its tasks may have been stored before it. ?1 root
 UPDATE tasks SET has_references = 1
 WHERE task_tree_id = ?1
-  AND EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id IS NOT NULL) -- asked once
+  AND EXISTS (SELECT 1 FROM tasks AS made WHERE made.original_task_id IS NOT NULL) -- evaluated once
   AND EXISTS (
     SELECT 1 FROM tasks AS made WHERE made.original_task_id = tasks.id AND made.user_id IS tasks.user_id
   );
@@ -74,7 +74,7 @@ SELECT status, count(*) FROM tasks
 WHERE task_tree_id = :root AND (:everyone OR user_id IS :user_id) GROUP BY status;
 
 -- name: count_waiting
--- Pending tasks that can never start, and those of the others that wait for a schedule: see `weft.tasks.summary`.
+-- Counts pending tasks that can never start, and other pending tasks that wait for a schedule (`weft.tasks.summary`).
 WITH RECURSIVE blocked (seq) AS (
     SELECT dependents.dependent FROM tasks JOIN dependents ON dependents.dependency = tasks.seq
     WHERE tasks.task_tree_id = ?1 AND tasks.status IN ('failed', 'cancelled') AND dependents.is_required
@@ -95,7 +95,7 @@ SELECT
     (SELECT count(*) FROM scheduled WHERE seq NOT IN (SELECT seq FROM blocked));
 
 -- name: due_schedules
--- Those that come after a due time and id. ?1 now, ?2 limit, ?3 due time, ?4 id
+-- Schedules after the given due time and id. ?1 now, ?2 limit, ?3 due time, ?4 id
 SELECT id, next_run_at, params, EXISTS (
     SELECT 1 FROM tasks AS runs
     WHERE runs.original_task_id = tasks.id AND runs.origin_type = 'copy' AND runs.is_running = 1
@@ -109,7 +109,7 @@ ORDER BY next_run_at, id LIMIT ?2;
 SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= ?1 ORDER BY wake_at, id LIMIT ?2;
 
 -- name: has_unfinished_run
--- Whether a flow made from the task as its root is to be run still. :id, :everyone, :user_id
+-- Whether a flow that was copied from the task as its root is still running. :id, :everyone, :user_id
 SELECT EXISTS (
     SELECT 1 FROM tasks
     WHERE original_task_id = :id AND origin_type = 'copy' AND is_running = 1

@@ -13,7 +13,7 @@ UPDATE templates SET removed_at = ?4
 WHERE name = ?1 AND user_id IS ?2 AND version = ?3 AND removed_at IS NULL;
 
 -- name: list_templates
--- The newest version of each that was not removed. ?1 everyone, ?2 user_id, ?3 names as a JSON list, or null: all
+-- The newest version of each template not removed. ?1 everyone, ?2 user_id, ?3 names as a JSON list, or null: all
 SELECT name, version, user_id, text, facts, created_at, removed_at FROM templates AS template
 WHERE (?1 OR user_id IS ?2) AND removed_at IS NULL
   AND (?3 IS NULL OR name IN (SELECT value FROM json_each(?3)))
@@ -30,7 +30,7 @@ WHERE name = ?3 AND (?1 OR user_id IS ?2)
 ORDER BY user_id, version;
 
 -- name: template_names
--- Those of the names that anybody ever registered. ?1 names as a JSON list
+-- The names that any owner ever registered. ?1 names as a JSON list
 SELECT DISTINCT name FROM templates WHERE name IN (SELECT value FROM json_each(?1));
 
 -- name: keep_params
