@@ -1,8 +1,8 @@
-"""Attempts, suspensions, workers and leases in PostgreSQL: statements fenced by claim.
+"""Attempts, suspensions, workers and leases in PostgreSQL: every write is fenced by its claim.
 
-Such requests about different tasks cannot influence each other (that a task ended only makes its dependents
-ready, and none of these asks for that), so the order in which they are applied matters only to the log; the
-transaction writes that in the order of the requests.
+Requests about different tasks cannot influence each other: the end of a task only makes its dependents ready,
+and none of these requests depends on that. So the order in which they are applied only matters for the event
+log, which the transaction writes in the order of the requests.
 """
 
 import asyncio
@@ -47,17 +47,17 @@ from weft.tasks.states import fraction
 _SQL = load_queries("postgresql")
 
 MAX_SET_CHARACTERS = 64 * 1024 * 1024
-"""Most text in one statement: PostgreSQL refuses a gigabyte, and both sides hold it in memory at once."""
+"""Maximum text in one statement: PostgreSQL rejects a gigabyte, and both sides hold it in memory."""
 
 Row = tuple[Any, ...]
 Write = tuple[Row, list[EventRow]]
-"""The parameters of a statement, and the events that go with them."""
+"""The parameters of a statement, and the events to append."""
 
 Prepared = tuple[Entry, Row, list[EventRow]]
 
 
-async def write_held(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
-    """Give every entry its outcome; no task is in two of them."""
+async def write_fenced(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
+    """Set the outcome of every entry. Each task may occur only once."""
     by_statement: dict[str, list[Entry]] = {}
     for entry in entries:
         by_statement.setdefault(_statement(entry.request), []).append(entry)
@@ -118,7 +118,7 @@ def _guard(claim: Claim) -> Row:
 
 
 def _prepare(entries: Iterable[Entry], prepare: Callable[[Any, datetime], Write]) -> Iterator[Prepared]:
-    """The entries with what they write; one that cannot be written gets its error instead."""
+    """Yield the entries with their parameters and events; an entry that cannot be written gets its error."""
     for entry in entries:
         entry.outcome = False
         if may_hold(entry.request.claim):
@@ -131,16 +131,16 @@ def _prepare(entries: Iterable[Entry], prepare: Callable[[Any, datetime], Write]
 
 
 def may_hold(claim: Claim) -> bool:
-    """Whether PostgreSQL could hold such a claim at all."""
+    """Return whether PostgreSQL could store such a claim."""
     return is_stored_form(claim.task_id) and is_storable(claim.worker) and is_storable(claim.user_id)
 
 
 async def _write(
     connection: asyncpg.Connection, statement: str, prepared: Iterable[Prepared]
 ) -> frozenset[TaskId]:
-    """Write what belongs to claims that still hold: the statement returns the ids of their tasks.
+    """Write the entries with a claim that is still held: the statement returns the ids of their tasks.
 
-    Return those that have ended and have tasks below them, which may be steps.
+    Return the tasks that have ended and have children, which may be open steps.
     """
     parents: set[TaskId] = set()
     for portion in _portions(prepared):
@@ -156,7 +156,7 @@ async def _write(
 
 
 async def _end_open_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """End the open steps of tasks that have ended for good; the log tells of them first."""
+    """End the open steps of tasks that have ended; their events come first in the log."""
     ended = {entry.request.claim.task_id: entry.request.outcome.at for entry in entries}
     events = await end_open_steps(connection, ended)
     for entry in entries:
@@ -166,9 +166,9 @@ async def _end_open_steps(connection: asyncpg.Connection, entries: Sequence[Entr
 def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
     portion: list[Prepared] = []
     characters = 0
-    for one in prepared:
-        portion.append(one)
-        characters += sum(len(value) for value in one[1] if isinstance(value, str))
+    for item in prepared:
+        portion.append(item)
+        characters += sum(len(value) for value in item[1] if isinstance(value, str))
         if characters > MAX_SET_CHARACTERS:
             yield portion
             portion, characters = [], 0
@@ -177,7 +177,7 @@ def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
 
 
 async def _release(connection: asyncpg.Connection, ended: Sequence[Entry]) -> None:
-    """Let the dependents of what has ended go on."""
+    """Release the dependents of tasks that ended."""
     rows = [
         (entry.request.claim.task_id, entry.request.outcome.verb == Status.COMPLETED)
         for entry in ended
@@ -188,16 +188,17 @@ async def _release(connection: asyncpg.Connection, ended: Sequence[Entry]) -> No
 
 
 async def apply_attempts(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
-    """Give every entry its outcome."""
+    """Set the outcome of every entry."""
     for wave in _waves(entries):
         await _start(connection, [entry for entry in wave if isinstance(entry.request, Start)])
-        await write_held(connection, [entry for entry in wave if not isinstance(entry.request, Start)])
+        await write_fenced(connection, [entry for entry in wave if not isinstance(entry.request, Start)])
 
 
 def _waves(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The entries in sets without a task twice; those of one task in their order, one in each set.
+    """Split the entries into sets in which no task occurs twice; entries of one task keep their order.
 
-    A statement sees every row as it was before it: of two starters of a task in one set, both would win.
+    A statement sees every row as it was before it: of two starts of a task in one set, both would
+    succeed.
     """
     waves: list[list[Entry]] = []
     seen: dict[TaskId, int] = {}
@@ -240,20 +241,20 @@ async def _refuse(connection: asyncpg.Connection, entries: Sequence[Entry]) -> N
         entry.outcome = refusal(entry.request, tasks.get(entry.request.task_id))
 
 
-async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
-    """Put the task of an attempt back; whether the claim still held."""
+async def suspend(connection: asyncpg.Connection, entry: Entry) -> bool:
+    """Suspend the task of an attempt. Return whether the claim was held."""
     request: Suspension = entry.request
     claim, at, task_id = request.claim, request.at, request.claim.task_id
     guard = (task_id, claim.attempt, claim.worker, claim.user_id)
     if not may_hold(claim):
         return False
-    if not await connection.fetchval(_SQL["rest_task"], *guard, at, request.wake_at):
+    if not await connection.fetchval(_SQL["suspend_task"], *guard, at, request.wake_at):
         return False
     has_ended = await connection.fetchval(_SQL["has_ended"], list(request.until))
     dependencies = suspended_dependencies(request, has_ended=has_ended)
     await connection.execute(_SQL["delete_dependents_of"], [task_id])
     await connection.execute(_SQL["set_dependencies"], task_id, json_text(dependencies))
-    await add_dependents(connection, [(one.id, task_id, one.required) for one in dependencies])
+    await add_dependents(connection, [(needed.id, task_id, needed.required) for needed in dependencies])
     await connection.execute(_SQL["recount_waiting"], [task_id])
     facts = {**claim_facts(claim), "until": request.until}
     entry.events.append(attempt_event_row(claim, EventType.TASK_RESTED, at, facts))
@@ -261,7 +262,6 @@ async def rest(connection: asyncpg.Connection, entry: Entry) -> bool:
 
 
 async def add_worker(connection: asyncpg.Connection, entry: Entry) -> None:
-    """Make a worker known."""
     request: AddWorker = entry.request
     lease_until = entry.now + timedelta(seconds=request.lease_seconds)
     await connection.execute(_SQL["add_worker"], request.worker, lease_until, request.methods)
@@ -269,11 +269,11 @@ async def add_worker(connection: asyncpg.Connection, entry: Entry) -> None:
 
 
 SHORTEST_SECONDS = 0.5
-"""How long a renewal may take at least, however short the lease is."""
+"""Minimum time limit of a renewal, however short the lease is."""
 
 
 class Leases:
-    """Renews leases on a connection of its own, and without the write lock: no writer can keep it waiting."""
+    """Renews leases on its own connection and without the write lock, so that no writer can delay it."""
 
     def __init__(self, url: str, timeouts: Timeouts, clock: Clock | None) -> None:
         self._url = url
@@ -284,10 +284,10 @@ class Leases:
         self._turn = asyncio.Lock()  # several engines may share the store
 
     async def renew(self, worker: str, lease_seconds: float) -> frozenset[Claim] | None:
-        """Renew a worker's lease; the claims it holds, or None when it was taken for dead."""
+        """Renew a worker's lease. Return the claims it holds, or None if it was declared dead."""
         lease = timedelta(seconds=lease_seconds)
         now = None if self._clock is None else self._clock.now()
-        # Long before the lease runs out, so that there is time for another try.
+        # Much shorter than the lease, so that there is time for another try.
         seconds = min(max(lease_seconds / 4, SHORTEST_SECONDS), self._timeouts.command_seconds)
         async with self._connected(seconds) as connection:
             if not await connection.fetch(_SQL["renew_worker"], worker, lease, now):
@@ -296,26 +296,26 @@ class Leases:
         return frozenset(map(_claim, held))
 
     async def facts(self) -> tuple[int, datetime]:
-        """Return the version of the schema and the server's time."""
+        """Return the schema version and the server's time."""
         async with self._connected(self._timeouts.command_seconds) as connection:
             version = await connection.fetchval(_SQL["schema_version"])
             return int(version), await connection.fetchval(_SQL["server_time"])
 
     async def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if it is open."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(*LOST):
                 await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
-        """End the connection at once, with whatever runs on it."""
+        """Close the connection at once, aborting what runs on it."""
         if self._connection is not None:
             self._connection.terminate()
 
     @asynccontextmanager
     async def _connected(self, seconds: float) -> AsyncIterator[asyncpg.Connection]:
-        """Give the connection, a new one when the last was lost; one that fails or is too slow is ended."""
+        """Yield the connection, or a new one if it was lost; terminate it on failure or after `seconds`."""
         with translated_errors(self._location):
             try:
                 async with self._turn, asyncio.timeout(seconds):
@@ -331,13 +331,13 @@ class Leases:
 
 
 async def remove_worker(connection: asyncpg.Connection, entry: Entry) -> int:
-    """Forget a worker that leaves, and give back what it held."""
+    """Remove a worker that shuts down, and release its tasks. Return how many were released."""
     request: RemoveWorker = entry.request
     return await _give_back_all(connection, entry, [request.worker], request.now, losses=0)
 
 
 async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
-    """Release what dead workers held: attempts that were lost."""
+    """Release the tasks of dead workers as lost attempts. Return how many were released."""
     request: Recover = entry.request
     dead = {row[0] for row in await connection.fetch(_SQL["unknown_workers"])}
     dead.update(row[0] for row in await connection.fetch(_SQL["expired_workers"], request.expired_at))
@@ -346,7 +346,7 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
 
 
 async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
-    """Begin the delays of retries anew that began in the future, and shorten leases."""
+    """Restart retry delays that began in the future, and shorten leases."""
     request: RestartDelays = entry.request
     if request.lease_seconds is not None:
         lease_until = entry.now + timedelta(seconds=request.lease_seconds)

@@ -1,4 +1,4 @@
-"""Writing what operations decided: records, who waits for whom, and how many each waits for."""
+"""Writing the changes of operations: records, their dependents, and what each waits for."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _DEPENDENT_COLUMNS = ("dependency_id", "task_id", "is_required")
 
 
 async def write_changes(connection: asyncpg.Connection, changes: Sequence[WriteSet]) -> None:
-    """Write the changes of operations that do not concern each other's tasks."""
+    """Write the changes of operations that concern different tasks."""
     await _add(connection, [task for one in changes for task in one.added])
     await _update(connection, [task for one in changes for task in one.updated])
     await _delete(connection, [task_id for one in changes for task_id in one.deleted])
@@ -41,7 +41,7 @@ async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
 
 
 async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
-    """Write changed records; whoever waits for them is counted anew, whatever it was that changed."""
+    """Write changed records, and recount what their dependents wait for."""
     if tasks:
         ids = [task.id for task in tasks]
         await connection.execute(_SQL["delete_dependents_of"], ids)
@@ -59,6 +59,6 @@ async def _delete(connection: asyncpg.Connection, task_ids: Sequence[TaskId]) ->
 
 
 async def add_dependents(connection: asyncpg.Connection, rows: Sequence[tuple[TaskId, TaskId, bool]]) -> None:
-    """Note who waits for whom: dependency, dependent, whether it is required."""
+    """Insert rows of dependency, dependent, and whether it is required."""
     if rows:
         await connection.copy_records_to_table("dependents", columns=_DEPENDENT_COLUMNS, records=rows)

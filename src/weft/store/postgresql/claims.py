@@ -1,4 +1,4 @@
-"""Claiming what may start, in the order of priority and creation; and which flows are to be run at all."""
+"""Claiming ready tasks by priority and creation order, and marking which flows are run."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ _COUNTS = slice(_WIDTH + 1, _WIDTH + 4)
 
 
 async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> ClaimResult:
-    """Claim as many tasks as there are slots: given-back ones first, then by priority and age."""
+    """Claim as many tasks as there are slots: released ones first, then by priority and age."""
     wanted: ClaimRequest = entry.request
     flows = [flow for flow in wanted.flows if is_stored_form(flow)]
     if not flows:
@@ -43,7 +43,7 @@ async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> ClaimResu
 async def _claim(
     connection: asyncpg.Connection, entry: Entry, flows: Sequence[TaskId]
 ) -> tuple[tuple[Claimed, ...], frozenset[str]]:
-    """What was claimed, and the methods that are left to other workers."""
+    """Return the claimed tasks, and the methods that are left to other workers."""
     wanted: ClaimRequest = entry.request
     found = await connection.fetch(
         _SQL["claim_tasks"],
@@ -69,7 +69,7 @@ async def _claim(
 
 
 async def run_flow(connection: asyncpg.Connection, entry: Entry) -> None:
-    """Ask for a flow to be run, or take that back."""
+    """Mark a flow to be run, or undo that. Raise TaskNotFound if it does not exist."""
     request: RunFlow = entry.request
     owner = request.owner
     statement = _SQL["run_flow" if request.is_running else "stop_flow"]
@@ -81,7 +81,7 @@ async def run_flow(connection: asyncpg.Connection, entry: Entry) -> None:
 
 
 async def end_flow(connection: asyncpg.Connection, entry: Entry) -> bool:
-    """Take it back if nothing of the flow can go on by itself; whether the flow is over."""
+    """Mark a flow as over if none of its tasks can start or is running. Return whether it is over."""
     request: EndFlow = entry.request
     if not is_stored_form(request.root_id):
         return True

@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server: settings, and its errors in our words."""
+"""Connections to a PostgreSQL server: settings, and translation of its errors."""
 
 import socket
 from collections.abc import Iterator
@@ -22,37 +22,37 @@ from weft.store.errors import (
 from weft.store.tolerance import AWAY_SECONDS
 
 CLOSE_TIMEOUT_SECONDS = 0.5
-"""How long to wait for the server to confirm the end of a connection; nothing depends on it."""
+"""How long to wait for the server to confirm that a connection is closed; nothing depends on it."""
 
 READERS = 4
-"""Enough that a long listing does not hold up a short look-up."""
+"""Enough that a long listing does not delay a short lookup."""
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
-    """How long a server, or another process that holds its write lock, is waited for."""
+    """How long to wait for the server, or for another process that holds the write lock."""
 
     connect_seconds: float = 5.0
-    """A server that is there answers in milliseconds, one on another continent in a second."""
+    """An available server responds in milliseconds, one on another continent in a second."""
     lock_seconds: float = 10.0
-    """For another process's write: its transactions take milliseconds, a large submission a minute. Who
-    waited in vain tries again."""
+    """For a write of another process, which takes milliseconds, or a minute for a large submission. A writer
+    that times out tries again."""
     idle_seconds: float = 4.0
-    """When the server ends a transaction whose process does nothing: it is frozen, or cut off."""
+    """When the server aborts an idle transaction: its process is frozen or disconnected."""
     command_seconds: float = 30.0
-    """For the server's answer to a statement."""
+    """For the server's response to a statement."""
     large_seconds: float = 900.0
-    """The same for operations on whole flows: longer than storing a million tasks takes."""
+    """For operations on whole flows: longer than storing a million tasks takes."""
     away_seconds: float = AWAY_SECONDS
-    """How long calls are tried again when the server is away."""
+    """How long calls are retried while the server is unavailable."""
 
 
 LARGE_FLOW = 20_000
-"""Tasks of a flow from which on an operation may compute for seconds while its transaction is open."""
+"""Number of tasks above which an operation may compute for seconds while its transaction is open."""
 
 LARGE_IDLE = "15min"
 
 _KEEPALIVES = {
-    # The server notices a client that is gone, whatever the network between them says: after 11 s.
+    # The server notices after 11 s that a client is gone, even if the network does not report it.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
@@ -60,34 +60,34 @@ _KEEPALIVES = {
 }
 _WRITER_SETTINGS = {
     **_KEEPALIVES,
-    # Every statement of a write finds its rows in an index, whatever the statistics say: in a store that has
-    # just been filled they are of when it was empty, and a plan made by them could read all tasks every time.
+    # Every statement of a write must use an index, whatever the statistics say: right after a store is filled
+    # they still describe an empty one, and a plan based on them could read all tasks every time.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_sort": "off",
     "jit": "off",
-    # So each has one good plan, which need be made only once: planning takes longer than most of them.
+    # So each statement has one good plan, made only once: planning takes longer than most statements.
     "plan_cache_mode": "force_generic_plan",
 }
 _READER_SETTINGS = {
     **_KEEPALIVES,
     "default_transaction_read_only": "on",
-    # A filter that is not given must not cost the plan its index, as it does in a plan made for all values.
+    # A generic plan cannot use an index for an optional filter.
     "plan_cache_mode": "force_custom_plan",
 }
 
 _BY_CODE: dict[str, type[WeftError]] = {
-    "25P03": StoreUnreachable,  # the server ended a transaction that was idle
+    "25P03": StoreUnreachable,  # the server aborted an idle transaction
     "25006": StoreReadOnly,  # read-only transaction, or a standby server
     "3D000": StoreUnreachable,  # no such database
     "3F000": StoreUnreachable,  # no such schema
     "40001": StoreBusy,  # serialization failure
-    "40P01": StoreBusy,  # deadlock, with somebody who does not take our lock
+    "40P01": StoreBusy,  # deadlock with a process that does not take weft's lock
     "42501": StoreReadOnly,  # no privilege
-    "42P01": NotAStore,  # a table of ours is gone
-    "42703": NotAStore,  # a column of ours is gone
+    "42P01": NotAStore,  # a table of weft is missing
+    "42703": NotAStore,  # a column of weft is missing
     "53100": StoreFull,  # disk full
     "53300": StoreBusy,  # too many connections
     "55P03": StoreBusy,  # lock timeout
@@ -98,7 +98,7 @@ _BY_CLASS: dict[str, type[WeftError]] = {
     "28": StoreUnreachable,  # wrong password, or this user may not connect
     "57": StoreUnreachable,  # the server is stopping or starting
 }
-# Bad values and broken constraints: the fault of one request; everything else concerns the whole server.
+# Bad values and violated constraints are caused by one request; other errors concern the whole server.
 _CLASSES_OF_ONE_REQUEST = {"22", "23"}
 
 LOST: tuple[type[Exception], ...] = (
@@ -109,17 +109,17 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,  # this process was frozen inside a transaction
     asyncpg.IdleSessionTimeoutError,
-    asyncpg.InternalClientError,  # the server's farewell came while a statement was on its way
+    asyncpg.InternalClientError,  # the server closed the connection while a statement was being sent
     OSError,
 )
-"""What the driver raises when the connection is gone. Time-outs are OSErrors too."""
+"""Errors of the driver for a lost connection. Timeouts are OSErrors too."""
 
 _TRANSLATED: tuple[type[Exception], ...] = (asyncpg.PostgresError, *LOST)
 
 
 @contextmanager
 def translated_errors(location: str) -> Iterator[None]:
-    """Turn the server's and the driver's errors into ours, with the place they are about."""
+    """Translate errors of the server and the driver into weft's, with the location of the store."""
     try:
         yield
     except _TRANSLATED as error:
@@ -127,7 +127,7 @@ def translated_errors(location: str) -> Iterator[None]:
 
 
 def translated(error: Exception, location: str) -> WeftError:
-    """Our error for one of PostgreSQL's."""
+    """Return the weft error for an error of PostgreSQL."""
     family: type[WeftError] = StoreError
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
@@ -138,20 +138,20 @@ def translated(error: Exception, location: str) -> WeftError:
 
 
 def reason(error: Exception) -> str:
-    """The first line of the error: the details behind it may show values of somebody else's rows."""
+    """Return the first line of the error: its details may show values of another owner's rows."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 def is_of_one_request(error: Exception) -> bool:
-    """Whether others may go on without the request: the error is not of the server or the connection."""
+    """Return whether the error concerns only its request, and not the server or the connection."""
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "")[:2] in _CLASSES_OF_ONE_REQUEST
-    # What the driver cannot encode is a ValueError, too.
+    # A value that the driver cannot encode raises ValueError, too.
     return isinstance(error, ValueError) or not isinstance(error, LOST)
 
 
 def refusal(error: Exception) -> WeftError:
-    """The outcome of a request that alone ends with the error."""
+    """Return the outcome of a request that failed by itself with the error."""
     is_of_driver = isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError)
     return refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
 
@@ -160,9 +160,9 @@ PLANNED = "a planned fault"
 
 
 async def begin_call(*, is_write: bool) -> StoreFault | None:
-    """Have the fault that is planned for a call of the server, inside the time limit of the call.
+    """Inject the fault that a test planned for the next call, within the call's time limit.
 
-    Returns one that is for the caller to act out.
+    Return a fault that the caller itself must simulate, or None.
     """
     if store_faults.plan is None:
         return None
@@ -193,10 +193,10 @@ async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:
 
 
 def pool_of_readers(url: str, timeouts: Timeouts) -> asyncpg.Pool:
-    """A pool, not open yet, of connections that only read.
+    """Create an unopened pool of read-only connections.
 
-    The server ends what a frozen process reads, too: its snapshot keeps old rows from being cleared away, and
-    its locks keep a newer weft from migrating.
+    The time limits also end reads of a frozen process: its snapshot keeps old rows from being vacuumed,
+    and its locks keep a newer weft from migrating.
     """
     limit = _milliseconds(timeouts.command_seconds)
     names = ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout")
@@ -217,7 +217,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 async def allow_idle(connection: asyncpg.Connection) -> None:
-    """Let the rest of a transaction be idle for long: a decision on a very large flow takes a while."""
+    """Allow the current transaction to be idle for long: a decision on a very large flow takes a while."""
     await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{LARGE_IDLE}'")
 
 
@@ -226,10 +226,10 @@ async def _init_reader(connection: asyncpg.Connection) -> None:
 
 
 def _watch_peer(connection: asyncpg.Connection) -> None:
-    """Let the system end the connection when the server's machine does not answer any more.
+    """Let the operating system close the connection when the server's machine stops responding.
 
-    The driver has no setting for it, so its socket is asked for; one that cannot be had (a test's fake, TLS
-    of a later driver) is left to the timeouts of commands.
+    The driver has no setting for this, so it is set on the socket. If the socket is not accessible (a
+    fake in a test, TLS of a later driver), only the command timeouts apply.
     """
     transport = getattr(connection, "_transport", None)
     peer = None if transport is None else transport.get_extra_info("socket")
@@ -237,22 +237,25 @@ def _watch_peer(connection: asyncpg.Connection) -> None:
         return
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PEER_OPTIONS.items():
-        option = getattr(socket, name, None)  # not every system has all of them
+        option = getattr(socket, name, None)  # not every system has all options
         if option is not None:
             peer.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 _PEER_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 11_000}
-"""The same as the server's: 11 s without an answer end a connection."""
+"""The same as the server's: a connection is closed after 11 s without a response."""
 
 
 async def _keep(_connection: asyncpg.Connection) -> None:
-    """Leave a connection as it is: reading changes nothing in its session, and a reset is a round trip."""
+    """Do not reset a connection: reads do not change its session, and a reset is a round trip."""
 
 
 @contextmanager
 def _url_errors(url: str) -> Iterator[None]:
-    """Say that a URL cannot be read, without repeating it: the part that is wrong may hold the password."""
+    """Raise StoreUnreachable for an invalid URL.
+
+    The URL is not quoted, because the invalid part may hold the password.
+    """
     try:
         yield
     except ValueError as error:
@@ -264,5 +267,5 @@ def _url_errors(url: str) -> Iterator[None]:
         )
     else:
         return
-    # Raised out here so that the driver's own words, which may hold the password, do not come along.
+    # Raised outside the handler, so that the driver's message, which may hold the password, is not chained.
     raise StoreUnreachable(message)

@@ -1,7 +1,7 @@
-"""Carrying operations out: read what they need, let them decide, write what they decided.
+"""Performing operations: read what they need, let them decide, write their changes.
 
-Consecutive operations that do not concern each other's tasks are read and written together, so that a
-hundred small ones cost about as many round trips as one.
+Consecutive operations that concern different tasks are read and written together, so that a hundred small
+operations cost about as many round trips as one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,42 +43,45 @@ class _Decided(Struct):
 
 
 async def apply_operations(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Give every entry its outcome."""
+    """Set the outcome of every entry."""
     first = 0
     while first < len(entries):
-        run = _run(entries, first)
-        first += await _apply(connection, run)
+        batch = _next_batch(entries, first)
+        first += await _apply(connection, batch)
 
 
-def _run(entries: Sequence[Entry], first: int) -> list[tuple[Entry, ReadSet]]:
-    """The next operations that may be read together: they need different tasks, and nothing but tasks.
+def _next_batch(entries: Sequence[Entry], first: int) -> list[tuple[Entry, ReadSet]]:
+    """Return the next operations that can be read together: they need different single tasks.
 
-    An operation that needs a flow runs alone: any other could change one of the flow's tasks. So does one
-    that needs to know of unfinished runs: any other could make one.
+    An operation that needs a flow runs alone, because any other could change one of the flow's tasks. So
+    does one that needs unfinished runs, because any other could create one.
     """
-    run: list[tuple[Entry, ReadSet]] = []
+    batch: list[tuple[Entry, ReadSet]] = []
     needed: set[TaskId] = set()
     for index in range(first, len(entries)):
         needs = entries[index].request.operation.needs()
         is_alone = bool(needs.flows_of or needs.unfinished_runs_of)
-        if run and (is_alone or not needed.isdisjoint(needs.tasks)):
+        if batch and (is_alone or not needed.isdisjoint(needs.tasks)):
             break
-        run.append((entries[index], needs))
+        batch.append((entries[index], needs))
         if is_alone:
             break
         needed.update(needs.tasks)
-    return run
+    return batch
 
 
-async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, ReadSet]]) -> int:
-    """Apply the operations of a run, and return how many: an earlier one may add what a later one needs."""
+async def _apply(connection: asyncpg.Connection, batch: Sequence[tuple[Entry, ReadSet]]) -> int:
+    """Apply the operations of a batch, and return how many.
+
+    It stops early when an operation needs a task that an earlier one changed.
+    """
     tasks = await read_tasks(
-        connection, [(task_id, entry.request.owner) for entry, needs in run for task_id in set(needs.tasks)]
+        connection, [(task_id, entry.request.owner) for entry, needs in batch for task_id in set(needs.tasks)]
     )
     decided: list[_Decided] = []
     touched: set[TaskId] = set()
     count = 0
-    for entry, needs in run:
+    for entry, needs in batch:
         if not touched.isdisjoint(needs.tasks):
             break
         count += 1
@@ -93,7 +96,7 @@ async def _apply(connection: asyncpg.Connection, run: Sequence[tuple[Entry, Read
         if own is not None:
             decided.append(own)
             touched.update(_touched(own.changes))
-    await _write_apart_if_needed(connection, decided)
+    await _write_decisions(connection, decided)
     return count
 
 
@@ -118,7 +121,7 @@ def _decide(entry: Entry, found: Snapshot) -> _Decided | None:
         decision = entry.request.operation.decide(found)
         return _Decided(entry, decision, [event_row(event) for event in decision.changes.events])
     except Exception as error:
-        entry.outcome = refusal(error)  # nothing is read or written here: whatever it is, it is its own
+        entry.outcome = refusal(error)  # nothing is read or written here, so the error is its own
         return None
 
 
@@ -129,8 +132,8 @@ def _touched(changes: WriteSet) -> Iterable[TaskId]:
     yield from changes.recounted
 
 
-async def _write_apart_if_needed(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> None:
-    """Write the decisions together; if that fails, one by one, so that only the guilty one is refused."""
+async def _write_decisions(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> None:
+    """Write the decisions together; if that fails, one by one, so that only the failing ones are rejected."""
     error = await _try_to_write(connection, decided) if decided else None
     if error is None:
         for own in decided:
@@ -138,13 +141,13 @@ async def _write_apart_if_needed(connection: asyncpg.Connection, decided: Sequen
             own.entry.events = own.events
     elif len(decided) > 1:
         for own in decided:
-            await _write_apart_if_needed(connection, [own])
+            await _write_decisions(connection, [own])
     else:
         decided[0].entry.outcome = await _explained(connection, error, decided[0].changes.added)
 
 
 async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> Exception | None:
-    """Write all of the decisions or, when a value of theirs is refused, none; then the error is returned."""
+    """Write all decisions, or none; return the error if one of them was rejected."""
     await connection.execute("SAVEPOINT operations")
     try:
         await write_changes(connection, [own.changes for own in decided])
@@ -158,7 +161,7 @@ async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decid
 
 
 async def _explained(connection: asyncpg.Connection, error: Exception, added: Sequence[Task]) -> WeftError:
-    """Our error for a refused write."""
+    """Return the weft error for a rejected write."""
     if isinstance(error, WeftError):
         return error
     if isinstance(error, asyncpg.UniqueViolationError):
@@ -166,4 +169,4 @@ async def _explained(connection: asyncpg.Connection, error: Exception, added: Se
         taken = await connection.fetch(_SQL["taken_ids"], ids)
         if taken:
             return task_exists(added, {str(row["id"]): row["user_id"] for row in taken})
-    return StoreError(f"the store refuses it: {reason(error)}")
+    return StoreError(f"the store rejected the write: {reason(error)}")

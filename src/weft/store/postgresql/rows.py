@@ -1,4 +1,4 @@
-"""Rows of tasks and events in PostgreSQL, both ways."""
+"""Conversion between PostgreSQL rows and task records, events and schedules."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -25,16 +25,16 @@ EVENT_COLUMNS = ("type", "task_id", "task_tree_id", "user_id", "at", "facts")
 EventRow = tuple[str, str, str, str | None, datetime, str]
 
 task_row = columns_of
-"""The record's fields in their order: asyncpg takes times, truth values and ids in text form as they are."""
+"""Returns the record's fields in their order; asyncpg encodes datetimes, booleans and text ids itself."""
 
 
 def is_stored_form(task_id: str) -> bool:
-    """Whether a stored task could have this id: ids are kept in lower case, and as the type `uuid`."""
+    """Return whether a stored task could have this id: ids are lowercase and of type `uuid`."""
     return is_task_id(task_id) and task_id == task_id.lower()
 
 
 def is_storable(text: str | None) -> bool:
-    """Whether PostgreSQL can hold the text: it takes no NUL and no half of a surrogate pair."""
+    """Return whether PostgreSQL can store the text: it rejects NUL and lone surrogates."""
     try:
         return text is None or b"\0" not in text.encode()
     except UnicodeEncodeError:
@@ -42,13 +42,14 @@ def is_storable(text: str | None) -> bool:
 
 
 def may_exist(task_id: TaskId, owner: Owner) -> bool:
-    """Whether the owner could have such a task; PostgreSQL refuses, with all else in the statement, what it
-    cannot hold."""
+    """Return whether the owner could have such a task.
+
+    PostgreSQL rejects a statement, with all its rows, if it contains a value that cannot be stored.
+    """
     return is_stored_form(task_id) and is_storable(owner.user_id)
 
 
 def task_of(row: Iterable[Any]) -> Task:
-    """The record in a row."""
     values: list[Any] = list(row)
     for index in _ID_FIELDS:
         if values[index] is not None:
@@ -59,12 +60,11 @@ def task_of(row: Iterable[Any]) -> Task:
 
 
 def with_zone(at: datetime | None) -> datetime | None:
-    """The time with its zone: the driver keeps the first and the last possible one as infinities without."""
+    """Return the time with its zone: the driver returns the earliest and latest times without one."""
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 def due_schedule_of(row: asyncpg.Record) -> DueSchedule:
-    """The due schedule in a row."""
     task_id, next_run_at, params, has_unfinished_run = row
     return DueSchedule(
         TaskId(str(task_id)),
@@ -75,7 +75,6 @@ def due_schedule_of(row: asyncpg.Record) -> DueSchedule:
 
 
 def event_row(event: NewEvent) -> EventRow:
-    """The event's columns."""
     return (
         event.type.value,
         event.task_id,
@@ -87,12 +86,10 @@ def event_row(event: NewEvent) -> EventRow:
 
 
 def attempt_event_row(claim: Claim, kind: EventType, at: datetime, facts: JsonObject) -> EventRow:
-    """The columns of an event about a claimed attempt."""
     return (kind.value, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts))
 
 
 def event_of(row: asyncpg.Record) -> Event:
-    """The event in a row."""
     seq, kind, task_id, task_tree_id, user_id, at, facts = row
     return Event(
         seq=seq,
@@ -108,13 +105,13 @@ def event_of(row: asyncpg.Record) -> Event:
 _SQL = load_queries("postgresql")
 
 MANY_ROWS = 1000
-"""From here on (some 10 ms) rows become records in a thread, so that the event loop goes on meanwhile."""
+"""From this number on (about 10 ms), rows are decoded in a thread, so that the event loop is not blocked."""
 
 
 async def read_tasks(
     connection: asyncpg.Connection | asyncpg.Pool, wanted: Sequence[tuple[TaskId, Owner]]
 ) -> dict[TaskId, Task]:
-    """Those of the tasks that exist, each on behalf of its owner; no task is wanted twice."""
+    """Return the tasks that exist, each for its owner. No id may occur twice."""
     rows = [
         (task_id, owner.is_everyone, owner.user_id) for task_id, owner in wanted if may_exist(task_id, owner)
     ]
@@ -127,7 +124,7 @@ async def read_tasks(
 async def read_flow(
     connection: asyncpg.Connection | asyncpg.Pool, task_id: TaskId, owner: Owner, limit: int | None = None
 ) -> Flow:
-    """The flow a task is in, all of it or its first tasks; empty when there is no such task."""
+    """Return the flow that contains a task, or its first `limit` tasks; empty if the task does not exist."""
     if not may_exist(task_id, owner):
         return Flow([])
     rows = await connection.fetch(_SQL["get_flow"], task_id, owner.is_everyone, owner.user_id, limit)
@@ -137,7 +134,7 @@ async def read_flow(
 async def read_with_unfinished_runs(
     connection: asyncpg.Connection, task_ids: Sequence[TaskId], owner: Owner
 ) -> frozenset[TaskId]:
-    """Those of the tasks from which a flow was made, on behalf of the owner, that is still to be run."""
+    """Return those of the tasks that have a copied flow, of the owner, that is still running."""
     ids = [task_id for task_id in task_ids if may_exist(task_id, owner)]
     if not ids:
         return frozenset()
@@ -146,7 +143,6 @@ async def read_with_unfinished_runs(
 
 
 async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
-    """The records in the rows."""
     if len(rows) < MANY_ROWS:
         return [task_of(row) for row in rows]
     return await asyncio.to_thread(_many_tasks_of, rows)
@@ -158,12 +154,12 @@ def _many_tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
 
 
 class Entry(Struct, eq=False):
-    """A request of a group, what came of it, and the events it adds to the log."""
+    """A request of a group, its outcome, and the events it appends to the log."""
 
     now: datetime
-    """The store's time, read when the transaction held the write lock."""
+    """The store's time, read while the transaction holds the write lock."""
     request: Any
-    """One of `weft.store.requests`; whoever applies it knows which."""
+    """One of `weft.store.requests`."""
     outcome: Any = None
-    """Its value, or the error that it alone ends with."""
+    """The value of the request, or its own error."""
     events: list[EventRow] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Steps of runs: written only while the attempt at the task that is evaluated holds."""
+"""Steps of runs in PostgreSQL, written only while the attempt at the run's task is held."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -28,13 +28,13 @@ _CHANGED = tuple(
 
 
 async def apply_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Give every request to write steps its outcome; those of one run are written together."""
+    """Set the outcome of every request to write steps; requests of one run are written together."""
     for run, together in groupby(entries, key=lambda entry: entry.request.run):
         await _write_steps(connection, run, list(together))
 
 
 async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequence[Entry]) -> None:
-    """Outcomes: the steps that were not written, for they had ended otherwise; None: the run is lost."""
+    """Set the outcomes: the steps that had already ended, and were not written; None if the run was lost."""
     if not is_stored_form(run.task_id) or not is_storable(run.user_id):
         return
     if not await connection.fetchval(_SQL["holds_run"], run.task_id, run.attempt):
@@ -63,11 +63,11 @@ async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequen
 async def end_open_steps(
     connection: asyncpg.Connection, ended: Mapping[TaskId, datetime]
 ) -> dict[TaskId, list[EventRow]]:
-    """End the open steps of tasks that have ended for good, and return the events of each task's steps."""
+    """End the open steps of tasks that have ended, and return the events of each task's steps."""
     ids, times = list(ended), list(ended.values())
     rows = await connection.fetch(_SQL["end_open_steps"], ids, times, ENDED_WITH_RUN)
     found: dict[TaskId, list[EventRow]] = {}
-    for row, event in zip(rows, await _note_ended(connection, rows, ENDED_WITH_RUN), strict=True):
+    for row, event in zip(rows, await _record_ended(connection, rows, ENDED_WITH_RUN), strict=True):
         found.setdefault(TaskId(str(row["step_of"])), []).append(event)
     return found
 
@@ -75,19 +75,19 @@ async def end_open_steps(
 async def _end_below(
     connection: asyncpg.Connection, run: Run, changes: Sequence[StepChange]
 ) -> list[EventRow]:
-    """End what is open below steps that end."""
+    """End the open steps below steps that end."""
     ended = [(one.key, one.task.completed_at) for one in changes if one.has_steps and one.task.completed_at]
     if not ended:
         return []
     keys, times = zip(*ended, strict=True)
     rows = await connection.fetch(_SQL["end_steps_below"], run.task_id, keys, times, ENDED_WITH_STEP)
-    return await _note_ended(connection, rows, ENDED_WITH_STEP)
+    return await _record_ended(connection, rows, ENDED_WITH_STEP)
 
 
-async def _note_ended(
+async def _record_ended(
     connection: asyncpg.Connection, rows: list[asyncpg.Record], error: str
 ) -> list[EventRow]:
-    """Release the dependents of steps that ended, and return their events in creation order."""
+    """Release the dependents of ended steps, and return their events in creation order."""
     rows.sort(key=lambda row: row["seq"])
     if rows:
         ids = [row["id"] for row in rows]
@@ -141,7 +141,7 @@ async def _mark(connection: asyncpg.Connection, changes: Sequence[StepChange]) -
 
 
 async def _release(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
-    """Let go on who waited for what has ended: a task that rests until a person has answered."""
+    """Release the tasks that are suspended until one of these steps ends."""
     rows = [
         (change.task.id, change.task.status is Status.COMPLETED)
         for change in changes

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: one writing connection with group commit, a small pool for reading."""
+"""The PostgreSQL store: one writing connection with group commit, and a small pool for reading."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -50,13 +50,13 @@ from weft.tasks.summary import FlowSummary, summary_of
 _SQL = load_queries("postgresql")
 KNOWN_VERSION = len(load_migrations("postgresql"))
 MIGRATION_SECONDS = 3600.0
-"""A migration may write every row of a large store anew."""
+"""A migration may rewrite every row of a large store."""
 
 
 async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: bool = False) -> None:
-    """Bring the schema to the version this weft knows; refuses tables that are not weft's, or newer."""
+    """Migrate the schema to the current version. Raise if its tables are not weft's, or are newer."""
     known = load_migrations("postgresql")
-    # Looked at before anything is locked: a store that is up to date opens for those who may only read it.
+    # Checked before anything is locked, so that a current store can be opened with read-only permissions.
     version = await _version(connection, location)
     if version == len(known):
         return
@@ -84,20 +84,20 @@ async def _version(connection: asyncpg.Connection, location: str) -> int:
     if tables:
         names = " and ".join(sorted(tables))
         raise NotAStore(
-            f"{location} has {names}, but not of weft's; name another schema with ?search_path=schema"
+            f"{location} has {names} of another application; choose another schema with ?search_path=schema"
         )
     return 0
 
 
 T = TypeVar("T")
 Reader = Any
-"""A connection of the pool; the driver has a type of its own for these."""
+"""A connection of the pool, for which the driver has its own type."""
 
 _WIDTH = len(FIELD_NAMES)
 
 
 class PostgresqlStore(GroupedWrites):
-    """Task records in one schema of a PostgreSQL database, which several processes may share."""
+    """Task records in one schema of a PostgreSQL database, which several processes can share."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class PostgresqlStore(GroupedWrites):
         timeouts: Timeouts,
         clock: Clock | None,
     ) -> None:
-        """`now` is the server's time; `clock` tells another one."""
+        """Use the server's time `now` to synchronise the store's clock, unless `clock` replaces it."""
         super().__init__()
         self._location = shown_location(url)
         self._synced = SyncedClock(now)
@@ -138,7 +138,7 @@ class PostgresqlStore(GroupedWrites):
         timeouts: Timeouts | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """The store in the first schema of the search path; it gets its tables if it need not have them."""
+        """Open the store in the first schema of the search path; create its tables unless `must_exist`."""
         timeouts = timeouts or Timeouts()
         connection = await connect_writer(url, timeouts)
         try:
@@ -225,13 +225,13 @@ class PostgresqlStore(GroupedWrites):
         return [row["id"] for row in rows]
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
-        if not _can_be_asked(owner):
+        if not _can_query(owner):
             return []
         rows = await self._fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
         return [TaskId(str(row["id"])) for row in rows]
 
     async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
-        if not _can_be_asked(owner, wanted.tree, text=wanted.name):
+        if not _can_query(owner, wanted.tree, text=wanted.name):
             return TaskPage((), 0)
         parameters = (
             owner.is_everyone,
@@ -253,7 +253,7 @@ class PostgresqlStore(GroupedWrites):
         return TaskPage(tuple(await tasks_of(rows)), total)
 
     async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
-        if not _can_be_asked(owner, wanted.tree, wanted.task):
+        if not _can_query(owner, wanted.tree, wanted.task):
             return []
         rows = await self._fetch(
             _SQL["list_events"],
@@ -294,14 +294,14 @@ class PostgresqlStore(GroupedWrites):
     async def templates(
         self, *, owner: Owner, names: Collection[str] | None = None
     ) -> Sequence[RegisteredTemplate]:
-        if not _can_be_asked(owner):
+        if not _can_query(owner):
             return []
         wanted = None if names is None else [name for name in names if is_storable(name)]
         rows = await self._fetch(_SQL["list_templates"], owner.is_everyone, owner.user_id, wanted)
         return list(map(template_of, rows))
 
     async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
-        if not _can_be_asked(owner, text=name):
+        if not _can_query(owner, text=name):
             return []
         rows = await self._fetch(_SQL["template_versions"], owner.is_everyone, owner.user_id, name)
         return list(map(template_of, rows))
@@ -321,7 +321,7 @@ class PostgresqlStore(GroupedWrites):
             schema_version=found["schema_version"],
             tasks=found["tasks"],
             events=found["events"],
-            problems=("the server is a standby: it can be read, not written",) if is_standby else (),
+            problems=("the server is a standby: it is read-only",) if is_standby else (),
         )
 
     async def close(self) -> None:
@@ -339,9 +339,9 @@ class PostgresqlStore(GroupedWrites):
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         # The loop itself holds tasks only weakly.
-        self._committing = asyncio.ensure_future(self._commit_and_tell(requests, done))
+        self._committing = asyncio.ensure_future(self._commit_and_report(requests, done))
 
-    async def _commit_and_tell(self, requests: Sequence[Request], done: Done) -> None:
+    async def _commit_and_report(self, requests: Sequence[Request], done: Done) -> None:
         try:
             outcomes: Sequence[Any] | Exception = await self._writer.commit(requests)
         except Exception as error:
@@ -353,7 +353,7 @@ class PostgresqlStore(GroupedWrites):
         return rows
 
     async def _read(self, read: Callable[[Reader], Awaitable[T]]) -> T:
-        """Read, again if need be: every read goes through here."""
+        """Read, with retries. Every read is made here, so that tests can inject faults."""
 
         async def call() -> T:
             if self._is_closed:
@@ -361,7 +361,7 @@ class PostgresqlStore(GroupedWrites):
             with translated_errors(self._location):
                 async with self._tolerance.limit(), self._reader() as connection:
                     if store_faults.plan is not None:
-                        # The driver limits the time of a statement, not that before it.
+                        # The driver limits the time of a statement, but not the time before it.
                         async with asyncio.timeout(self._timeouts.command_seconds):
                             await begin_call(is_write=False)
                     return await read(connection)
@@ -370,7 +370,7 @@ class PostgresqlStore(GroupedWrites):
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[Reader]:
-        """Give a connection; one whose read is given up is ended.
+        """Yield a connection; terminate it if the read is cancelled.
 
         The driver would ask the server to cancel the statement, and wait for that.
         """
@@ -384,14 +384,14 @@ class PostgresqlStore(GroupedWrites):
 
 
 def _snapshot(connection: Reader) -> AbstractAsyncContextManager[Any]:
-    """Let all statements in the block see the same: a page and its total agree."""
+    """Let all statements in the block see the same snapshot, so that a page and its total agree."""
     transaction: AbstractAsyncContextManager[Any] = connection.transaction(
         isolation="repeatable_read", readonly=True
     )
     return transaction
 
 
-def _can_be_asked(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:
-    """Whether PostgreSQL takes the question; if not, nothing is stored that would answer it."""
+def _can_query(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:
+    """Return whether PostgreSQL accepts the values of a query; if not, no stored row can match."""
     can_hold = all(is_stored_form(task_id) for task_id in task_ids if task_id is not None)
     return can_hold and is_storable(owner.user_id) and is_storable(text)

@@ -1,4 +1,4 @@
-"""The templates of a PostgreSQL store."""
+"""Registered templates in PostgreSQL, and the params of running program tasks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,16 +24,18 @@ _SQL = load_queries("postgresql")
 
 
 async def add_templates(connection: asyncpg.Connection, entry: Entry) -> tuple[AddedTemplate, ...]:
-    """The templates as they are registered now."""
+    """Register templates. Return their versions, new or unchanged."""
     request: AddTemplates = entry.request
     texts = [request.user_id, *(part for one in request.templates for part in (one.name, one.text))]
     if not all(map(is_storable, texts)):
-        raise StoreError("the store refuses it: a template or its owner has characters that are no text")
+        raise StoreError(
+            "the store rejected the write: a template or its owner contains NUL or a lone surrogate"
+        )
     return tuple([await _add(connection, one, request) for one in request.templates])
 
 
 async def remove_template(connection: asyncpg.Connection, entry: Entry) -> RegisteredTemplate | None:
-    """The version that was the newest; None: nothing of that name is registered."""
+    """Remove a template. Return its newest version, or None if it is not registered."""
     request: RemoveTemplate = entry.request
     if not is_storable(request.name) or not is_storable(request.user_id):
         return None
@@ -47,7 +49,7 @@ async def remove_template(connection: asyncpg.Connection, entry: Entry) -> Regis
 
 
 async def keep_params(connection: asyncpg.Connection, entry: Entry) -> bool:
-    """Whether the attempt holds, and so the params were changed."""
+    """Update the params of a task. Return whether the attempt was held."""
     request: KeepParams = entry.request
     run = request.run
     if not is_stored_form(run.task_id):
@@ -59,7 +61,6 @@ async def keep_params(connection: asyncpg.Connection, entry: Entry) -> bool:
 
 
 def template_of(row: Iterable[Any]) -> RegisteredTemplate:
-    """The template in a row."""
     name, version, user_id, text, facts, created_at, removed_at = row
     known = msgspec.convert(json_value(facts), TemplateFacts)
     return RegisteredTemplate(name, version, user_id, text, known, created_at, removed_at)

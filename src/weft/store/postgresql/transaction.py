@@ -1,4 +1,4 @@
-"""What one write transaction does: a group of requests, applied as if in order, each with its own outcome."""
+"""Write transactions: a group of requests, applied as if in order, each with its own outcome."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, groupby
@@ -14,8 +14,8 @@ from weft.store.postgresql.attempts import (
     apply_attempts,
     recover,
     remove_worker,
-    rest,
     restart_delays,
+    suspend,
 )
 from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
 from weft.store.postgresql.connection import is_of_one_request, refusal
@@ -34,25 +34,25 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RemoveWorker: remove_worker,
     Recover: recover,
     RestartDelays: restart_delays,
-    Suspension: rest,
+    Suspension: suspend,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,
     KeepParams: keep_params,
 }
-"""Requests that look at many tasks, and so must see what all before them did."""
+"""Requests that read many tasks, and so must see the effects of all requests before them."""
 
 
 async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Give every entry its outcome, and append the events to the log."""
-    for way, run in groupby(entries, key=_way):
-        await way(connection, list(run))
+    """Set the outcome of every entry, and append the events to the log."""
+    for apply_batch, batch in groupby(entries, key=_apply_function):
+        await apply_batch(connection, list(batch))
     events = list(chain.from_iterable(entry.events for entry in entries))
     if events:
         await connection.copy_records_to_table("events", columns=EVENT_COLUMNS, records=events)
 
 
 async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Like `apply`, at the price of a savepoint each: one that fails leaves no trace."""
+    """Apply each entry in its own savepoint, so that a failed one leaves no trace; slower."""
     for entry in entries:
         await connection.execute("SAVEPOINT request")
         try:
@@ -65,8 +65,8 @@ async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) 
         await connection.execute("RELEASE request")
 
 
-def _way(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]:
-    """How to apply a request and its neighbours of the same sort."""
+def _apply_function(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]:
+    """Return the function that applies a request together with neighbours of the same kind."""
     if not is_storable(getattr(entry.request, "worker", None)):
         return _refuse
     if isinstance(entry.request, Operate):
@@ -85,6 +85,6 @@ async def _apply_in_turn(connection: asyncpg.Connection, entries: Sequence[Entry
 
 
 async def _refuse(_connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Refuse requests of a worker whose name PostgreSQL cannot hold; it would refuse their neighbours too."""
+    """Reject requests with a worker name that PostgreSQL cannot store, and that would fail other requests."""
     for entry in entries:
-        entry.outcome = StoreError(f"the store refuses it: {entry.request.worker!r} is no name for a worker")
+        entry.outcome = StoreError(f"{entry.request.worker!r} cannot be used as the name of a worker")

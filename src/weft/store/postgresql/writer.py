@@ -1,4 +1,4 @@
-"""The one connection that writes, and its transactions: a group of requests each."""
+"""The connection that writes, and its transactions: one per group of requests."""
 
 import math
 import uuid
@@ -35,27 +35,27 @@ _SQL = load_queries("postgresql")
 
 Apply = Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]
 OnTime = Callable[[datetime], None]
-"""Told the server's time at the beginning of each transaction."""
+"""Receives the server's time at the beginning of each transaction."""
 
 
 class CommitUnknown(StoreError):
-    """The connection was lost during a commit, and the server cannot tell what became of it."""
+    """The connection was lost during a commit, and whether it was committed cannot be determined."""
 
     code = "commit-unknown"
 
     def __init__(self, *, location: str) -> None:
         super().__init__(
-            f"{location}: the connection was lost during a commit and its outcome cannot be found out. "
-            "Look at the task before you try again"
+            f"{location}: the connection was lost during a commit, and its outcome is unknown. "
+            "Check the state of the task before you try again"
         )
 
 
 class _OneRefused(Exception):
-    """A request of the group was refused by itself; nothing of the group was written."""
+    """One request of the group was rejected by itself; nothing of the group was written."""
 
 
 class Writer:
-    """Commits groups of requests, over a connection that is replaced when it is lost."""
+    """Commits groups of requests on a connection that is replaced when it is lost."""
 
     def __init__(
         self,
@@ -78,13 +78,14 @@ class Writer:
         self._number = 0
 
     async def commit(self, requests: Sequence[Request]) -> list[Any]:
-        """The value or error of each request, all committed together.
+        """Commit the requests together, and return the value or error of each.
 
-        Raises when nothing was committed: a connection that is lost before the commit is replaced and the
-        group is written again; one that is lost during the commit is replaced to ask what became of it.
+        Raise if nothing was committed. If the connection is lost before the commit, it is replaced
+        and the group is written again. If it is lost during the commit, a new connection finds out
+        whether it was committed.
 
-        When one request fails by itself, nothing of the group is kept and it is written again with each in a
-        savepoint of its own: the others must not fail with it.
+        If one request fails by itself, the group is rolled back and written again with one savepoint
+        per request, so that the others do not fail with it.
         """
         try:
             return await self._tolerance.retry(lambda: self._commit_group(requests, apply))
@@ -92,15 +93,14 @@ class Writer:
             return await self._tolerance.retry(lambda: self._commit_group(requests, apply_apart))
 
     async def close(self) -> None:
-        """Close the connection."""
-        # Everything accepted is committed by now: a connection that is lost at this point is no loss.
+        # All accepted requests are committed by now, so a lost connection does no harm.
         with suppress(asyncpg.PostgresError, *LOST):
             if self._number:
                 await self._connection.execute(_SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
-        """End the connection at once, with whatever runs on it."""
+        """Close the connection at once, aborting what runs on it."""
         self._connection.terminate()
 
     async def _commit_group(self, requests: Sequence[Request], apply: Apply) -> list[Any]:
@@ -126,19 +126,19 @@ class Writer:
         return [entry.outcome for entry in entries]
 
     async def _mark(self, connection: asyncpg.Connection) -> datetime:
-        """Number the transaction in a row of this writer, and return the store's time."""
+        """Record the number of this transaction in the writer's row, and return the store's time."""
         self._number += 1
         now = await connection.fetchval(_SQL["mark_transaction"], self._id, self._number)
         self._on_time(now)
         return now if self._clock is None else self._clock.now()
 
     async def _begin(self) -> asyncpg.Connection:
-        """The connection, in a transaction that holds the write lock."""
+        """Return the connection, in a transaction that holds the write lock."""
         if not self._connection.is_closed():
             try:
                 await self._connection.execute(_SQL["begin_write"])
             except LOST:
-                # Lost since the last write, perhaps while idle. Nothing has been written: a new one will do.
+                # Lost since the last write, perhaps while idle. Nothing was written, so it can be replaced.
                 self._connection.terminate()
             else:
                 return self._connection
@@ -147,7 +147,7 @@ class Writer:
         return self._connection
 
     async def _abort(self, error: BaseException) -> None:
-        """Roll back; a connection that is lost, or cannot even do that, is ended."""
+        """Roll back; terminate a connection that is lost or cannot roll back."""
         if isinstance(error, LOST) or not isinstance(error, Exception):
             self._connection.terminate()
             return
@@ -157,10 +157,10 @@ class Writer:
             self._connection.terminate()
 
     async def _end(self, connection: asyncpg.Connection, seconds: float, *, loses_reply: bool) -> None:
-        """Commit; when the answer is lost, ask what became of the transaction before anybody tries again."""
+        """Commit. If the reply is lost, find out whether the transaction was committed before any retry."""
         with translated_errors(self._location):
             try:
-                # PostgreSQL answers the COMMIT of a failed transaction with a rollback, and no error.
+                # PostgreSQL replies to the COMMIT of a failed transaction with ROLLBACK, and no error.
                 async with self._tolerance.limit(seconds):
                     status = await connection.execute("COMMIT")
                 if loses_reply:
@@ -176,16 +176,16 @@ class Writer:
                 raise StoreError(f"{self._location}: the transaction failed and was rolled back")
         try:
             is_committed = await self._tolerance.retry(self._is_committed, seconds=math.inf)
-        except TransientError as error:  # the process is about to exit and waits no longer
+        except TransientError as error:  # the process is about to exit
             raise CommitUnknown(location=self._location) from error
         if not is_committed:
             raise StoreUnreachable(f"{self._location}: the connection was lost before the commit")
 
     async def _is_committed(self) -> bool:
-        """Find out, on a new connection, whether the last transaction was committed.
+        """Return whether the last transaction was committed, using a new connection.
 
-        Whoever gets the write lock knows that it has ended: its row, which no crash can leave half written,
-        says how.
+        Once this connection has the write lock, the transaction has ended. The writer's row, which is
+        written atomically with it, holds the number of the last committed transaction.
         """
         with translated_errors(self._location):
             async with self._tolerance.limit(self._timeouts.command_seconds):

@@ -1,4 +1,4 @@
--- JSON is `text`, not `jsonb`, on purpose: it keeps exactly what was encoded. jsonb refuses the escape \u0000,
+-- JSON is `text`, not `jsonb`, on purpose: it keeps exactly what was encoded. jsonb rejects the escape \u0000,
 -- reorders keys and rewrites numbers; a record would not read back equal, as it does from SQLite.
 CREATE TABLE weft_schema (version integer NOT NULL);
 INSERT INTO weft_schema VALUES (0);
@@ -36,27 +36,27 @@ CREATE TABLE tasks (
     run_count bigint NOT NULL,
     task_tree_id uuid NOT NULL,
     has_children boolean NOT NULL,
-    -- What follows is the engine's own, and no part of the record.
-    method text NOT NULL, -- schemas.method; '' when there is none
-    waiting_for integer NOT NULL, -- dependencies that do not let it start yet
-    attempt integer NOT NULL DEFAULT 0, -- the number of the last one, which only grows: it fences off late results
-    failures integer NOT NULL DEFAULT 0, -- attempts that failed: what a retry policy counts
-    losses integer NOT NULL DEFAULT 0, -- attempts that were lost in a row: their process died, or its lease ran out
-    last_error text, -- of the last attempt that failed, while the task is to be tried again
-    worker text, -- who has the attempt that is in progress; null: it was given back or its worker died
-    ready_at timestamptz, -- not before this time: a retry that waits
-    is_running boolean NOT NULL DEFAULT false -- of a root: somebody asked for the flow to be run
+    -- The columns below belong to the engine and are not part of the record.
+    method text NOT NULL, -- schemas.method, or ''
+    waiting_for integer NOT NULL, -- number of dependencies that do not let it start yet
+    attempt integer NOT NULL DEFAULT 0, -- number of the last attempt, which only grows: it fences off late results
+    failures integer NOT NULL DEFAULT 0, -- failed attempts, which a retry policy counts
+    losses integer NOT NULL DEFAULT 0, -- consecutive lost attempts: the worker died, or its lease expired
+    last_error text, -- error of the last failed attempt, while a retry is due
+    worker text, -- holder of the attempt in progress; null: it was released, or its worker died
+    ready_at timestamptz, -- earliest time of a delayed retry
+    is_running boolean NOT NULL DEFAULT false -- of a root: the flow is to be run
 ) WITH (fillfactor = 80);
--- Some room on each page: a report of progress changes nothing that is indexed, and a new version that fits on its
--- page touches no index. Starting and ending always do, since the engine's indexes are about the status.
+-- Leaves space on each page: a progress report changes no indexed column, and a new row version that fits on its page
+-- touches no index. Starting and ending always do, since the engine's indexes are on the status.
 
--- `seq` in the index: a flow is read in creation order without sorting it.
+-- `seq` is in the index so that a flow is read in creation order without sorting.
 CREATE INDEX tasks_by_tree ON tasks (task_tree_id, seq);
 CREATE INDEX tasks_by_source ON tasks (original_task_id) WHERE original_task_id IS NOT NULL;
 CREATE INDEX roots ON tasks (seq) WHERE parent_id IS NULL;
 CREATE INDEX schedules_by_due_time ON tasks (next_run_at, id) WHERE schedule_enabled;
 CREATE INDEX running_flows ON tasks (seq) WHERE is_running;
--- A schedule may have made a million runs; whether one of them is unfinished is asked at every firing.
+-- A schedule may have made a million runs; every firing checks whether one of them is unfinished.
 CREATE INDEX unfinished_runs ON tasks (original_task_id) WHERE is_running;
 -- The definition of a schedule stays pending; only its copies run.
 CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority, seq)
@@ -64,7 +64,7 @@ CREATE INDEX ready_tasks ON tasks (task_tree_id, method, priority, seq)
 CREATE INDEX delayed_tasks ON tasks (task_tree_id, ready_at) WHERE status = 'pending' AND ready_at IS NOT NULL;
 CREATE INDEX tasks_in_progress ON tasks (task_tree_id, worker) WHERE status = 'in_progress';
 
--- Who waits for a task: the dependencies of the records, turned round.
+-- The dependents of each task: the inverse of the dependencies in the records.
 CREATE TABLE dependents (
     dependency_id uuid NOT NULL,
     task_id uuid NOT NULL,
@@ -72,14 +72,14 @@ CREATE TABLE dependents (
     PRIMARY KEY (dependency_id, task_id)
 );
 
--- Processes that run tasks; one whose lease has run out is taken for dead.
+-- Processes that run tasks. A worker is considered dead when its lease has expired.
 CREATE TABLE workers (
     id text PRIMARY KEY,
     lease_until timestamptz NOT NULL
 );
 
 CREATE TABLE events (
-    -- Never give the sequence a cache: each session would take numbers ahead, and their order would be lost.
+    -- The sequence must not have a cache: each session would reserve numbers, and their order would be lost.
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     type text NOT NULL,
     task_id uuid NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_tree ON events (task_tree_id, seq);
 
--- The last line of defence of two promises: archives never change, and the log only grows.
+-- Triggers that enforce two guarantees: archives never change, and the event log is append-only.
 CREATE FUNCTION weft_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION '% never change', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';

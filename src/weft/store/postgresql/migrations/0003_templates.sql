@@ -1,4 +1,4 @@
--- Every version of every template of the library; no row is ever deleted, for runs name them.
+-- Every version of every template in the library. No row is ever deleted, because runs refer to versions.
 CREATE TABLE templates (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     user_id text,
@@ -7,6 +7,6 @@ CREATE TABLE templates (
     text text NOT NULL,
     facts text NOT NULL,
     created_at timestamptz NOT NULL,
-    removed_at timestamptz -- of the newest version: the name is free again
+    removed_at timestamptz -- set on the newest version when the template is removed
 );
 CREATE UNIQUE INDEX template_versions ON templates (name, coalesce(user_id, ''), version);

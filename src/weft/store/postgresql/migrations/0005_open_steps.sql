@@ -1,6 +1,6 @@
--- Steps end with their run. Whether some are open is asked when a task with children ends, and when a step that has
--- others below it does: without an index of its own that would read every step of the run.
--- Keys are compared byte by byte: what is below one is a range then, whatever the language of the database.
+-- Steps end with their run. When a task with children or a step with steps below it ends, its open steps are looked up;
+-- without this index that would read every step of the run.
+-- Keys are compared byte by byte, so that the steps below a key are a range, whatever the collation of the database.
 CREATE INDEX open_steps ON tasks (step_of, step_key COLLATE "C") WHERE step_of IS NOT NULL AND status = 'in_progress';
 
 -- Earlier versions left steps open below runs that had ended.

@@ -1,2 +1,2 @@
--- Which methods a worker knows; NULL: it has not said, and may know any.
+-- The methods that a worker knows; NULL: it may know any.
 ALTER TABLE workers ADD COLUMN methods text[];

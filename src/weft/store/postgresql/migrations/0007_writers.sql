@@ -1,5 +1,5 @@
--- The last transaction of each writer: what tells whether a commit was done whose reply was lost. The number of a
--- transaction does not: after a crash the server gives it to another one if it had not reached the disk.
+-- The last transaction of each writer, which tells whether a commit was done if its reply was lost. PostgreSQL's
+-- transaction ids do not: after a crash the server reuses an id that had not reached the disk.
 CREATE TABLE writers (
     id uuid PRIMARY KEY,
     last bigint NOT NULL,

@@ -1,5 +1,5 @@
--- Guards say `status || ''` where the planner must not take the index of the tasks in progress instead of the
--- one of the ids: it would go through all that a worker holds for each of them.
+-- Conditions use `status || ''` where the planner must use the index of ids, and not the index of tasks in progress:
+-- with that one it would scan all tasks of a worker for each id.
 
 -- name: start_tasks
 UPDATE tasks
@@ -32,7 +32,7 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
 RETURNING tasks.id, tasks.has_children;
 
 -- name: retry_tasks
--- A failed attempt and the next one's time in one write.
+-- Records failed attempts and schedules the next ones in one write.
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0, updated_at = wanted.now, worker = NULL,
     ready_at = wanted.ready_at, failures = tasks.failures + 1, losses = 0, last_error = wanted.error
@@ -50,8 +50,8 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
--- name: rest_task
--- An attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now, $6 wake_at
+-- name: suspend_task
+-- Ends an attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now, $6 wake_at
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0, updated_at = $5, worker = NULL, ready_at = NULL, losses = 0,
     wake_at = $6
@@ -59,15 +59,15 @@ WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker = $3 
 RETURNING id;
 
 -- name: has_ended
--- Whether one of them has. $1 ids
+-- Whether at least one of the tasks has ended. $1 ids
 SELECT EXISTS (SELECT FROM tasks WHERE id = ANY ($1::uuid[]) AND status NOT IN ('pending', 'in_progress'));
 
 -- name: set_dependencies
 UPDATE tasks SET dependencies = $2 WHERE id = $1;
 
 -- name: release_dependents
--- Ended tasks let their dependents go on: optional ones in any case, required ones when they completed.
--- Several of them may have one dependent: a row is written once in a statement, so they are counted first.
+-- Decrements `waiting_for` of the dependents of ended tasks: optional dependencies in any case, required ones if they
+-- completed. An UPDATE writes each row only once, so the ended dependencies of a task are counted first.
 -- $1 ids, $2 whether they completed
 UPDATE tasks SET waiting_for = waiting_for - released.dependencies
 FROM (

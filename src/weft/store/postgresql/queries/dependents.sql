@@ -1,5 +1,5 @@
 -- name: delete_dependents_of
--- Before the records themselves change or go: they still say what they depend on. $1 ids
+-- Must run before the records are updated or deleted, while they still have their old dependencies. $1 ids
 WITH old AS MATERIALIZED (
     SELECT tasks.id AS task_id, dependency.id AS dependency_id
     FROM tasks, json_to_recordset(tasks.dependencies::json) AS dependency (id uuid)
@@ -9,7 +9,7 @@ DELETE FROM dependents USING old
 WHERE dependents.dependency_id = old.dependency_id AND dependents.task_id = old.task_id;
 
 -- name: recount_waiting
--- The tasks and everything that depends on them. $1 ids
+-- Recounts the tasks and everything that depends on them. $1 ids
 UPDATE tasks
 SET waiting_for = (
     SELECT count(*) FROM json_to_recordset(tasks.dependencies::json) AS dependency (id uuid, required boolean)

@@ -1,5 +1,5 @@
 -- name: running_flows
--- Roots of flows that somebody asked to be run, oldest first. $1 everyone, $2 user_id
+-- Roots of the flows that are marked to be run, oldest first. $1 everyone, $2 user_id
 SELECT id FROM tasks WHERE is_running AND ($1::boolean OR user_id IS NOT DISTINCT FROM $2) ORDER BY seq;
 
 -- name: run_flow
@@ -14,8 +14,8 @@ WHERE id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
 RETURNING id;
 
 -- name: end_flow
--- Only when nothing of it can go on by itself: nothing ready, nothing delayed, nothing in progress. A step is no
--- more under way than the task whose evaluation made it: it may wait for a person while that one rests. $1 root
+-- Only if no task of the flow is ready, delayed or in progress. Steps do not count: a step may wait for a person while
+-- the task that made it is suspended. $1 root
 UPDATE tasks SET is_running = false
 WHERE id = $1 AND is_running
   AND NOT EXISTS (
@@ -30,13 +30,13 @@ RETURNING id;
 SELECT is_running FROM tasks WHERE id = $1;
 
 -- name: claim_tasks
--- First what is in progress but nobody works on, then what is ready; each by priority, then in creation order.
--- The methods of the ready tasks are found by one look-up in the index each, however many tasks there are, and
--- each is asked for its next tasks on its own, since each has its limit: nothing is sorted but what these give.
--- A worker that is not known was taken for dead: what it claimed now, nobody would ever release. One whose lease
--- has run out may be taken for dead at any moment.
--- Methods that it does not know are left to another worker that lives and may know them; each row, of which there is at least one, ends
--- with those methods.
+-- Claims released tasks first (in progress, but without a worker), then ready ones; both by priority and creation order.
+-- The methods of the ready tasks are found with one index lookup per method, however many tasks there are. Each method
+-- is queried separately for its next tasks, since it has its own limit; only the rows found are sorted.
+-- A worker that is not registered was declared dead, and nobody would ever release its new claims. A worker with an
+-- expired lease may be declared dead at any moment. Neither claims a task.
+-- Tasks with methods that the worker does not know are left to other live workers that may know them. There is at
+-- least one row, and the last column of each row holds those methods.
 -- $1 roots, $2 worker, $3 now, $4 slots, $5 methods with a limit, $6 slots left for each of them, $7 methods known or null
 WITH RECURSIVE flows (root) AS (
     SELECT id FROM tasks
@@ -57,12 +57,12 @@ methods (root, method) AS (
     ) FROM methods WHERE methods.method IS NOT NULL
 ),
 free (method, slots) AS (SELECT * FROM unnest($5::text[], $6::bigint[])),
-others (known) AS (  -- the methods that each of the other workers that live knows; NULL: it may know any
+others (known) AS (  -- the methods that each other live worker knows; NULL: it may know any
     SELECT workers.methods FROM workers WHERE workers.id < $2 AND workers.lease_until >= $3
-    UNION ALL  -- those before and those after it, which the index finds
+    UNION ALL  -- the ids before and after the worker's own: two ranges of the index
     SELECT workers.methods FROM workers WHERE workers.id > $2 AND workers.lease_until >= $3
 ),
-given_back AS (
+released AS (
     SELECT found.id, found.method
     FROM (
         SELECT task.id, task.method, task.priority, task.seq,
@@ -83,7 +83,7 @@ offered AS (
            row_number() OVER (PARTITION BY methods.method ORDER BY found.priority, found.seq) AS place
     FROM methods
     LEFT JOIN free ON free.method = methods.method
-    LEFT JOIN (SELECT method, count(*) AS slots FROM given_back GROUP BY method) AS taken
+    LEFT JOIN (SELECT method, count(*) AS slots FROM released GROUP BY method) AS taken
         ON taken.method = methods.method
     CROSS JOIN LATERAL (
         SELECT task.id, task.priority, task.seq FROM tasks AS task
@@ -98,9 +98,9 @@ offered AS (
 ready AS (
     SELECT id FROM offered
     WHERE slots IS NULL OR place <= slots
-    ORDER BY priority, seq LIMIT $4 - (SELECT count(*) FROM given_back)
+    ORDER BY priority, seq LIMIT $4 - (SELECT count(*) FROM released)
 ),
-chosen (chosen_id, turn) AS (SELECT id, 0 FROM given_back UNION ALL SELECT id, 1 FROM ready),
+chosen (chosen_id, turn) AS (SELECT id, 0 FROM released UNION ALL SELECT id, 1 FROM ready),
 claimed AS (
     UPDATE tasks
     SET status = 'in_progress', started_at = $3, updated_at = $3, attempt = attempt + 1, worker = $2, ready_at = NULL
@@ -124,8 +124,8 @@ LEFT JOIN claimed ON true
 ORDER BY turn, priority, seq;
 
 -- name: next_ready_at
--- When the next delayed task of the flows that the worker may run can start: a time to come, since what is past
--- and was not claimed waits for something else. $1 roots, $2 worker, $3 now
+-- When the next delayed task of the flows can start. Only future times count: a task that is due and was not claimed
+-- waits for something else. $1 roots, $2 worker, $3 now
 SELECT min(found.ready_at)
 FROM tasks AS flow
 CROSS JOIN LATERAL (
@@ -135,12 +135,12 @@ CROSS JOIN LATERAL (
 WHERE flow.id = ANY ($1::uuid[]) AND flow.is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2);
 
 -- name: add_worker
--- Again, too: the answer to the first time may have been lost.
+-- May be repeated, because the reply to the first call may have been lost.
 INSERT INTO workers (id, lease_until, methods) VALUES ($1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, methods = excluded.methods;
 
 -- name: renew_worker
--- Outside of the write lock. $1 id, $2 seconds, $3 now, or null for the server's time
+-- Runs without the write lock. $1 id, $2 seconds, $3 now, or null for the server's time
 UPDATE workers SET lease_until = coalesce($3, clock_timestamp()) + $2 WHERE id = $1 RETURNING id;
 
 -- name: remove_workers
@@ -150,22 +150,23 @@ DELETE FROM workers WHERE id = ANY ($1::text[]);
 SELECT id FROM workers ORDER BY id;
 
 -- name: restart_delays
--- A delay that began in the future: the clock was put back since. $1 now
+-- Delays that began in the future, because the clock was set back since. $1 now
 UPDATE tasks SET ready_at = $1 + (ready_at - updated_at), updated_at = $1
 WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > $1
 RETURNING id, attempt, '' AS worker, task_tree_id, user_id, ready_at;
 
 -- name: shorten_leases
--- $1 when a lease ends that begins now
+-- $1 the end of a lease that begins now
 UPDATE workers SET lease_until = $1 WHERE lease_until > $1;
 
 -- name: expired_workers
--- Locked until the end of the transaction: who renews its lease meanwhile waits, and then finds that it was taken for
--- dead; who was quicker is not found here. $1 the time by which a lease has run out, or null
+-- The rows stay locked until the end of the transaction: a worker that renews its lease meanwhile waits, and then finds
+-- that it was declared dead. A worker that renewed before is not found here.
+-- $1 the time before which a lease has expired, or null
 SELECT id FROM workers WHERE lease_until < $1 FOR UPDATE;
 
 -- name: unknown_workers
--- Those that claimed tasks after they were taken for dead: no lease covers these claims.
+-- Workers that claimed tasks after they were declared dead: no lease covers those claims.
 SELECT DISTINCT worker FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
@@ -175,7 +176,7 @@ SELECT id, attempt, worker, task_tree_id, user_id FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = $1;
 
 -- name: give_back_all
--- $1 workers, $2 now, $3 what it adds to the lost attempts: 1 when the workers died, 0 when they left in good order
+-- $1 workers, $2 now, $3 how many lost attempts to add: 1 if the workers died, 0 if they shut down
 UPDATE tasks SET worker = NULL, updated_at = $2, losses = losses + $3
 FROM unnest($1::text[]) AS gone (worker)
 WHERE tasks.status = 'in_progress' AND tasks.step_of IS NULL AND tasks.worker = gone.worker

@@ -1,16 +1,15 @@
 -- name: begin_write
--- One writer at a time in a schema, exactly as SQLite's BEGIN IMMEDIATE, by a lock that ends with the
--- transaction. That is a decision, and what it buys is worth more than parallel writers: events are numbered
--- in the order of their commits, so whoever reads on from the last number misses none; operations read, decide
--- and write without row locks; and there are no deadlocks.
--- The lock is the letters "weft" and the schema's number. READ COMMITTED, whatever the role's default: each
--- statement after the lock sees all that earlier writers committed; a snapshot would be older than the lock.
+-- One writer at a time per schema, as with SQLite's BEGIN IMMEDIATE, by a lock that ends with the transaction. This is
+-- worth more than parallel writers: events are numbered in commit order, so a reader that continues after the last
+-- number misses none; operations read, decide and write without row locks; and there are no deadlocks.
+-- The lock is the letters "weft" and the schema's oid. READ COMMITTED, whatever the role's default, so that each
+-- statement after the lock sees all earlier commits; a snapshot would be older than the lock.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(2003134068, quote_ident(current_schema())::regnamespace::oid::integer);
 
 -- name: mark_transaction
--- What tells whether the transaction was committed when the reply to its COMMIT is lost; and the time, which is read
--- now that the lock is held: now() is when the transaction began to wait for it. $1 writer, $2 its how manieth transaction
+-- Tells whether the transaction was committed if the reply to its COMMIT is lost. Returns the time, read while the lock
+-- is held: now() is when the transaction began to wait for the lock. $1 writer, $2 number of its transaction
 INSERT INTO writers (id, last, at) VALUES ($1, $2, clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET last = excluded.last, at = excluded.at
 RETURNING at;
@@ -22,7 +21,7 @@ SELECT last FROM writers WHERE id = $1;
 DELETE FROM writers WHERE id = $1;
 
 -- name: remove_old_writers
--- Of processes that died: nobody asks for their last transaction any more.
+-- Rows of processes that died: nobody needs their last transaction.
 DELETE FROM writers WHERE at < clock_timestamp() - interval '7 days';
 
 -- name: server_time

@@ -1,11 +1,11 @@
 -- name: holds_run
--- Whether the attempt at a task that is evaluated still holds. $1 id, $2 attempt
+-- Whether the attempt at a program task is still held. $1 id, $2 attempt
 SELECT EXISTS (
     SELECT FROM tasks WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker IS NOT NULL
 );
 
 -- name: update_step
--- Not one that has ended for good meanwhile: somebody cancelled it. Unless that was too late.
+-- Skips a step that somebody cancelled meanwhile, unless the cancellation came too late.
 UPDATE tasks
 SET status = $3, result = $4, error = $5, progress = $6, params = $7, started_at = $8, completed_at = $9,
     updated_at = $10, origin_type = $11, original_task_id = $12, step_hash = $13, reuse_hash = $14
@@ -22,8 +22,8 @@ UPDATE tasks SET has_children = true WHERE id = ANY ($1::uuid[]) AND NOT has_chi
 UPDATE tasks SET has_references = true WHERE id = ANY ($1::uuid[]) AND NOT has_references;
 
 -- name: end_open_steps
--- Those of tasks that have ended. A step that is open has no outcome: without its hash no later attempt at the task
--- finds it, so that it is performed again. $1 tasks, $2 when each has ended, $3 error
+-- Ends the open steps of tasks that have ended. An open step has no outcome; its hash is removed, so that a later
+-- attempt does not replay the step but performs it again. $1 tasks, $2 when each has ended, $3 error
 UPDATE tasks
 SET status = 'cancelled', error = $3, completed_at = ended.at, updated_at = ended.at, step_hash = NULL
 FROM unnest($1::uuid[], $2::timestamptz[]) AS ended (id, at)
@@ -31,8 +31,8 @@ WHERE tasks.step_of = ended.id AND tasks.status = 'in_progress'
 RETURNING tasks.seq, tasks.id, tasks.task_tree_id, tasks.user_id, tasks.completed_at, tasks.step_of;
 
 -- name: end_steps_below
--- The open ones below steps that have ended: their keys begin with the key of one and one of three signs, each of
--- which is a range of the index. $1 task, $2 keys, $3 when each has ended, $4 error
+-- Ends the open steps below steps that have ended. Their keys begin with the key of an ended step and one of three
+-- separators, and each of the three prefixes is a range of the index. $1 task, $2 keys, $3 when each has ended, $4 error
 UPDATE tasks
 SET status = 'cancelled', error = $4, completed_at = below.at, updated_at = below.at, step_hash = NULL
 FROM (
@@ -48,7 +48,7 @@ WHERE tasks.seq = below.seq
 RETURNING tasks.seq, tasks.id, tasks.task_tree_id, tasks.user_id, tasks.completed_at, tasks.step_of;
 
 -- name: steps_of
--- Not those that came with a flow as a copy of what another run has done, nor those that ended with their run.
+-- Excludes steps that were copied from another run without digests, and steps that were ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow
@@ -56,8 +56,7 @@ SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_has
 SELECT id, step_hash, reuse_hash FROM tasks WHERE task_tree_id = $1 AND step_hash IS NOT NULL;
 
 -- name: reusable_steps
--- Those of the latest run first, each run's in the order in which they were asked. $1 hash, $2 user_id, $3 the
--- flow whose own do not count
+-- The latest run first; the steps of a run in the order of their requests. $1 hash, $2 user_id, $3 the flow to exclude
 SELECT step.id FROM tasks AS step LEFT JOIN tasks AS root ON root.id = step.task_tree_id
 WHERE step.reuse_hash = $1 AND step.status = 'completed' AND step.user_id IS NOT DISTINCT FROM $2
   AND step.origin_type IS DISTINCT FROM 'archive' AND step.task_tree_id IS DISTINCT FROM $3

@@ -1,11 +1,11 @@
 -- name: update_task
--- The operation that decided on the new record read the old one in this same transaction.
+-- The operation that made the new record read the old one in the same transaction.
 UPDATE tasks SET ({columns}, method) = (
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
         $25, $26, $27, $28, $29, $30, $31, $32), -- $1 id, $5 status
     worker = CASE WHEN $5 = 'in_progress' THEN worker END,
-    ready_at = CASE WHEN $5 = status THEN ready_at END, -- a retry goes on waiting, whatever else changes
-    -- A retry that a person asks for begins to count anew.
+    ready_at = CASE WHEN $5 = status THEN ready_at END, -- a retry keeps its delay if the status is unchanged
+    -- A retry by a person resets the counters.
     failures = CASE WHEN $5 = status THEN failures ELSE 0 END,
     losses = CASE WHEN $5 = status THEN losses ELSE 0 END,
     last_error = CASE WHEN $5 = status THEN last_error END
@@ -15,7 +15,7 @@ WHERE id = $1;
 DELETE FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: recount_references
--- Not EXISTS: a plan for that may read all tasks into a hash table first.
+-- Does not use EXISTS, because its plan may first read all tasks into a hash table.
 UPDATE tasks
 SET has_references = coalesce((
     SELECT true FROM tasks AS made
@@ -24,14 +24,14 @@ SET has_references = coalesce((
 WHERE id = ANY ($1::uuid[]);
 
 -- name: mark_referenced
--- Of flows that have just been added: what was made from their tasks may have been stored before. $1 roots
+-- Sets the flag in flows that were just added: copies of their tasks may have been stored before them. $1 roots
 UPDATE tasks SET has_references = true
 FROM tasks AS made
 WHERE tasks.task_tree_id = ANY ($1::uuid[]) AND made.original_task_id = tasks.id
   AND made.user_id IS NOT DISTINCT FROM tasks.user_id;
 
 -- name: get_tasks
--- Each of several tasks on behalf of its own owner. $1 ids, $2 everyone, $3 user_ids
+-- Reads each task for its own owner. $1 ids, $2 everyone, $3 user_ids
 SELECT {columns} FROM tasks
 JOIN unnest($1::uuid[], $2::boolean[], $3::text[]) AS wanted (wanted_id, everyone, wanted_user_id)
   ON id = wanted_id AND (everyone OR user_id IS NOT DISTINCT FROM wanted_user_id);
@@ -67,7 +67,7 @@ WHERE ($1::boolean OR user_id IS NOT DISTINCT FROM $2)
   AND ($8::boolean OR step_of IS NULL OR (status = 'in_progress' AND strpos(step_key, '?') > 0));
 
 -- name: taken_ids
--- Those of the ids that are stored, and who owns them: ids are unique across owners.
+-- The ids that are stored, with their owners; ids are unique across owners.
 SELECT id, user_id FROM tasks WHERE id = ANY ($1::uuid[]);
 
 -- name: count_by_status
@@ -76,7 +76,7 @@ SELECT status, count(*) FROM tasks
 WHERE task_tree_id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3) GROUP BY status;
 
 -- name: count_waiting
--- Pending tasks that can never start, and those of the others that wait for a schedule: see `weft.tasks.summary`.
+-- Counts pending tasks that can never start, and other pending tasks that wait for a schedule (`weft.tasks.summary`).
 -- $1 root
 WITH RECURSIVE blocked (id) AS (
     SELECT dependents.task_id FROM tasks JOIN dependents ON dependents.dependency_id = tasks.id
@@ -99,7 +99,7 @@ SELECT
         AS scheduled;
 
 -- name: due_schedules
--- Those that come after a due time and id, both null for the first. $1 now, $2 limit, $3 due time, $4 id
+-- Schedules after the given due time and id, which are null for the first page. $1 now, $2 limit, $3 due time, $4 id
 SELECT id, next_run_at, params, EXISTS (
     SELECT FROM tasks AS runs
     WHERE runs.original_task_id = tasks.id AND runs.origin_type = 'copy' AND runs.is_running
@@ -115,7 +115,7 @@ ORDER BY next_run_at, id LIMIT $2;
 SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= $1 ORDER BY wake_at, id LIMIT $2;
 
 -- name: with_unfinished_runs
--- Those of the tasks from which a flow was made that is to be run still. $1 ids, $2 everyone, $3 user_id
+-- The tasks that have a copied flow that is still running. $1 ids, $2 everyone, $3 user_id
 SELECT original_task_id AS id FROM tasks
 WHERE original_task_id = ANY ($1::uuid[]) AND origin_type = 'copy' AND is_running
   AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3);

@@ -13,7 +13,7 @@ UPDATE templates SET removed_at = $4
 WHERE name = $1 AND user_id IS NOT DISTINCT FROM $2 AND version = $3 AND removed_at IS NULL;
 
 -- name: list_templates
--- The newest version of each that was not removed. $1 everyone, $2 user_id, $3 names, or null: all
+-- The newest version of each template not removed. $1 everyone, $2 user_id, $3 names, or null: all
 SELECT name, version, user_id, text, facts, created_at, removed_at FROM templates AS template
 WHERE ($1 OR user_id IS NOT DISTINCT FROM $2) AND removed_at IS NULL
   AND ($3::text[] IS NULL OR name = ANY ($3))
@@ -31,7 +31,7 @@ WHERE name = $3 AND ($1 OR user_id IS NOT DISTINCT FROM $2)
 ORDER BY user_id COLLATE "C" NULLS FIRST, version;
 
 -- name: template_names
--- Those of the names that anybody ever registered. $1 names
+-- The names that any owner ever registered. $1 names
 SELECT DISTINCT name FROM templates WHERE name = ANY ($1::text[]);
 
 -- name: keep_params
