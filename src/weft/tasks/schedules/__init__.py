@@ -1,1 +1,1 @@
-"""When scheduled tasks are due."""
+"""Schedules: expressions, time zones and due times."""

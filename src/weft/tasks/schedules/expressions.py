@@ -1,7 +1,7 @@
-"""Parse schedule expressions: times, intervals, cron.
+"""Parsing of schedule expressions: times, intervals, cron.
 
-`cronsim` finds the times, but it also takes extensions (seconds, `L`, `#`, `5/15`), reads `5-5/15` as
-`5-59/15`, and says only "Bad minute". So an expression is read here, and cronsim gets a plain form of it.
+`cronsim` computes the times, but it also accepts extensions (seconds, `L`, `#`, `5/15`), reads `5-5/15` as
+`5-59/15`, and reports only "Bad minute". So expressions are parsed here, and cronsim gets a plain form.
 """
 
 import re
@@ -17,12 +17,12 @@ from weft.tasks.schedules.timezones import ScheduleError, bad_expression
 
 
 class Cron(Struct, frozen=True):
-    """A cron expression that has been checked."""
+    """A validated cron expression."""
 
     text: str
-    """In plain form: numbers, lists and terms with `*`."""
+    """The plain form: numbers, lists and terms with `*`."""
     is_fixed: bool
-    """Whether it names fixed times of day: neither minute nor hour begin with `*`, as Debian cron has it."""
+    """Whether it has fixed times of day: neither minute nor hour begins with `*`, as in Debian cron."""
 
 
 class _Field(Struct, frozen=True):
@@ -30,7 +30,7 @@ class _Field(Struct, frozen=True):
     low: int
     high: int
     names: tuple[str, ...] = ()
-    """The names of the values, from `low` on."""
+    """The names of the values, starting at `low`."""
 
     @property
     def expected(self) -> str:
@@ -61,7 +61,10 @@ _EXTENSION = re.compile(r"\?|.*#.*|(L|LW|[0-9]+[LW]|[A-Z]{3}L)", re.IGNORECASE |
 
 
 def parse_cron(text: str) -> Cron:
-    """The expression in checked, plain form; anything else than five standard fields is an error."""
+    """Return the validated expression in plain form.
+
+    Raise ScheduleError unless it has five standard fields.
+    """
     parts = _split(text)
     _minute, _hour, days, months, _weekday = (
         _values(field, part) for field, part in zip(_FIELDS, parts, strict=True)
@@ -89,12 +92,12 @@ def _split(text: str) -> list[str]:
 
 
 def _both_days_must_match(parts: list[str]) -> bool:
-    # Debian cron: a day field that begins with a star narrows the other one; otherwise either may match.
+    # Debian cron: if a day field begins with `*`, both must match; otherwise either may match.
     return parts[2].startswith("*") or parts[4].startswith("*")
 
 
 def _check_possible(days: frozenset[int], months: frozenset[int], *, actual: str) -> None:
-    # Weekdays need no look: over the years every date falls on each of them, 29 February too.
+    # Weekdays need no check: over the years every date falls on each of them, even 29 February.
     longest = max(_LONGEST_MONTH_DAYS[month - 1] for month in months)
     if min(days) > longest:
         expected = f"a day that exists, 1-{longest} in the given month"
@@ -102,7 +105,7 @@ def _check_possible(days: frozenset[int], months: frozenset[int], *, actual: str
 
 
 def _plain(field: _Field, part: str) -> str:
-    """The field for cronsim; a star stays in front, for it decides how the two day fields combine."""
+    """Return the field for cronsim. A leading `*` is kept, since it decides how the day fields combine."""
     terms = part.split(",")
     return ",".join(
         term if term.startswith("*") else ",".join(map(str, _term_values(field, term))) for term in terms
@@ -133,7 +136,7 @@ def _term_values(field: _Field, term: str) -> range:
 
 
 def _step(field: _Field, term: str, text: str) -> int:
-    # A longer step is legal in cron, but `*/90` minutes runs every hour: nobody who writes it means that.
+    # A longer step is legal in cron, but `*/90` minutes runs every hour, which nobody intends.
     longest = field.high - field.low + 1
     step = int(text) if re.fullmatch("[0-9]+", text) else 0
     if not 1 <= step <= longest:
@@ -157,29 +160,29 @@ def _bad(field: _Field, actual: str, *, expected: str) -> ScheduleError:
 
 
 EXPRESSION_LIMIT = 1024
-"""Characters; a cron expression that lists every value of every field has fewer than 500."""
+"""In characters; a cron expression that lists every value of every field has fewer than 500."""
 
 INTERVAL_LIMIT_SECONDS = 100 * 365 * 24 * 3600
-"""A hundred years; a longer one is a slip of the keyboard."""
+"""A hundred years; a longer interval is a typing error."""
 
 _ISO_DATETIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,6})?)?"
     r"(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-# In the order of cron's numbers: Sunday is 0.
+# In the order of cron, where Sunday is 0.
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _WEEKDAY_NUMBERS = {name[:size]: number for number, name in enumerate(_WEEKDAYS) for size in (3, len(name))}
 
 
 class Once(Struct, frozen=True):
-    """A single time; without an offset it is a wall time."""
+    """A single time; a wall time if it has no offset."""
 
     at: datetime
 
 
 class Interval(Struct, frozen=True):
-    """A fixed step."""
+    """A fixed interval."""
 
     step: timedelta
 
@@ -188,14 +191,14 @@ Expression: TypeAlias = Once | Interval | Cron
 
 
 def parse_expression(kind: ScheduleType, text: str) -> Expression:
-    """What the expression says; one that is not of the form of its kind is a `ScheduleError`."""
+    """Parse an expression. Raise ScheduleError unless it has the form of its kind."""
     if len(text) > EXPRESSION_LIMIT:
         expected = f"at most {EXPRESSION_LIMIT} characters, not {len(text)}"
         raise bad_expression("length", expected=expected, actual=text)
     return _parse(kind, text)
 
 
-# A scheduler asks the same few expressions again and again.
+# A scheduler parses the same few expressions repeatedly.
 @lru_cache(maxsize=1024)
 def _parse(kind: ScheduleType, text: str) -> Expression:
     match kind:
@@ -217,7 +220,7 @@ def _parse(kind: ScheduleType, text: str) -> Expression:
 
 def _datetime(text: str) -> datetime:
     expected = "an ISO 8601 date and time such as 2025-01-20T09:00:00Z"
-    # Python reads more forms than it should (`2025-W03`, any letter for the T), and more in newer versions.
+    # Python accepts more forms (`2025-W03`, any letter for the T), and still more in newer versions.
     if not _ISO_DATETIME.fullmatch(text):
         raise bad_expression("date and time", expected=expected, actual=text)
     try:
@@ -237,7 +240,7 @@ def _interval_seconds(text: str) -> int:
 
 
 def _minute_and_hour(text: str) -> str:
-    """The first two fields of cron for `HH:MM`."""
+    """Return the first two cron fields for `HH:MM`."""
     found = _TIME.fullmatch(text)
     if not found:
         raise bad_expression("time", expected="HH:MM from 00:00 to 23:59, such as 09:30", actual=text)
@@ -252,7 +255,7 @@ def _days_and_time(text: str, *, form: str) -> tuple[str, str]:
 
 
 def _numbers(days: str, part: str, read: Callable[[str], int]) -> str:
-    """The days as a list for cron; the same day twice is taken for a slip and refused."""
+    """Return the days as a cron list. Reject a repeated day, which is probably a typing error."""
     numbers: list[int] = []
     for day in days.split(","):
         number = read(day)

@@ -1,12 +1,12 @@
-"""The moments at which a cron expression is due in a time zone.
+"""Due times of a cron expression in a time zone.
 
-`cronsim` works out the wall times and this module the moments at which the clocks show them. cronsim's own
-handling of zones is not enough: asked within a repeated hour it answers with a time that is past already,
-and where clocks go back by half an hour it loses times.
+`cronsim` computes wall times, and this module converts them to UTC. cronsim's own handling of zones is not
+sufficient: within a repeated hour it returns a time in the past, and where clocks are set back by half an
+hour it loses times.
 
-On the days on which clocks change this follows Debian cron. Fixed times are due once: those of a skipped
-hour right after the jump, those of a repeated hour at their first showing. Expressions with `*` as
-minute or hour follow the clocks: nothing is due in a skipped hour, and a repeated hour counts twice.
+When clocks change, this follows Debian cron. Fixed times are due once: those of a skipped hour right after
+the jump, those of a repeated hour the first time. Expressions with `*` as minute or hour follow the clocks:
+nothing is due in a skipped hour, and everything is due twice in a repeated hour.
 """
 
 from collections.abc import Iterator
@@ -25,44 +25,47 @@ from weft.tasks.schedules.timezones import (
 )
 
 _LONGEST_DST_JUMP_SECONDS = 3 * 3600
-"""Debian cron takes a longer jump for a corrected clock: what it skips is not made up for.
+"""Debian cron treats a longer jump as a corrected clock: skipped times are not made up for.
 
-Such a jump is a day that a place never had: 30 December 2011 in Samoa."""
+Such a jump occurs when a zone skips a day, such as 30 December 2011 in Samoa."""
 
 
 def first_due_after(cron: Cron, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """The first due moment later than `after`, in UTC; an `OverflowError` when the calendar ends first.
+    """Return the first due time after `after`, in UTC. Raise OverflowError if the calendar ends before.
 
-    Wall times come in order, and so do their first moments. Only a second showing can be later than
-    the next wall time's first, so it is kept until that is known.
+    Wall times are in order, and so are their first occurrences. Only a second occurrence can be later
+    than the first occurrence of the next wall time, so it is kept until that is known.
     """
-    second_showing: datetime | None = None
+    second_occurrence: datetime | None = None
     for wall in _wall_times(cron, earliest_wall(after, zone), reverse=False):
         moments = _due_moments(cron, wall, zone)
         if moments and moments[0] > after:
-            return min(moments[0], second_showing or moments[0])
-        if second_showing is None and moments and moments[-1] > after:
-            second_showing = moments[-1]
-    return second_showing
+            return min(moments[0], second_occurrence or moments[0])
+        if second_occurrence is None and moments and moments[-1] > after:
+            second_occurrence = moments[-1]
+    return second_occurrence
 
 
 def last_due_before(cron: Cron, zone: ZoneInfo, before: datetime) -> datetime | None:
-    """The last due moment earlier than `before`, in UTC; an `OverflowError` if the calendar begins later."""
-    first_showing: datetime | None = None
+    """Return the last due time before `before`, in UTC.
+
+    Raise OverflowError if the calendar begins after it.
+    """
+    first_occurrence: datetime | None = None
     for wall in _wall_times(cron, latest_wall(before, zone), reverse=True):
         moments = _due_moments(cron, wall, zone)
         if moments and moments[-1] < before:
-            return max(moments[-1], first_showing or moments[-1])
-        if first_showing is None and moments and moments[0] < before:
-            first_showing = moments[0]
-    return first_showing
+            return max(moments[-1], first_occurrence or moments[-1])
+        if first_occurrence is None and moments and moments[0] < before:
+            first_occurrence = moments[0]
+    return first_occurrence
 
 
 def _wall_times(cron: Cron, start: datetime, *, reverse: bool) -> Iterator[datetime]:
-    """The matching wall times from `start` (without it); an `OverflowError` ends them with the calendar.
+    """Yield the matching wall times after `start`, or before it if `reverse`.
 
-    cronsim gives up after 50 years without a match; the longest wait of a possible expression is 40
-    (29 February on one weekday, with 2100 in between).
+    Raises OverflowError at the end of the calendar. cronsim stops after 50 years without a match; the
+    longest gap of a possible expression is 40 years (29 February on one weekday, with 2100 in between).
     """
     return CronSim(cron.text, start, reverse=reverse)
 

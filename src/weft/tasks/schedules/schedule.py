@@ -1,7 +1,7 @@
 """Schedules: when a task is due, in which time zone, and what happens to missed runs.
 
-Pure functions of a schedule and a moment; nothing here asks what time it is. Moments go in with any
-offset and come out in UTC. A malformed schedule is a `ScheduleError` in every one of them.
+All functions are pure and never read the clock. Times may have any UTC offset as arguments, and are returned
+in UTC. A malformed schedule raises `ScheduleError`.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from weft.tasks.schedules.timezones import ScheduleError, bad_expression, moment
 
 
 class CatchUp(StrEnum):
-    """What becomes of the runs that were due while no scheduler was up."""
+    """What happens to runs that were due while no scheduler was running."""
 
     SKIP = "skip"
     ONCE = "once"
-    """One run, for the latest of them, stands for all."""
+    """One run is made, for the latest due time."""
     ALL = "all"
-    """Each is made, in order."""
+    """All runs are made, in order."""
 
 
 class Overlap(StrEnum):
-    """What becomes of a run that is due while an earlier one is not finished."""
+    """What happens to a run that is due while an earlier one is unfinished."""
 
     SKIP = "skip"
     ALLOW = "allow"
@@ -41,22 +41,22 @@ _Policy = TypeVar("_Policy", CatchUp, Overlap)
 
 
 def catch_up(params: JsonObject | None) -> CatchUp:
-    """The policy for missed runs, `params.catchup`; `once` unless it says otherwise."""
+    """Return the policy for missed runs, `params.catchup`; the default is `once`."""
     return _policy(params, "catchup", default=CatchUp.ONCE)
 
 
 def overlap(params: JsonObject | None) -> Overlap:
-    """The policy for overlapping runs, `params.overlap`; `skip` unless it says otherwise."""
+    """Return the policy for overlapping runs, `params.overlap`; the default is `skip`."""
     return _policy(params, "overlap", default=Overlap.SKIP)
 
 
 def waits(params: JsonObject | None, *, has_unfinished_run: bool) -> bool:
-    """Whether what is due stays due until a run has ended: all runs are wanted, but one at a time."""
+    """Return whether a due run must wait for an unfinished one: all runs are made, but one at a time."""
     return has_unfinished_run and overlap(params) is Overlap.SKIP and catch_up(params) is CatchUp.ALL
 
 
 def time_zone(params: JsonObject | None) -> str:
-    """The name in `params.timezone`, not yet looked up; `UTC` unless it says otherwise."""
+    """Return the name in `params.timezone`, which is not validated here; the default is `UTC`."""
     name = _param(params, "timezone")
     if name is None:
         return "UTC"
@@ -72,7 +72,7 @@ def _policy(params: JsonObject | None, key: str, *, default: _Policy) -> _Policy
     if value is None:
         return default
     choices = type(default)
-    # Compared one by one, since a value from JSON may be a list or an object.
+    # Compared one by one, since a value from JSON may be unhashable.
     for choice in choices:
         if value == choice.value:
             return choice
@@ -81,13 +81,13 @@ def _policy(params: JsonObject | None, key: str, *, default: _Policy) -> _Policy
 
 
 def _param(params: JsonObject | None, key: str) -> object:
-    # null counts as absent, as everywhere in the record.
+    # null means absent, as everywhere in the record.
     return (params or {}).get(key)
 
 
 _CALENDAR_START = datetime.min.replace(tzinfo=UTC)
 _CALENDAR_END = datetime.max.replace(tzinfo=UTC)
-# Nothing is due in the first and last two days of the calendar, where a zone's local time may not exist.
+# Nothing is due in the first and last two days of the calendar, where a local time may be out of range.
 _EARLIEST = _CALENDAR_START + timedelta(days=2)
 _LATEST = _CALENDAR_END - timedelta(days=2)
 _TICK = timedelta.resolution
@@ -95,19 +95,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """When a task is due: at the times of its expression, within a window, and so many times at most."""
+    """When a task is due: an expression, a window, and a maximum number of runs."""
 
     type: ScheduleType
     expression: str
     zone: str = "UTC"
     start_at: datetime | None = None
-    """The first moment that may be due; also where an interval counts from."""
+    """The earliest due time; intervals count from here."""
     end_at: datetime | None = None
-    """The last moment that may be due."""
+    """The latest due time."""
     max_runs: int | None = None
     run_count: int = 0
     anchor: datetime | None = None
-    """Where an interval without `start_at` counts from; its first due time is one step later."""
+    """The origin of an interval without `start_at`; its first due time is one interval later."""
 
 
 class NoSchedule(RequestError):
@@ -121,7 +121,7 @@ class NoSchedule(RequestError):
 
 
 def schedule_of(task: Task) -> Schedule | None:
-    """The task's schedule, whether it is switched on or not; None when it has none."""
+    """Return the task's schedule, enabled or not; None if it has none."""
     if task.schedule_type is None or task.schedule_expression is None:
         return None
     return Schedule(
@@ -137,24 +137,24 @@ def schedule_of(task: Task) -> Schedule | None:
 
 
 def check(schedule: Schedule | None) -> None:
-    """Raise a `ScheduleError` that says what is wrong with the schedule, if anything is."""
+    """Raise ScheduleError if the schedule is invalid."""
     if schedule is not None:
         _plan(schedule)
 
 
 def next_due(schedule: Schedule, *, after: datetime) -> datetime | None:
-    """The first due time later than `after`; None when there is none any more."""
+    """Return the first due time after `after`; None if the schedule has ended."""
     plan = _plan(schedule)
     return None if _runs_left(schedule) == 0 else _next(plan, _utc(after))
 
 
 def previous_due(schedule: Schedule, *, before: datetime) -> datetime | None:
-    """The last due time earlier than `before`, whatever the count of runs; None when there is none."""
+    """Return the last due time before `before`, whatever the run count; None if it does not exist."""
     return _previous(_plan(schedule), _utc(before))
 
 
 def due_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> tuple[datetime, ...]:
-    """The due times later than `after` and up to `until`, in order: at most `limit` and the runs left."""
+    """Return the due times after `after` and up to `until`, in order, at most `limit` or the runs left."""
     plan = _plan(schedule)
     runs_left = _runs_left(schedule)
     wanted = limit if runs_left is None else min(limit, runs_left)
@@ -162,22 +162,22 @@ def due_between(schedule: Schedule, *, after: datetime, until: datetime, limit: 
 
 
 def count_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> int:
-    """How many due times are later than `after` and up to `until`, whatever the count of runs.
+    """Return the number of due times after `after` and up to `until`, whatever the run count.
 
-    Counting takes some 30 us each and ends at `limit`.
+    Counting takes about 30 us per due time and stops at `limit`.
     """
     return sum(1 for _ in islice(_times(_plan(schedule), _utc(after), _utc(until)), limit))
 
 
 def planned(task: Task, *, after: datetime) -> Task:
-    """The task with `next_run_at` worked out; none while its schedule is off."""
+    """Return the task with `next_run_at` computed; it is None while the schedule is disabled."""
     schedule = schedule_of(task) if task.schedule_enabled else None
     due = None if schedule is None else next_due(schedule, after=after)
     return task if due == task.next_run_at else evolve(task, next_run_at=due)
 
 
 class _Plan(Struct, frozen=True):
-    """A schedule that has been checked, as values to compute with."""
+    """A validated schedule, as values to compute with."""
 
     expression: Expression
     zone: ZoneInfo
@@ -185,7 +185,7 @@ class _Plan(Struct, frozen=True):
     end: datetime
     anchor: datetime
     first_step: int
-    """How many steps after the anchor an interval is first due: 0 or 1."""
+    """The first due time of an interval, in steps after the anchor: 0 or 1."""
 
 
 def _plan(schedule: Schedule) -> _Plan:
@@ -260,14 +260,14 @@ def _last_before(plan: _Plan, before: datetime) -> datetime | None:
 
 
 def _runs_left(schedule: Schedule) -> int | None:
-    """How often it may still run; None: without end."""
+    """Return how often the schedule may still fire; None: no limit."""
     return None if schedule.max_runs is None else max(0, schedule.max_runs - schedule.run_count)
 
 
 def _once_moment(at: datetime, zone: ZoneInfo, *, text: str) -> datetime:
     try:
         moment = at.astimezone(UTC) if at.tzinfo else moment_of(at, zone)
-    except OverflowError:  # the offset takes it out of the calendar
+    except OverflowError:  # out of range in UTC
         moment = _CALENDAR_END
     if not _EARLIEST <= moment <= _LATEST:
         expected = f"a time from {_EARLIEST.date()} to {_LATEST.date()}"
@@ -282,7 +282,7 @@ def _bound(field: str, moment: datetime | None) -> datetime | None:
 
 
 def _utc(moment: datetime) -> datetime:
-    """The moment in UTC; beyond the calendar, the end of it."""
+    """Return the time in UTC; if it is out of range, the start or end of the calendar."""
     if moment.utcoffset() is None:
         raise ValueError(f"expected a time with an offset from UTC, got {moment.isoformat()}")
     try:
