@@ -59,7 +59,7 @@ def problems_of(*steps: dict[str, Any], name: str = "w", **context: Any) -> list
         ([LOG | {"params": {"retry": {"attempts": 0}}}], "steps[0].params.retry", "Expected `int` >= 1"),
         ([LOG | {"params": {"input_mappings": {}}}], "steps[0].params", "made from dynamic_input_mappings"),
         ([using("user.stdout")], "steps[0].dynamic_input_mappings", "in a cycle: user -> user"),
-        ([using("topic.name.0")], "steps[0].dynamic_input_mappings.stdin", "there is no '0' in no object"),
+        ([using("topic.name.0")], "steps[0].dynamic_input_mappings.stdin", "there is no '0' in a scalar"),
         ([using("topic")], "steps[0].inputs.stdin", "is not valid under any"),
         ([], "steps", "a workflow needs a step"),
     ],

@@ -1,1 +1,1 @@
-"""Read and check task records and flows."""
+"""Parsing and validation of task records and flows."""

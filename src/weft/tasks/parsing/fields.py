@@ -1,4 +1,4 @@
-"""From a decoded JSON object to a `Task`, or all problems of its fields at once."""
+"""Conversion of a decoded JSON object to a `Task`, or to all problems of its fields."""
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
@@ -19,14 +19,14 @@ _TEXTS = ("user_id", "name", "error", "schedule_expression")
 _IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
 _KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": ("id", "name", "required")}
 _SCHEMA_LEVELS = 4
-"""How deep the record's schema looks: task, `dependencies`, one dependency, its `id`."""
+"""Depth of the record's schema: task, `dependencies`, one dependency, its `id`."""
 
 
 def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Problem]]:
-    """The task a JSON object describes; or None and every problem of its fields."""
+    """Return the task that a JSON object describes, or None and all problems of its fields."""
     try:
         task = msgspec.convert(raw, Task)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter for a lone surrogate
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # UnicodeEncodeError: a lone surrogate
         problems = _field_problems(raw, path)
         wrong = {problem.field for problem in problems}
         problems += (problem for problem in _json_problems(raw.get, path) if problem.field not in wrong)
@@ -36,14 +36,14 @@ def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Pro
         *_json_problems(lambda name: getattr(task, name), path),
         *_time_problems(task, path),
     ]
-    return (None, problems) if problems else (_normal(task), [])
+    return (None, problems) if problems else (_normalized(task), [])
 
 
 def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
-    """The task without its wrong fields, for the rules between the others; None when even that is none."""
+    """Return the task without its invalid fields, to check rules between the others; None if impossible."""
     if "status" in wrong:
         return None
-    # What `params` map inputs from is a matter of the dependencies.
+    # `params` may map inputs from the dependencies.
     left_out = {*wrong, "params"} if "dependencies" in wrong else wrong
     part = {name: raw[name] for name in FIELD_NAMES if name in raw and name not in left_out}
     try:
@@ -52,8 +52,8 @@ def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
         return None
 
 
-def _normal(task: Task) -> Task:
-    """The task with ids in lower case and times in UTC, so that equal things compare equal."""
+def _normalized(task: Task) -> Task:
+    """Return the task with lowercase ids and times in UTC, so that equal values compare equal."""
     changes: dict[str, Any] = {}
     for name in _TIMES:
         at: datetime | None = getattr(task, name)
@@ -83,7 +83,7 @@ def _schemas_validator() -> jsonschema_rs.Draft7Validator:
 
 
 def _schemas_problems(task: Task, path: str) -> list[Problem]:
-    """The problems inside `schemas`, which the record's own type leaves open."""
+    """Return the problems inside `schemas`, which the record's type does not check."""
     if task.schemas is None:
         return []
     method = task.schemas.get("method")
@@ -93,7 +93,7 @@ def _schemas_problems(task: Task, path: str) -> list[Problem]:
     return [
         _problem(error, joined(path, "schemas"), ("schemas", *error.instance_path))
         for error in errors
-        if not _is_said_better(error)
+        if not _is_redundant(error)
     ]
 
 
@@ -104,13 +104,13 @@ def _field_problems(raw: JsonObject, path: str) -> list[Problem]:
         match error.kind:
             case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=names):
                 problems.extend(_unknown(name, where, path) for name in names)
-            case _ if not _is_said_better(error):
+            case _ if not _is_redundant(error):
                 problems.append(_problem(error, path, where))
     return problems
 
 
 def _outline(value: Any, levels: int = _SCHEMA_LEVELS) -> Any:
-    """The value as deep as the record's schema looks; the validator gives up on what may lie below."""
+    """Return the value cut to the depth of the record's schema; the validator fails on deeper values."""
     match value:
         case dict():
             items = value.items() if levels else ()
@@ -127,13 +127,14 @@ def _outline(value: Any, levels: int = _SCHEMA_LEVELS) -> Any:
 
 
 def _json_problems(value_of: Callable[[str], Any], path: str) -> Iterator[Problem]:
-    """The fields that hold what JSON text cannot, which only a caller in Python can give."""
+    """Yield the fields with values that JSON cannot represent; only Python callers can pass these."""
     for name in (*_JSON, *_TEXTS):
         value = value_of(name)
         if not value or (isinstance(value, str) and value.isascii()) or is_json(value):
             continue
         reason = (
-            "cannot be written as JSON: a lone surrogate, NaN, a number or nesting beyond bounds, or no JSON"
+            "cannot be written as JSON: it has a lone surrogate, NaN, a huge number, deep nesting "
+            "or a value that is not JSON"
         )
         yield Problem(name, reason, "a JSON value", shown(value), joined(path, name))
 
@@ -150,8 +151,8 @@ def _time_problems(task: Task, path: str) -> Iterator[Problem]:
             yield Problem(name, reason, "a time within the calendar", at.isoformat(), joined(path, name))
 
 
-def _is_said_better(error: jsonschema_rs.ValidationError) -> bool:
-    """Whether another error of the same value says it: that it is no UUID, or of the wrong type."""
+def _is_redundant(error: jsonschema_rs.ValidationError) -> bool:
+    """Return whether another error of the same value is clearer: it is not a UUID, or of the wrong type."""
     match error.kind:
         case (
             jsonschema_rs.ValidationErrorKind.Pattern()
@@ -189,7 +190,7 @@ def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str |
             tail = (*tail, name)
             reason, expected, actual = f"required field '{name}' is missing", "a value", None
         case jsonschema_rs.ValidationErrorKind.Type():
-            reason = f"must be {_words(expected)}, not {_kind_of(error.instance)}"
+            reason = f"must be {_type_names(expected)}, not {_kind_of(error.instance)}"
         case jsonschema_rs.ValidationErrorKind.Format(format="uuid"):
             reason, expected = f"{actual!r} is not a UUID v4", "UUID v4"
         case jsonschema_rs.ValidationErrorKind.Format(format="date-time"):
@@ -217,7 +218,7 @@ def _path(path: str, parts: tuple[str | int, ...]) -> str:
     return path
 
 
-def _words(expected: Any) -> str:
+def _type_names(expected: Any) -> str:
     types = expected if isinstance(expected, list) else [expected]
     return " or ".join(map(str, types))
 
@@ -238,7 +239,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _unexplained(error: Exception, path: str) -> Problem:
-    """The problem msgspec found where the schema finds none (a leap second, 1.0 for an integer)."""
+    """Return the problem that msgspec found and the schema did not (a leap second, 1.0 for an integer)."""
     reason, _, where = str(error).partition(" - at `$")
     inside = where.rstrip("`").lstrip(".")
     return Problem(

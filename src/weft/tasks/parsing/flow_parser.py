@@ -1,6 +1,6 @@
-"""From a JSON document to a flow: a list of tasks, the nested `{task, children}` form, or one task.
+"""Parsing of a JSON document into a flow: a list of tasks, the nested `{task, children}` form, or one task.
 
-Ids may be left out; dependencies and parents may be given by name. Whatever is wrong is reported at once.
+Ids are optional; dependencies and parents may be given by name. All problems are reported together.
 """
 
 from datetime import datetime
@@ -22,21 +22,22 @@ _NODE_KEYS = ("task", "children")
 
 
 class Draft(msgspec.Struct):
-    """A task on its way from JSON to a record."""
+    """A task between its JSON form and its record."""
 
     path: str
     raw: JsonObject
     parent: "Draft | None" = None
     is_nested: bool = False
     parent_id: TaskId | None = None
-    """Its parent for the rules of the flow, also when the document's own `parent_id` is wrong."""
+    """The parent that the flow rules use, even if `parent_id` in the document is invalid."""
 
 
 @paused_collector()
 def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str | None = None) -> Flow:
-    """The flow a JSON document describes; raises InvalidTasks with every problem found.
+    """Return the flow that a JSON document describes. Raise InvalidTasks with all problems found.
 
-    `user_id` is the owner on whose behalf it is read: tasks that name none get it, others are refused.
+    `user_id` is the owner for whom it is read: it is set on tasks without an owner, and tasks of other
+    owners are rejected.
     """
     drafts, problems = flatten(document)
     if not drafts:
@@ -50,7 +51,7 @@ def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str |
 
 
 def flatten(document: Any) -> tuple[list[Draft], list[Problem]]:
-    """The tasks of a document in order, parents before children, and what is no task."""
+    """Return the tasks of a document, parents before children; and a problem for each invalid entry."""
     if isinstance(document, dict) and ("task" in document or "children" in document):
         return _flatten_nested(document)
     entries = document if isinstance(document, list) else [document]
@@ -99,7 +100,7 @@ def _flatten_nested(document: JsonObject) -> tuple[list[Draft], list[Problem]]:
 
 
 class _Reader:
-    """Resolves references between drafts, then reads and checks each."""
+    """Resolves references between drafts, then parses and checks each."""
 
     def __init__(self, drafts: list[Draft], *, new_id: NewTaskId, now: datetime, user_id: str | None) -> None:
         self.drafts = drafts
@@ -113,7 +114,7 @@ class _Reader:
         self._index(new_id)
 
     def read(self) -> list[Task]:
-        """The tasks that could be read; `problems` says what is wrong with the others and between them."""
+        """Return the tasks that could be parsed; `problems` has what is invalid."""
         self._fill_owner()
         self._place_in_tree()
         nodes: list[Node] = []
@@ -147,7 +148,7 @@ class _Reader:
                     self.by_name[name] = TaskId(identifier)
 
     def _fill_owner(self) -> None:
-        """Give the tasks that name no owner the caller, or else the flow's owner."""
+        """Set the owner of tasks without one to the caller, or else to the owner of the flow."""
         first = self.drafts[0].raw.get("user_id")
         for draft in self.drafts:
             if self.user_id is None:
@@ -160,10 +161,11 @@ class _Reader:
             draft.raw["user_id"] = self.user_id
 
     def _place_in_tree(self) -> None:
-        """Give every task its parent.
+        """Set the parent of every task.
 
-        In a flat list, tasks that leave `parent_id` out become children of the root: the one that says
-        `"parent_id": null`, else the first that leaves it out. An explicit second null stays an error.
+        In a flat list, tasks without `parent_id` become children of the root: the task with
+        `"parent_id": null`, or else the first without `parent_id`. A second explicit null is an
+        error.
         """
         flat = [draft for draft in self.drafts if not draft.is_nested]
         explicit = (draft for draft in flat if draft.raw.get("parent_id", "") is None)
@@ -173,7 +175,7 @@ class _Reader:
             self._place(draft, draft.parent or (None if draft is root else root))
 
     def _place(self, draft: Draft, above: Draft | None) -> None:
-        """Put a task where it says, and below `above` when it says nothing or nothing that holds."""
+        """Set the parent that the draft gives, or `above` if it gives none or an invalid one."""
         given = draft.raw.get("parent_id")
         if draft.parent is None and "parent_id" in draft.raw and given is None:
             return
@@ -192,7 +194,7 @@ class _Reader:
             draft.raw["parent_id"] = draft.parent_id if is_task_id(draft.parent_id) else None
 
     def _resolve_dependencies(self, draft: Draft) -> list[TaskId | None]:
-        """The ids that could be resolved, in their places; the draft's own list is rewritten to them."""
+        """Return the resolved ids, with None for invalid entries; rewrites the draft's dependencies."""
         given = draft.raw.get("dependencies")
         if not isinstance(given, list | tuple):
             return []
@@ -200,19 +202,19 @@ class _Reader:
         rewritten: list[Any] = []
         for index, entry in enumerate(given):
             reference = entry if isinstance(entry, str) else None
-            rest: JsonObject = {}
+            other: JsonObject = {}
             if isinstance(entry, dict):
-                rest = {key: value for key, value in entry.items() if key not in {"id", "name"}}
+                other = {key: value for key, value in entry.items() if key not in {"id", "name"}}
                 reference = entry.get("id", entry.get("name"))
                 if "id" in entry and "name" in entry:
-                    rest["name"] = entry["name"]  # refused as unknown: one reference, not two
+                    other["name"] = entry["name"]  # rejected later as an unknown field
             if not isinstance(reference, str):
                 resolved.append(None)
                 rewritten.append(entry)
                 continue
             target = self._resolve(draft, "dependencies", reference, index)
             resolved.append(target)
-            rewritten.append({"id": target or ANY_ID, **rest})
+            rewritten.append({"id": target or ANY_ID, **other})
         draft.raw["dependencies"] = rewritten
         return resolved
 
@@ -226,7 +228,10 @@ class _Reader:
         draft.raw["params"] = {**params, "input_mappings": resolved}
 
     def _mapping_source(self, source: Any) -> Any:
-        """The source with a leading name replaced; a name may itself contain dots, so the shortest wins."""
+        """Return the source with a leading name replaced by its id.
+
+        A name may contain dots; the shortest match is used.
+        """
         parts = source.split(".") if isinstance(source, str) else []
         name = ""
         for length, part in enumerate(parts, start=1):
@@ -238,7 +243,7 @@ class _Reader:
         return source
 
     def _resolve(self, draft: Draft, field: str, reference: str, index: int | None = None) -> TaskId | None:
-        """The id that an id or a name stands for; None and a problem when it is no task's."""
+        """Return the id for an id or a name; None, with a problem, if it is unknown or ambiguous."""
         lowered = reference.lower()
         if lowered in self.known:
             return TaskId(lowered)
@@ -289,7 +294,7 @@ def _node(draft: Draft, dependencies: list[TaskId | None]) -> Node:
 
 
 def _with_auxiliary_fields(tasks: list[Task]) -> list[Task]:
-    """The tasks with the fields that follow from their place: never taken from the document."""
+    """Return the tasks with the auxiliary fields computed; values in the document are ignored."""
     root = next(task for task in tasks if task.parent_id is None)
     parents = {task.parent_id for task in tasks}
     return [

@@ -1,7 +1,7 @@
-"""Check `inputs` against their schema, and fill them from results of dependencies.
+"""Validation of `inputs` against their schema, and mapping of results of dependencies to inputs.
 
-`{"param": "<dependency id>.path.to.field"}` takes one field; a number in the path is an index of a list;
-without a path the whole result is taken.
+A mapping `{"param": "<dependency id>.path.to.field"}` selects one field. A number in the path is a list
+index. Without a path, the whole result is used.
 """
 
 import uuid
@@ -21,7 +21,7 @@ from weft.tasks.record import JsonObject, Task
 
 
 class MissingMapping(RequestError):
-    """An input mapping points at something its dependency's result does not have."""
+    """An input mapping refers to a value that the result of the dependency does not have."""
 
     code = "missing-mapping"
 
@@ -32,7 +32,7 @@ class MissingMapping(RequestError):
 
 
 def mapped_inputs(task: Task, results: Mapping[TaskId, JsonObject]) -> JsonObject:
-    """The task's inputs with its mappings filled in from the results of its dependencies."""
+    """Return the task's inputs with its mappings filled in from the results of its dependencies."""
     mappings = _mappings(task)
     if not mappings:
         return task.inputs
@@ -40,18 +40,18 @@ def mapped_inputs(task: Task, results: Mapping[TaskId, JsonObject]) -> JsonObjec
 
 
 def has_mappings(task: Task) -> bool:
-    """Whether some of the task's inputs are filled from dependencies."""
+    """Return whether some of the task's inputs are mapped from dependencies."""
     return bool(_mappings(task))
 
 
 def mapped_names(task: Task) -> tuple[str, ...]:
-    """The inputs that are filled from dependencies; none when what says so is malformed."""
+    """Return the names of mapped inputs; empty if the mappings are malformed."""
     mappings = _mappings(task)
     return tuple(mappings) if isinstance(mappings, dict) else ()
 
 
 def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Mappings that are malformed or do not start at a dependency of the task."""
+    """Return the mappings that are malformed or do not start with the id of a dependency."""
     mappings = _mappings(task)
     where = joined(joined(path, "params"), "input_mappings")
     if not isinstance(mappings, dict):
@@ -61,7 +61,10 @@ def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
     for name, source in mappings.items():
         start = source.partition(".")[0].lower() if isinstance(source, str) else None
         if start not in known:
-            reason = f"input {name!r} is mapped from {shown(source)!r}, which starts with no dependency's id"
+            reason = (
+                f"input {name!r} is mapped from {shown(source)!r}, "
+                "which does not start with the id of a dependency"
+            )
             problems.append(
                 Problem("params", reason, '"<dependency id>.path"', shown(source), joined(where, name))
             )
@@ -74,22 +77,22 @@ def _mappings(task: Task) -> Any:
 
 
 def _value(parameter: str, source: str, results: Mapping[TaskId, JsonObject]) -> Any:
-    start, _, rest = source.partition(".")
+    start, _, path = source.partition(".")
     value: Any = results.get(TaskId(start.lower()))
     if value is None:
         raise MissingMapping(parameter=parameter, source=source, reason="that dependency has no result")
-    return value_at(value, rest, parameter=parameter, source=source)
+    return value_at(value, path, parameter=parameter, source=source)
 
 
 def value_at(value: Any, path: str, *, parameter: str, source: str) -> Any:
-    """What lies at a path of fields and indexes in a value; raises MissingMapping when nothing does."""
+    """Return the value at a path of fields and indexes. Raise MissingMapping if it does not exist."""
     for part in path.split(".") if path else ():
         value = _step(value, part, parameter, source)
     return value
 
 
 def is_index(part: str) -> bool:
-    """Whether a part of a path can be an index of a list."""
+    """Return whether a part of a path can be a list index."""
     return part.isascii() and part.isdigit()
 
 
@@ -98,26 +101,26 @@ def _step(value: Any, part: str, parameter: str, source: str) -> Any:
         return value[part]
     if isinstance(value, list) and is_index(part) and int(part) < len(value):
         return value[int(part)]
-    kind = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "no object"
+    kind = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a scalar"
     raise MissingMapping(parameter=parameter, source=source, reason=f"there is no {part!r} in {kind}")
 
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("if", "then", "else", "not")
 _VALUE_FREE = frozenset({"required", "type", "title", "description", "$comment", *_LISTS, *_SINGLES})
-"""Keywords of an object that do not look at the values of its properties, or only through what is in them."""
+"""Keywords that do not constrain the values of properties, except through nested schemas."""
 
 _DECIDED = frozenset(
     {"type", "properties", "patternProperties", "additionalProperties", "propertyNames", "required"}
 )
-"""Keywords that judge each input by itself, or only whether it is there."""
+"""Keywords that constrain each input separately, or only its presence."""
 
 
 def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> list[Problem]:
-    """Every way in which the task's inputs break its input schema, or why that schema is none.
+    """Return all violations of the task's input schema, or why that schema is invalid.
 
-    Of stored inputs not all is known: those that refer to secrets or are mapped from the results of others
-    are checked when the task runs.
+    With `is_stored`, values that are not known yet are not checked: inputs that refer to secrets or are
+    mapped from dependencies. They are checked when the task runs.
     """
     schema = (task.schemas or {}).get("input_schema")
     if schema is None:
@@ -131,9 +134,9 @@ def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> li
         if is_stored:
             return known_problems(validator, schema, task.inputs, where, mapped_names(task))
         return list(problems_of(validator, task.inputs, where))
-    except ValueError as error:  # nested deeper than the validator goes
+    except ValueError as error:  # nested too deeply for the validator
         reason = f"cannot be checked against input_schema: {error}"
-        return [Problem("inputs", reason, "inputs of usual depth", shown(task.inputs), where)]
+        return [Problem("inputs", reason, "inputs with less nesting", shown(task.inputs), where)]
 
 
 def known_problems(
@@ -143,10 +146,10 @@ def known_problems(
     path: str,
     later: Collection[str] = (),
 ) -> list[Problem]:
-    """Every way in which what is known of the inputs breaks the schema.
+    """Return all violations of the schema by the known parts of the inputs.
 
-    Not known are secrets and the values of those in `later`, which will be there when the task runs. What
-    depends on such a value is not judged.
+    Secrets and the inputs in `later`, which are set when the task runs, are not known. Constraints that
+    depend on them are not checked.
     """
     given, secrets = masked(inputs)
     if not later:
@@ -162,35 +165,36 @@ def known_problems(
 
 
 def _is_conditional(schema: JsonObject, later: Collection[str]) -> bool:
-    """Whether the value of an input that is not known yet may decide what the others may be."""
+    """Return whether the value of an unknown input may affect what the other inputs may be."""
     if not {"$ref", "enum", "const", "dependencies"}.isdisjoint(schema):
         return True
-    return any(_looks_at(part, later) for part in _alternatives(schema))
+    return any(_constrains(part, later) for part in _alternatives(schema))
 
 
 def _alternatives(schema: JsonObject) -> list[Any]:
-    """The schemas that a schema applies to the same object."""
+    """Return the schemas that a schema applies to the same object."""
     listed = [part for keyword in _LISTS for part in schema.get(keyword, ())]
     return listed + [schema[keyword] for keyword in _SINGLES if keyword in schema]
 
 
-def _looks_at(schema: Any, names: Collection[str]) -> bool:
-    """Whether a schema of an object may judge the values of these properties, not only their being there."""
+def _constrains(schema: Any, names: Collection[str]) -> bool:
+    """Return whether a schema may constrain the values of these properties, not only their presence."""
     if not isinstance(schema, dict):
         return False
     if not schema.keys() <= _VALUE_FREE | {"properties"} or not set(names).isdisjoint(
         schema.get("properties", ())
     ):
         return True
-    return any(_looks_at(part, names) for part in _alternatives(schema))
+    return any(_constrains(part, names) for part in _alternatives(schema))
 
 
 @lru_cache(maxsize=256)
 def validator_for(schema: bytes) -> jsonschema_rs.Draft7Validator:
-    """The validator of a JSON text that is a draft-07 schema; raises ValueError when it is none.
+    """Return the validator of a JSON text with a draft-07 schema. Raise ValueError if it is invalid.
 
     `offline=True` because the library otherwise fetches remote and `file:` references. The linear-time
-    regular expressions are not used: draft-07 patterns may look ahead; the backtracking limit bounds them.
+    regular expressions are not used, because draft-07 patterns may use lookahead; the backtracking limit
+    bounds them.
     """
     return jsonschema_rs.Draft7Validator(
         msgspec.json.decode(schema),
@@ -216,7 +220,7 @@ def problems_of(
     *,
     is_counted: Callable[[jsonschema_rs.ValidationError], bool] = lambda error: True,
 ) -> Iterator[Problem]:
-    """Every way in which the inputs, but for those at `unknown` places, break the schema of the validator."""
+    """Yield all violations of the validator's schema, except those at the paths in `unknown`."""
     for error in validator.iter_errors(inputs):
         if tuple(error.instance_path) in unknown or not is_counted(error):
             continue
@@ -238,7 +242,7 @@ def _reason(message: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with the errors of alternatives (anyOf, oneOf, propertyNames) as their messages."""
+    """Return the value with nested errors (anyOf, oneOf, propertyNames) replaced by their messages."""
     if isinstance(value, jsonschema_rs.ValidationError):
         return value.message
     return [_plain(part) for part in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Problems of tasks and flows, and reading and writing their JSON."""
+"""Problems of tasks and flows, and decoding and encoding of their JSON."""
 
 import difflib
 import itertools
@@ -20,15 +20,15 @@ _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class MalformedJson(RequestError):
-    """The text is not JSON, or more of it than weft reads."""
+    """The text is not valid JSON, or exceeds a limit."""
 
     code = "malformed-json"
 
     def __init__(
         self, reason: str, *, source: str, line: int | None = None, column: int | None = None
     ) -> None:
-        place = f"{source}:{line}:{column}" if line is not None else source
-        super().__init__(f"{place}: {reason}")
+        location = f"{source}:{line}:{column}" if line is not None else source
+        super().__init__(f"{location}: {reason}")
         self.source = source
         self.line = line
         self.column = column
@@ -36,11 +36,9 @@ class MalformedJson(RequestError):
 
 @paused_collector()
 def decode(text: bytes, *, source: str = "input") -> Any:
-    """The value a JSON text stands for; raises MalformedJson with line and column."""
+    """Return the value of a JSON text. Raise MalformedJson, with line and column, if it is invalid."""
     if len(text) > MAX_JSON_BYTES:
-        raise MalformedJson(
-            f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed", source=source
-        )
+        raise MalformedJson(f"{len(text)} bytes of JSON exceed the limit of {MAX_JSON_BYTES}", source=source)
     text = text.removeprefix(b"\xef\xbb\xbf")
     if not text.strip():
         raise MalformedJson("the file is empty", source=source)
@@ -57,13 +55,13 @@ def decode(text: bytes, *, source: str = "input") -> Any:
 
 
 def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
-    """The error with its place, where the decoder tells it."""
+    """Return the error with its location, if the decoder reports it."""
     found = _BYTE_OFFSET.search(reason)
     if found is None and "truncated" not in reason:
         return MalformedJson(reason.partition(" - at ")[0], source=source)
     if found is None and _HALF_PAIR.search(text):
-        # The decoder takes the missing second half for the end of the text.
-        return MalformedJson("a string has half of a surrogate pair (\\ud800 to \\udfff)", source=source)
+        # The decoder reports a lone surrogate as the end of the text.
+        return MalformedJson("a string has a lone surrogate (\\ud800 to \\udfff)", source=source)
     before = text[: int(found[1])] if found else text
     last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
     return MalformedJson(
@@ -75,7 +73,7 @@ def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
 
 
 def task_object(task: Task) -> JsonObject:
-    """The record as a JSON object; the auxiliary fields only once a store has filled them."""
+    """Return the record as a JSON object; auxiliary fields are included only if a store has set them."""
     record: JsonObject = msgspec.to_builtins(task)
     record["dependencies"] = list(record["dependencies"])  # msgspec leaves it a tuple
     if task.task_tree_id is None:
@@ -84,7 +82,7 @@ def task_object(task: Task) -> JsonObject:
 
 
 def is_json(value: Any) -> bool:
-    """Whether JSON text gives the value back unchanged: no NaN, no lone surrogate, nothing too deep."""
+    """Return whether the value survives a JSON round trip: no NaN, no lone surrogate, not too deep."""
     try:
         text = msgspec.json.encode(value)
         return not _is_deep(value, text) and bool(msgspec.json.decode(text) == value)
@@ -103,7 +101,7 @@ def _is_deep(value: Any, text: bytes) -> bool:
 
 
 class Problem(Struct, frozen=True):
-    """One broken rule: which field, why, what was expected, what was found, and where."""
+    """One broken rule: field, reason, expected and actual value, and path."""
 
     field: str
     reason: str
@@ -126,7 +124,7 @@ class SeveralProblems(RequestError):
         super().__init__(f"{self.headline(self.found[0])}{more}")
 
     def headline(self, problem: Problem) -> str:
-        """The first problem, in the words of the message."""
+        """Return the text of the first problem for the message."""
         return str(problem)
 
     def problems(self) -> list[dict[str, Any]]:
@@ -134,17 +132,20 @@ class SeveralProblems(RequestError):
 
 
 class InvalidTasks(SeveralProblems):
-    """One or more tasks break the rules of the record protocol."""
+    """One or more tasks break the rules of the task record."""
 
     code = "invalid-tasks"
 
 
 def shown(value: Any) -> Any:
-    """The value if it is short, else the start of its text: problems stay readable, and are always JSON."""
+    """Return the value if it is short, otherwise the start of its text, without secrets.
+
+    The result is always JSON and short enough for a message.
+    """
     if isinstance(value, bool | float | None):
         return value
     text = value if isinstance(value, str) else _text(value)
-    clean = redact(text)  # before it is cut: half of a secret is not known as one
+    clean = redact(text)  # before it is truncated: a part of a secret would not be recognised
     if clean is not text and clean != text:
         value = text = clean
     if len(text) > MAX_SHOWN_CHARACTERS:
@@ -153,7 +154,7 @@ def shown(value: Any) -> Any:
 
 
 def printable(text: str) -> str:
-    """The text with lone surrogates spelled out, which no encoding could write."""
+    """Return the text with lone surrogates escaped, so that it can be encoded."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -165,14 +166,14 @@ def _text(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the known word nearest to `word`, or an empty text."""
+    """Return a hint with the known word most similar to `word`, or an empty string."""
     words = list(itertools.islice(known, MAX_SUGGESTION_WORDS))
     close = difflib.get_close_matches(word[:MAX_SHOWN_CHARACTERS], words, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def joined(path: str, part: str | int) -> str:
-    """The path of a part inside `path`: `a` and `b` give `a.b`, `a` and 0 give `a[0]`."""
+    """Return the path of a part inside `path`: `a` and `b` give `a.b`, `a` and 0 give `a[0]`."""
     if isinstance(part, int):
         return f"{path}[{part}]"
     return f"{path}.{part}" if path else part

@@ -1,4 +1,4 @@
-"""Rules on one task and between the tasks of a flow."""
+"""Validation rules for a task, and between the tasks of a flow."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -20,7 +20,7 @@ _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Every rule between fields that the task breaks."""
+    """Return all rules between fields that the task breaks."""
     found = [*_status_problems(task), *_origin_problems(task), *_schedule_problems(task)]
     problems = [
         Problem(field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(path, field))
@@ -28,7 +28,7 @@ def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
     ]
     if task.params:
         problems += retry_problems(task, path=path) + timeout_problems(task, path=path)
-    # Completed work has been mapped: a link or an archive of a part of a tree drops what it was mapped from.
+    # A completed task needs no mapping. A link or archive of a part of a tree loses the mapped dependencies.
     if task.params and task.status is not Status.COMPLETED:
         problems += mapping_problems(task, path=path)
     return problems
@@ -117,7 +117,7 @@ def _schedule_findings(task: Task, kind: ScheduleType, expression: str) -> Itera
         lambda: overlap(task.params),
     )
     errors = [error for part in parts if (error := _error_of(part))]
-    # The whole can only be judged when the parts are sound: the window, a time that no calendar has.
+    # The window and the range of times can only be checked if all parts are valid.
     whole = None if errors else _error_of(lambda: check(schedule_of(task)))
     for error in [*errors, *([whole] if whole else [])]:
         yield error.field, error.reason, error.expected, error.actual
@@ -132,9 +132,9 @@ def _error_of(read: Callable[[], object]) -> ScheduleError | None:
 
 
 def checked_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Problem]]:
-    """The task a JSON object describes, and every rule it breaks; None when fields are wrong.
+    """Return the task that a JSON object describes, or None if fields are invalid; and all broken rules.
 
-    What is wrong with one field keeps nobody from hearing of the others.
+    Rules between the valid fields are checked even if other fields are invalid.
     """
     task, problems = read_task(raw, path=path)
     wrong = {problem.field for problem in problems}
@@ -146,31 +146,30 @@ def checked_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[
 
 
 class Node(Struct):
-    """What the rules need to know of a task, so that they can be checked although other fields are wrong."""
+    """The part of a task that the rules of a flow need, available even if other fields are invalid."""
 
     id: TaskId
     name: str
     parent_id: TaskId | None
     dependencies: Sequence[TaskId | None]
-    """None holds the place of one that is wrong in itself and was reported."""
+    """None stands for an invalid entry that was already reported."""
     user_id: str | None
     path: str
 
 
 def node_of(task: Task, path: str = "") -> Node:
-    """The node of a task that has been read."""
     dependencies: list[TaskId | None] = [dependency.id for dependency in task.dependencies]
     return Node(task.id, task.name, task.parent_id, dependencies, task.user_id, path)
 
 
 def flow_problems(nodes: Sequence[Node]) -> list[Problem]:
-    """Every rule between tasks that the flow breaks."""
+    """Return all rules between tasks that the flow breaks."""
     by_id: dict[TaskId, Node] = {}
     problems: list[Problem] = []
     for node in nodes:
         if by_id.setdefault(node.id, node) is not node:
             first = by_id[node.id].path
-            problems.append(_problem(node, "id", f"is the id of {first} too", "an id of its own", node.id))
+            problems.append(_problem(node, "id", f"is also the id of {first}", "a unique id", node.id))
     problems.extend(_dependency_problems(nodes, by_id))
     problems.extend(_tree_problems(nodes, by_id))
     return problems

@@ -177,7 +177,7 @@ def test_a_copy_whose_mapping_leads_nowhere_is_refused() -> None:
     flow = a_flow("root", {"name": "a", "params": {"input_mappings": {}}})
     linked = evolve(named(flow, "a"), params={"input_mappings": {"x": f"{flow.root.id}.v"}})
 
-    with pytest.raises(InvalidTasks, match="starts with no dependency's id"):
+    with pytest.raises(InvalidTasks, match="does not start with the id of a dependency"):
         copy_of(with_task(flow, linked), "a")
 
 

@@ -35,7 +35,7 @@ ROOT = node("root")
 @pytest.mark.parametrize(
     ("nodes", "path", "reason"),
     [
-        ([ROOT, node("root")], "<root>.id", "is the id of <root> too"),
+        ([ROOT, node("root")], "<root>.id", "is also the id of <root>"),
         ([ROOT, node("b", "root", ["b"])], "<b>.dependencies[0]", "must not depend on itself"),
         (
             [ROOT, node("b", "root", ["root", "x"])],

@@ -237,7 +237,7 @@ TWINS = [A, {"name": "twin"}, {"name": "twin"}]
             "task.id",
             "'x' is not a UUID v4",
         ),
-        ([{"name": "a", "id": ID_1}, {"name": "b", "id": ID_1.upper()}], "[1].id", "is the id of [0] too"),
+        ([{"name": "a", "id": ID_1}, {"name": "b", "id": ID_1.upper()}], "[1].id", "is also the id of [0]"),
         ([A, {"name": "b", "dependancies": []}], "[1].dependancies", "did you mean 'dependencies'?"),
         (
             [{"name": "a", "user_id": "ann"}, {"name": "b", "user_id": "ben"}],
