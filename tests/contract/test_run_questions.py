@@ -286,7 +286,7 @@ async def test_a_run_that_rests_can_be_cancelled_with_its_questions(runs: RunsBe
 async def test_only_an_open_question_can_be_answered_and_only_once(runs: RunsBench) -> None:
     resting = await runs.run(NAME)
     question = (await open_ones(runs, resting.root_id))["Your name?"]
-    with pytest.raises(NoOpenQuestion, match="is no question"):
+    with pytest.raises(NoOpenQuestion, match="is not a question"):
         await answer(runs.app(), resting.root_id, "Ada")
     with pytest.raises(AnswerTooLong):
         await answer(runs.app(), question.id, "x" * 1_048_577)

@@ -1,7 +1,7 @@
-"""An operation decides, purely, what a store then writes in one transaction.
+"""Operations: pure decisions about changes that a store then writes in one transaction.
 
-The store reads what the operation asks for, hands it over as `Snapshot`, and applies the `WriteSet`. The
-rules live in the operations; the stores know none of them.
+The store reads what the operation needs, passes it as a `Snapshot`, and applies the resulting `WriteSet`. All
+rules are in the operations; the stores know none of them.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,11 @@ T = TypeVar("T")
 
 
 class ReadSet(Struct, frozen=True):
-    """What an operation must see: single tasks, tasks with the whole flow they are in, and which of some
-    tasks have a copy that is still to be run."""
+    """What an operation must read.
+
+    `tasks` are read alone, `flows_of` with the whole flow that contains them; for `unfinished_runs_of`
+    the store finds out which have a copy that is still running.
+    """
 
     tasks: tuple[TaskId, ...] = ()
     flows_of: tuple[TaskId, ...] = ()
@@ -27,12 +30,12 @@ class ReadSet(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """What the store found of an operation's needs. Another owner's tasks are simply not there."""
+    """The records that the store found for a `ReadSet`. Tasks of other owners are missing."""
 
     tasks: Mapping[TaskId, Task] = {}
     flows: Mapping[TaskId, Flow] = {}
     with_unfinished_runs: frozenset[TaskId] = frozenset()
-    """Those of `ReadSet.unfinished_runs_of` from which a flow was made that is still to be run."""
+    """The tasks of `ReadSet.unfinished_runs_of` that have a copied flow that is still running."""
 
     def task(self, task_id: TaskId) -> Task:
         found = self.tasks.get(task_id)
@@ -41,7 +44,7 @@ class Snapshot(Struct, frozen=True):
         return found
 
     def flow_of(self, task_id: TaskId) -> Flow:
-        """The flow the task is in; one flow may have been asked for by several of its tasks."""
+        """Return the flow that contains the task. Raise TaskNotFound if it is missing."""
         found = self.flows.get(task_id)
         if found is None:
             raise TaskNotFound(task_id=task_id)
@@ -49,32 +52,32 @@ class Snapshot(Struct, frozen=True):
 
 
 class WriteSet(Struct, frozen=True, kw_only=True):
-    """What to write, all or nothing."""
+    """The changes to write, all or none."""
 
     added: tuple[Task, ...] = ()
     updated: tuple[Task, ...] = ()
     deleted: tuple[TaskId, ...] = ()
     recounted: frozenset[TaskId] = frozenset()
-    """Sources whose `has_references` the store must work out anew after the other writes."""
+    """Sources for which the store must recompute `has_references` after the other writes."""
     run: tuple[TaskId, ...] = ()
-    """Roots of flows that are to be run, by whichever engine comes first."""
+    """Roots of flows to mark as running, for any engine."""
     events: tuple[NewEvent, ...] = ()
 
 
 class Decision(Struct, Generic[T], frozen=True):
-    """An operation's changes, and the value its caller gets once they are committed."""
+    """The changes of an operation, and the value that its caller gets once they are committed."""
 
     changes: WriteSet
     value: T
 
 
 class Operation(Protocol[T]):
-    """One act on tasks; one transaction."""
+    """One change of tasks, made in one transaction."""
 
     def needs(self) -> ReadSet:
-        """What must be read first."""
+        """Return what must be read first."""
         ...
 
     def decide(self, found: Snapshot) -> "Decision[T]":
-        """What to write; raises a RequestError when a rule forbids it."""
+        """Return the changes. Raise RequestError if a rule forbids them."""
         ...

@@ -1,4 +1,4 @@
-"""What happened to a flow: an append-only, ordered log."""
+"""Events of flows: an append-only, ordered log."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -42,7 +42,7 @@ class NewEvent(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One entry of the log; `seq` grows in the order of commits."""
+    """One entry of the log; `seq` grows in commit order."""
 
     seq: int
     type: EventType

@@ -1,4 +1,4 @@
-"""A flow: a tree of task records with one root. Its graph, nested JSON form and HTML."""
+"""Flows: trees of task records with one root. Their graphs, nested JSON form and HTML."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,13 @@ Edges = Mapping[TaskId, Sequence[TaskId]]
 
 
 def find_cycles(edges: Edges) -> list[tuple[TaskId, ...]]:
-    """Disjoint cycles of the graph, each as its nodes in edge order; empty when there is none.
+    """Return disjoint cycles of the graph, each as its nodes in edge order.
 
-    Every knot of cycles yields at least one of them. Edges to unknown nodes count for nothing.
+    Every strongly connected component with a cycle yields at least one. Edges to unknown nodes are
+    ignored.
     """
     stuck = _unordered(edges)
-    # Each stuck node has an edge to another stuck one, so following those always ends in a cycle.
+    # Each stuck node has an edge to another stuck node, so following these edges always ends in a cycle.
     following = {node: next(target for target in edges[node] if target in stuck) for node in stuck}
     cycles: list[tuple[TaskId, ...]] = []
     seen_in: dict[TaskId, TaskId] = {}
@@ -40,7 +41,7 @@ def find_cycles(edges: Edges) -> list[tuple[TaskId, ...]]:
 
 
 def _unordered(edges: Edges) -> dict[TaskId, None]:
-    """The nodes that no topological order reaches, in the graph's order."""
+    """Return the nodes that a topological sort does not reach, in the graph's order."""
     waiting = {node: sum(target in edges for target in targets) for node, targets in edges.items()}
     sources = reverse(edges)
     ready = deque(node for node, count in waiting.items() if count == 0)
@@ -55,17 +56,17 @@ def _unordered(edges: Edges) -> dict[TaskId, None]:
 
 
 def reverse(edges: Edges) -> dict[TaskId, list[TaskId]]:
-    """The graph with every edge turned round, among known nodes."""
-    turned: dict[TaskId, list[TaskId]] = {}
+    """Return the graph with every edge reversed, without edges to unknown nodes."""
+    reversed_edges: dict[TaskId, list[TaskId]] = {}
     for node, targets in edges.items():
         for target in targets:
             if target in edges:
-                turned.setdefault(target, []).append(node)
-    return turned
+                reversed_edges.setdefault(target, []).append(node)
+    return reversed_edges
 
 
 def reachable(starts: Iterable[TaskId], edges: Edges) -> list[TaskId]:
-    """The starts and everything their edges lead to, each once, nearest first."""
+    """Return the starts and everything reachable from them, each once, nearest first."""
     found = dict.fromkeys(starts)
     queue = deque(found)
     while queue:
@@ -77,7 +78,7 @@ def reachable(starts: Iterable[TaskId], edges: Edges) -> list[TaskId]:
 
 
 MAX_ROWS = 500
-"""A notebook cell with more rows helps nobody."""
+"""Maximum number of rows in a notebook cell."""
 
 _COLOURS = {
     Status.PENDING: "#777",
@@ -89,7 +90,7 @@ _COLOURS = {
 
 
 def flow_html(flow: "Flow") -> str:
-    """The tree as a table: name, status, progress, error."""
+    """Return the tree as an HTML table: name, status, progress, error."""
     rows = []
     for number, (task, depth) in enumerate(flow.walk()):
         if number == MAX_ROWS:
@@ -103,12 +104,12 @@ def flow_html(flow: "Flow") -> str:
 def _row(task: Task, depth: int) -> str:
     name = f"<td style='text-align:left;padding-left:{depth * 1.5 + 0.5}em'>{escape(task.name)}</td>"
     status = f"<td style='color:{_COLOURS[task.status]}'>{task.status.value}</td>"
-    rest = f"<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td>"
-    return f"<tr title='{task.id}'>{name}{status}{rest}</tr>"
+    details = f"<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td>"
+    return f"<tr title='{task.id}'>{name}{status}{details}</tr>"
 
 
 class TaskNotFound(RequestError):
-    """No task has that id, or it belongs to another owner."""
+    """The task does not exist, or it belongs to another owner."""
 
     code = "task-not-found"
     exit_code = EXIT_NOT_FOUND
@@ -119,7 +120,7 @@ class TaskNotFound(RequestError):
 
 
 class Flow:
-    """The records of one flow, in creation order, with the look-ups that rules need."""
+    """The records of one flow in creation order, with lookups of children, dependencies and dependents."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.by_id: dict[TaskId, Task] = {task.id: task for task in tasks}
@@ -145,37 +146,34 @@ class Flow:
 
     @cached_property
     def children(self) -> dict[TaskId, list[TaskId]]:
-        """The ids of each parent's children, in creation order; of steps, in the order of the program."""
+        """Return the children of each parent, in creation order; steps are in program order."""
         found: dict[TaskId, list[TaskId]] = {}
         for task in self:
             if task.parent_id is not None:
                 found.setdefault(task.parent_id, []).append(task.id)
         for siblings in found.values():
-            # Steps are stored as they end; they are shown as the program has them.
+            # Steps are stored in the order in which they end, but shown in program order.
             if is_step(self.by_id[siblings[0]]):
                 siblings.sort(key=lambda task_id: place_of(self.by_id[task_id]))
         return found
 
     @cached_property
     def dependencies(self) -> dict[TaskId, Sequence[TaskId]]:
-        """The ids each task depends on."""
         return {task.id: [dependency.id for dependency in task.dependencies] for task in self}
 
     @cached_property
     def dependents(self) -> dict[TaskId, list[TaskId]]:
-        """The ids that depend on each task."""
         return reverse(self.dependencies)
 
     def subtree(self, task_id: TaskId) -> list[TaskId]:
-        """The task and all its descendants, parents before children."""
+        """Return the task and all its descendants, parents before children."""
         return reachable([self[task_id].id], self.children)
 
     def _repr_html_(self) -> str:
-        """The tree, as a notebook shows it."""
         return flow_html(self)
 
     def walk(self) -> Iterator[tuple[Task, int]]:
-        """Every task with its depth, as a printed tree shows them."""
+        """Yield every task with its depth, in the order of a printed tree."""
         stack = [(self.root.id, 0)]
         while stack:
             task_id, depth = stack.pop()
@@ -184,7 +182,7 @@ class Flow:
 
 
 def makers(flow: Flow) -> dict[TaskId, TaskId | None]:
-    """For every step, and what is below one, the task whose evaluation made it; None: that is not here."""
+    """Return the task that made each step or descendant of a step; None if that task is not in the flow."""
     found: dict[TaskId, TaskId | None] = {}
     if not any(map(is_step, flow)):
         return found
@@ -197,7 +195,7 @@ def makers(flow: Flow) -> dict[TaskId, TaskId | None]:
 
 
 def nested_json(flow: Flow) -> bytes:
-    """The flow in the nested form; as a flat list when it is deeper than JSON readers go."""
+    """Return the flow in nested JSON form, or as a flat list if it is too deep for JSON parsers."""
     if max(depth for _, depth in flow.walk()) >= MAX_NESTED_DEPTH:
         return msgspec.json.format(msgspec.json.encode([task_object(task) for task in flow]), indent=2)
     return msgspec.json.format(b"".join(_pieces(flow)), indent=2)

@@ -1,4 +1,4 @@
-"""The JSON Schema (draft-07) of the task record, made from the record's own annotations."""
+"""The JSON Schema (draft-07) of the task record, generated from the annotations of the record."""
 
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 
 @cache
 def task_schema() -> JsonObject:
-    """The schema of one task record."""
+    """Return the schema of one task record."""
     definitions: JsonObject = {}
     task = _struct(inspect.type_info(Task), definitions)
     return {"$schema": DRAFT_07, "title": "weft task", **task, "definitions": definitions}
@@ -21,9 +21,9 @@ def task_schema() -> JsonObject:
 
 @cache
 def flow_schema() -> JsonObject:
-    """The schema of what `read_flow` takes: a list of tasks, the nested form, or one task.
+    """Return the schema of the input of `read_flow`: a list of tasks, the nested form, or one task.
 
-    Only a name is required there, and a task may be referred to by its name.
+    Only a name is required, and tasks may be referred to by name.
     """
     reference = {"type": "string", "minLength": 1, "description": "The id or the name of a task of the flow."}
     properties = {

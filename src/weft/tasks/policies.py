@@ -1,4 +1,4 @@
-"""Retry policy and timeout of a task: `params.retry`, `params.timeout_seconds`."""
+"""Retry policy and timeout of a task: `params.retry` and `params.timeout_seconds`."""
 
 import math
 from datetime import timedelta
@@ -14,21 +14,24 @@ _MAX_DELAY_SECONDS = 7 * 24 * 3600.0
 
 
 class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """How often a task is tried, and how long to wait in between."""
+    """How often a task is tried, and how long to wait between attempts."""
 
     attempts: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """How often it is tried in all, not counting attempts that were lost; 1: never again."""
+    """Maximum number of attempts, not counting lost ones; 1: no retry."""
     delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 1.0
     """Seconds before the second attempt."""
     backoff: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
-    """What the delay is multiplied with for each further attempt."""
+    """Factor of the delay for each further attempt."""
     jitter: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
-    """How much of the delay is left to chance, so that many failed tasks do not come back all at once."""
+    """Random fraction of the delay, so that many failed tasks are not retried at the same moment."""
     max_delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 3600.0
-    """Seconds the delay never exceeds."""
+    """Maximum delay in seconds, before jitter."""
 
     def delay_after(self, failures: int, chance: float) -> timedelta | None:
-        """How long to wait after so many failed attempts; None: give up. `chance` is a number from 0 to 1."""
+        """Return the delay after `failures` failed attempts; None: no further attempt.
+
+        `chance` is a random number from 0 to 1.
+        """
         if failures >= self.attempts:
             return None
         # The exponent is bounded so that a large count cannot overflow a float.
@@ -41,13 +44,13 @@ NO_RETRY = RetryPolicy()
 
 
 def retry_policy(task: Task) -> RetryPolicy:
-    """The policy in `params.retry`; raises ValueError (of msgspec) when it is malformed."""
+    """Return the policy in `params.retry`. Raise msgspec.ValidationError if it is malformed."""
     given = _given(task)
     return NO_RETRY if given is None else msgspec.convert(given, RetryPolicy)
 
 
 def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """What is wrong with `params.retry`."""
+    """Return the problems of `params.retry`."""
     try:
         retry_policy(task)
     except msgspec.ValidationError as error:
@@ -67,13 +70,13 @@ def _given(task: Task) -> Any:
 
 
 def timeout_seconds(task: Task) -> float | None:
-    """Seconds an attempt may take; None: as long as it likes."""
+    """Return the time limit of an attempt in seconds; None: no limit."""
     limit = (task.params or {}).get("timeout_seconds")
     return None if limit is None else float(limit)
 
 
 def timeout_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """What is wrong with `params.timeout_seconds`."""
+    """Return the problems of `params.timeout_seconds`."""
     limit = (task.params or {}).get("timeout_seconds")
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if limit is None or (is_number and limit > 0 and math.isfinite(limit)):

@@ -1,4 +1,4 @@
-"""The program that the first attempt at a task has pinned: of tasks that name a registered template."""
+"""The `params` entries that hold a task's program, its template and its folder."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,17 +7,17 @@ from weft.tasks.parsing.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task, evolve
 
 PROGRAM = "program"
-"""The entry of `params` that holds it."""
+"""The entry of `params` that holds the program; the first attempt pins it for a named template."""
 
 TEMPLATE = "template"
-"""The executor of programs, and of templates that the entry of `params` with this name names."""
+"""The executor of programs, and the entry of `params` with the name of a registered template."""
 
 FOLDER = "folder"
-"""The field of a program that says where it works. Only `App` writes it."""
+"""The field of a program with its working folder. Only `App` writes it."""
 
 
 def folder_of(params: Any) -> Any:
-    """Return where the program in `params` says it works; None when it says nothing."""
+    """Return the working folder of the program in `params`, or None."""
     if not params:
         return None
     program = params.get(PROGRAM) if isinstance(params, Mapping) else None
@@ -25,23 +25,23 @@ def folder_of(params: Any) -> Any:
 
 
 def folder_problems(params: Any, *, path: str = "", stored: Any = None) -> list[Problem]:
-    """Return what is wrong with `params` from a client that name the folder of a program.
+    """Return a problem if `params` from a client set the folder of a program.
 
-    The folder decides whose `weft.toml` applies, which is for the process that runs the task to say. A client
-    may repeat the `stored` one: then it changes nothing.
+    The folder decides which `weft.toml` applies, so only the process that runs the task may set it. A
+    client may repeat the `stored` folder, which changes nothing.
     """
     given = folder_of(params)
     if given is None or given == stored:
         return []
     reason = (
-        "params.program.folder is refused: the process that runs a program decides where it works and whose "
-        "weft.toml applies; leave it out"
+        "params.program.folder is not allowed: the process that runs a program chooses its folder, and so "
+        "its weft.toml; leave it out"
     )
     return [Problem("params", reason, "no folder", shown(given), joined(path, f"params.{PROGRAM}.{FOLDER}"))]
 
 
 def in_folder(task: Task, folder: str | None) -> Task:
-    """Return the task with the folder of its program set, or left out when it is None."""
+    """Return the task with the folder of its program set, or removed if `folder` is None."""
     params: JsonObject = task.params or {}
     if PROGRAM not in params or folder_of(params) == folder:
         return task
@@ -51,10 +51,10 @@ def in_folder(task: Task, folder: str | None) -> Task:
     return evolve(task, params={**params, PROGRAM: program})
 
 
-def unpinned(task: Task) -> Task:
-    """The task without a pinned program, so that it takes the newest version of the template it names.
+def without_pinned_program(task: Task) -> Task:
+    """Return the task without its pinned program, so that it uses the newest version of its template.
 
-    A task that names none is its program.
+    A task without the name of a template keeps its program.
     """
     params = task.params or {}
     method = (task.schemas or {}).get("method")

@@ -1,7 +1,7 @@
-"""The task record: the 29 fields of the protocol and the two auxiliary ones.
+"""The task record: the 29 fields of the protocol and two auxiliary ones.
 
-The annotations are the single source of types, defaults, constraints and descriptions. The JSON
-Schema (`weft.tasks.json_schema`), the checks of fields and the documentation are made from them.
+The annotations are the single source of types, defaults, constraints and descriptions. The JSON Schema
+(`weft.tasks.json_schema`), the field checks and the documentation are generated from them.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ JsonObject = dict[str, Any]
 
 
 class Status(StrEnum):
-    """Where a task stands; see `weft.tasks.states` for the moves between them."""
+    """The state of a task; `weft.tasks.states` defines the transitions."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -35,7 +35,7 @@ TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
 
 
 class Origin(StrEnum):
-    """How a task's definition came to be."""
+    """How a task record was made."""
 
     CREATE = "create"
     LINK = "link"
@@ -44,7 +44,7 @@ class Origin(StrEnum):
 
 
 class ScheduleType(StrEnum):
-    """The six ways to say when a task is due."""
+    """The six kinds of schedules."""
 
     ONCE = "once"
     INTERVAL = "interval"
@@ -62,10 +62,10 @@ class ExecutorType(StrEnum):
     EXTERNAL = "external"
 
 
-# The length bounds close a gap of the pattern: Python's `$` also matches before a final line break.
+# The length bounds are needed because Python's `$` also matches before a final line break.
 _UUID = Meta(pattern=UUID4_PATTERN, min_length=36, max_length=36, extra_json_schema={"format": "uuid"})
 _Id = Annotated[TaskId, _UUID]
-# PostgreSQL stores no NUL in text, so a name or an owner may not hold one in any store.
+# PostgreSQL cannot store NUL in text, so it is rejected for every store.
 _Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")]
 _Time = Annotated[datetime, Meta(tz=True)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
@@ -94,18 +94,18 @@ def _about(text: str, **extra: Any) -> Meta:
 
 
 class Dependency(Struct, frozen=True, forbid_unknown_fields=True):
-    """One task that must end before another may start."""
+    """A task that must end before another can start."""
 
     id: Annotated[_Id, _about("ID of the task to depend on; a task of the same flow.")]
     required: Annotated[bool, _about("Whether it must complete; false: it must only end.")] = True
 
     def allows(self, status: Status) -> bool:
-        """Whether a dependency in this status lets the dependent task start."""
+        """Return whether a dependency in this status lets the dependent task start."""
         return status is Status.COMPLETED or (not self.required and status.is_terminal)
 
 
 class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One stored unit of work."""
+    """A task record: the stored unit of work."""
 
     id: Annotated[_Id, _about("Unique identifier (UUID v4).")]
     parent_id: Annotated[_Id | None, _about("ID of the parent task; groups tasks, orders nothing.")] = None
@@ -145,7 +145,7 @@ class Task(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing may change it: it is part of an archive."""
+        """Return whether the task is part of an archive, so that nothing may change it."""
         return self.origin_type is Origin.ARCHIVE
 
 
@@ -153,27 +153,27 @@ FIELD_NAMES: tuple[str, ...] = Task.__struct_fields__
 
 
 def evolve(task: Task, **changes: Any) -> Task:
-    """The task with some fields changed."""
+    """Return a copy of the task with some fields changed."""
     return msgspec.structs.replace(task, **changes)
 
 
 def first_source(task: Task) -> TaskId:
-    """What a link to the task names: a link to a link points to the first source."""
+    """Return the task that a link to this task refers to: a link to a link refers to the first source."""
     is_link = task.origin_type is Origin.LINK
     return (task.original_task_id if is_link else None) or task.id
 
 
 MAX_METHOD_CHARACTERS = 255
-"""As much of a method's name as every store can keep in an index; no executor has a longer one."""
+"""Length of a method's name that every store can index; no executor has a longer name."""
 
 
 def method_of(task: Task) -> str:
-    """The executor the task names, in a form that every store can index; empty when it names none."""
+    """Return the task's executor name in a form that every store can index; empty if it has none."""
     return indexed_method(str((task.schemas or {}).get("method", "")))
 
 
 def indexed_method(method: str) -> str:
-    """The name of an executor in a form that every store can index."""
+    """Return the name of an executor in a form that every store can index."""
     return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 

@@ -1,4 +1,4 @@
-"""The state machine of a task: a table. What is not in the table is refused, everywhere."""
+"""The state machine of a task, as a table. Every move that is not in the table is rejected."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -13,7 +13,7 @@ from weft.tasks.record import JsonObject, Status, Task, evolve
 
 
 class FrozenTask(RequestError):
-    """The task is part of an archive; nothing changes it."""
+    """The task is part of an archive, which cannot be changed."""
 
     code = "frozen"
 
@@ -23,12 +23,12 @@ class FrozenTask(RequestError):
 
 
 class InvalidTransition(RequestError):
-    """The state machine has no such move."""
+    """The state of the task does not allow this move."""
 
     code = "invalid-transition"
 
     def __init__(self, *, task_id: str, status: Status, move: str) -> None:
-        super().__init__(f"task {task_id} is {status} and cannot be {move}: {_WHY[status]}")
+        super().__init__(f"task {task_id} is {status} and cannot be {move}: {_HINTS[status]}")
         self.task_id = task_id
         self.status = status
         self.move = move
@@ -43,17 +43,17 @@ class InvalidResult(RequestError):
         super().__init__(f"a result must be a JSON object, not {shown(result)!r}")
 
 
-_WHY = {
+_HINTS = {
     Status.PENDING: "a pending task can be started or cancelled",
     Status.IN_PROGRESS: "a task in progress can be completed, failed or cancelled",
-    Status.COMPLETED: "completed work stays as it is; copy the task to run it again",
+    Status.COMPLETED: "a completed task cannot change; copy it to run it again",
     Status.FAILED: "a failed task can be retried",
-    Status.CANCELLED: "cancelled work stays as it is; copy the task to run it again",
+    Status.CANCELLED: "a cancelled task cannot change; copy it to run it again",
 }
 
 
 class Started(Struct, frozen=True):
-    """An attempt began."""
+    """An attempt started."""
 
     verb: ClassVar[str] = "started"
     event_type: ClassVar[EventType] = EventType.TASK_STARTED
@@ -61,7 +61,7 @@ class Started(Struct, frozen=True):
 
 
 class Progressed(Struct, frozen=True):
-    """The running attempt reported how far it is."""
+    """The running attempt reported its progress."""
 
     verb: ClassVar[str] = "progressed"
     event_type: ClassVar[EventType] = EventType.TASK_PROGRESSED
@@ -79,7 +79,7 @@ class Completed(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """The attempt did not succeed."""
+    """The attempt failed."""
 
     verb: ClassVar[str] = "failed"
     event_type: ClassVar[EventType] = EventType.TASK_FAILED
@@ -88,7 +88,7 @@ class Failed(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Somebody called the task off."""
+    """The task was cancelled."""
 
     verb: ClassVar[str] = "cancelled"
     event_type: ClassVar[EventType] = EventType.TASK_CANCELLED
@@ -97,7 +97,7 @@ class Cancelled(Struct, frozen=True):
 
 
 class Retried(Struct, frozen=True):
-    """A person or a policy asked for a further attempt."""
+    """A person or a policy requested a further attempt."""
 
     verb: ClassVar[str] = "retried"
     event_type: ClassVar[EventType] = EventType.TASK_RETRIED
@@ -164,7 +164,7 @@ TRANSITIONS: dict[tuple[Status, type[Move]], Callable[[Task, Any], Task]] = {
 
 
 def transition(task: Task, move: Move) -> Task:
-    """The task after the move; raises when the table has no such move from its status."""
+    """Return the task after the move. Raise InvalidTransition or FrozenTask if it is not allowed."""
     if task.is_frozen:
         raise FrozenTask(task_id=task.id)
     apply = TRANSITIONS.get((task.status, type(move)))
@@ -174,17 +174,17 @@ def transition(task: Task, move: Move) -> Task:
 
 
 def require_object(result: Any) -> None:
-    """Raise unless a result is a JSON object, which is all that the record can hold."""
+    """Raise InvalidResult unless a result is a JSON object, the only type that the record can hold."""
     if not isinstance(result, dict) or not is_json(result):
         raise InvalidResult(result)
 
 
 def fraction(progress: float) -> float:
-    """The progress within 0 and 1; NaN, from an executor that divides 0 by 0, is no progress."""
+    """Return the progress clamped to 0 and 1; NaN, from an executor that divides 0 by 0, becomes 0."""
     return min(max(0.0, progress), 1.0)  # in this order: max(0.0, nan) is 0.0, max(nan, 0.0) is nan
 
 
 def error_text(text: str) -> str:
-    """The text in a form every store can keep: never empty, no NUL, no half of a surrogate pair."""
+    """Return the text in a form that every store can hold: not empty, without NUL and lone surrogates."""
     clean = text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")
     return clean or "failed without a message"

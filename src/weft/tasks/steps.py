@@ -1,4 +1,4 @@
-"""Steps: records that a program run made, their `params.step`, and the usage they report."""
+"""Steps: records that a run of a program made, their `params.step`, and the usage they report."""
 
 import re
 from collections.abc import Iterable
@@ -12,48 +12,48 @@ from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
 STEP = "step"
 KEY, KIND = "key", "kind"
 DUE_AT = "due_at"
-"""Until when a question can be answered, as ISO 8601: by then the time limit around it is reached."""
+"""Deadline of a question in ISO 8601: when the enclosing time limit is reached."""
 DIGESTS = "digests"
-"""Only in documents, and in records that were read from one."""
+"""Present only in exported documents, and in records that were imported from one."""
 DIGESTS_VERSION = 1
-"""To be raised when digests of the same request come out differently (`weft.runs.reuse`)."""
+"""Must be increased when the digest of the same request changes (`weft.runs.reuse`)."""
 
 ENDED_WITH_RUN = "not finished when its run ended"
 ENDED_WITH_STEP = "not finished when the step around it ended"
-"""The errors of steps that were open when what they are part of ended."""
+"""Errors of steps that were open when their run, or the enclosing step, ended. They are stored."""
 
 _PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
 _LAST = 2**62
 
 
 def step_fields(task: Task) -> JsonObject:
-    """What the record says of the step that it is; empty: it is none."""
+    """Return the `params.step` of a record; empty if it is not a step."""
     found = (task.params or {}).get(STEP)
     return found if isinstance(found, dict) else {}
 
 
 def first_mark(task: Task) -> JsonObject:
-    """What the record said of the step when it began: nothing of how it ended."""
+    """Return the fields of a step as they were when it started, without those of its outcome."""
     return {name: value for name, value in step_fields(task).items() if name in (KEY, KIND, DUE_AT)}
 
 
 class Digests(Struct, frozen=True):
-    """What a step is found by when its run, or another one, asks for the same."""
+    """The digests by which a step is found on replay and for reuse."""
 
     asked: str
-    """Of what it asks for: on replay, and in a fork, it must be the same."""
+    """Digest of the request; it must be equal on replay and in a fork."""
     reuse: str | None = None
-    """What other runs find it by once it is completed; None: it is not for them."""
+    """Digest by which other runs find the completed step; None: it is not reusable."""
 
 
 def with_digests(task: Task, digests: Digests) -> Task:
-    """The step with its digests in the mark, for a document that another store reads."""
+    """Return the step with its digests in `params.step`, for a document that another store imports."""
     found = {"version": DIGESTS_VERSION, "asked": digests.asked, "reuse": digests.reuse}
     return evolve(task, params={**(task.params or {}), STEP: {**step_fields(task), DIGESTS: found}})
 
 
 def digests_of(task: Task) -> Digests | None:
-    """The digests that came with a step; None: there are none, or they were made in another way."""
+    """Return the digests that were imported with a step; None if it has none of the current version."""
     found = step_fields(task).get(DIGESTS)
     if not isinstance(found, dict) or found.get("version") != DIGESTS_VERSION:
         return None
@@ -65,20 +65,20 @@ def digests_of(task: Task) -> Digests | None:
 
 
 def ended_with_run(step: Task, run: Task) -> Task:
-    """Return an open step as the end of its run leaves it: without an outcome, and found by nothing."""
-    mark = {name: value for name, value in step_fields(step).items() if name != DIGESTS}
+    """Return an open step as it is after its run has ended: cancelled and without digests."""
+    fields = {name: value for name, value in step_fields(step).items() if name != DIGESTS}
     return evolve(
         step,
         status=Status.CANCELLED,
         error=ENDED_WITH_RUN,
-        params={**(step.params or {}), STEP: mark},
+        params={**(step.params or {}), STEP: fields},
         completed_at=run.completed_at,
         updated_at=run.completed_at,
     )
 
 
 def is_step(task: Task) -> bool:
-    """Whether the evaluation of another task made the record; no engine performs it by itself."""
+    """Return whether a run of a program made the record. No engine claims it."""
     return task.schemas is None and bool(step_fields(task).get("key"))
 
 
@@ -86,12 +86,12 @@ Place = tuple[tuple[int, str], ...]
 
 
 def place_of(task: Task) -> Place:
-    """Where in its program a step stands, in a form that can be compared; empty for others."""
+    """Return the position of a step in its program, as a sortable key; empty for other tasks."""
     return place_of_key(str(step_fields(task).get("key") or ""))
 
 
 def place_of_key(key: str) -> Place:
-    """Where in its program a step with this key stands: turns (`#`) before what is below, limits last."""
+    """Return the position of a step key in its program: turns (`#`) come first, limits (`!`) last."""
     return tuple(
         (int(number), "") if number else ({"#": -1, "!": _LAST}.get(mark, 0), word)
         for number, word, mark in _PART.findall(key)
@@ -99,17 +99,17 @@ def place_of_key(key: str) -> Place:
 
 
 SPENT = "spent"
-"""The entry of a step's mark that says what earlier tries took whose answers were not kept."""
+"""The entry of `params.step` with the usage of earlier tries that left no stored response."""
 
 
 class Usage(Struct, frozen=True):
-    """Tokens and money for some turns of models."""
+    """Tokens and cost of model turns."""
 
     turns: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
-    """US dollars for those turns whose price is known."""
+    """US dollars, for the turns with a known price."""
     unpriced: int = 0
     """Turns without a known price."""
 
@@ -121,31 +121,31 @@ class Usage(Struct, frozen=True):
         return Usage(*map(add, astuple(self), astuple(other)))
 
     def beyond(self, other: "Usage") -> "Usage":
-        """What of it the other does not have."""
+        """Return the usage minus `other`, at least 0 in each field."""
         return Usage(
             *(max(0, mine - theirs) for mine, theirs in zip(astuple(self), astuple(other), strict=True))
         )
 
     def as_mark(self) -> JsonObject:
-        """For the mark of a step; empty: nothing was spent."""
+        """Return the usage as an entry of `params.step`; empty if it is zero."""
         spent = {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
         return {SPENT: spent} if spent else {}
 
 
 def is_answer(task: Task) -> bool:
-    """Whether a record is of a step that a model answers."""
+    """Return whether the record is a step that a model performs."""
     return step_fields(task).get("kind") == "atomic"
 
 
 def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
-    """What a step took, and tries of it before; None: it is not known to have taken anything.
+    """Return the usage of a step and of its earlier tries; None if no usage is recorded.
 
-    `below` are the records below it: of a session that has not come to an end, its turns say what it took. A
-    link took nothing.
+    `below` are the records below it: if the step itself has no usage yet, its turns are summed. A
+    link has no usage.
     """
     if not is_answer(task) or task.origin_type is Origin.LINK:
         return None
-    own = _told(task) or _sum(_turn(part) for part in below)
+    own = _own_usage(task) or _sum(_turn(part) for part in below)
     before = step_fields(task).get(SPENT)
     if isinstance(before, dict):
         own = (own or Usage()) + Usage(**{name: before.get(name, 0) for name in Usage.__struct_fields__})
@@ -153,20 +153,20 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
 
 
 def has_told_usage(task: Task) -> bool:
-    """Return whether a step says itself what it took, all its turns together."""
-    return is_answer(task) and task.origin_type is not Origin.LINK and _told(task) is not None
+    """Return whether a step itself records the usage of all its turns."""
+    return is_answer(task) and task.origin_type is not Origin.LINK and _own_usage(task) is not None
 
 
 def unkept_usage(task: Task, below: Iterable[Task]) -> Usage:
-    """What of a step that is tried again would be forgotten: all but what its kept turns took."""
+    """Return the usage of a retried step that is not recorded in its stored turns."""
     if not is_answer(task):
         return Usage()
     below = list(below)
     return (usage_of(task, below) or Usage()).beyond(_sum(_turn(part) for part in below) or Usage())
 
 
-def _told(task: Task) -> Usage | None:
-    """What the result says, or the failure."""
+def _own_usage(task: Task) -> Usage | None:
+    """Return the usage in the result or in the failure."""
     failure = (step_fields(task).get("failure") or {}).get("error") or {}
     notes = (task.result or {}).get("notes") or failure.get("notes") or {}
     found = notes.get("usage")
@@ -190,5 +190,5 @@ def _read(found: JsonObject, turns: int) -> Usage:
 
 
 def _sum(each: Iterable[Usage | None]) -> Usage | None:
-    found = [one for one in each if one is not None]
+    found = [usage for usage in each if usage is not None]
     return sum(found[1:], found[0]) if found else None

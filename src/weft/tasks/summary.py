@@ -1,4 +1,4 @@
-"""How a flow stands as a whole."""
+"""Summaries of flows: overall status and counts."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,24 +13,23 @@ _BROKEN = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 class FlowSummary(Struct, frozen=True, omit_defaults=True):
-    """The flow's root, its status as a whole, how many tasks are in each status, how many can never start."""
+    """The status of a flow as a whole, the number of tasks by status, and how many can never start."""
 
     root_id: TaskId
     status: Status
     counts: dict[str, int]
     blocked: int
     scheduled: int = 0
-    """Pending tasks that wait for a schedule, their own or of one they depend on, and are not blocked."""
+    """Pending tasks that are not blocked and wait for a schedule, their own or a dependency's."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it can go on by itself: no task is in progress, and none may yet start."""
+        """Return whether no task of the flow is in progress or can still start by itself."""
         waiting = self.blocked + self.scheduled
         return not self.counts.get(Status.IN_PROGRESS) and self.counts.get(Status.PENDING, 0) == waiting
 
 
 def summarize(flow: Flow) -> FlowSummary:
-    """The summary of a flow."""
     stuck = blocked(flow)
     return summary_of(
         flow.root.id, Counter(task.status for task in flow), len(stuck), len(scheduled(flow) - stuck)
@@ -40,7 +39,7 @@ def summarize(flow: Flow) -> FlowSummary:
 def summary_of(
     root_id: TaskId, counts: Mapping[str, int], blocked_tasks: int, scheduled_tasks: int
 ) -> FlowSummary:
-    """The summary of a flow whose tasks have been counted."""
+    """Return the summary of a flow from counts of its tasks."""
     return FlowSummary(
         root_id=root_id,
         status=_overall(counts),
@@ -51,9 +50,10 @@ def summary_of(
 
 
 def blocked(flow: Flow) -> set[TaskId]:
-    """The pending tasks that can never start: a required dependency failed, was cancelled or is blocked.
+    """Return the pending tasks that can never start.
 
-    An optional dependency must still end, so waiting for a blocked task blocks as well, required or not.
+    A task is blocked if a required dependency failed or was cancelled, or if any dependency is blocked:
+    an optional dependency must still end.
     """
     first = [
         task.id
@@ -64,17 +64,17 @@ def blocked(flow: Flow) -> set[TaskId]:
             for dependency in task.dependencies
         )
     ]
-    return _with_all_that_waits(flow, first)
+    return _with_pending_dependents(flow, first)
 
 
 def scheduled(flow: Flow) -> set[TaskId]:
-    """The pending tasks that wait for a schedule, their own or that of one they depend on."""
-    return _with_all_that_waits(
+    """Return the pending tasks that wait for a schedule, their own or a dependency's."""
+    return _with_pending_dependents(
         flow, [task.id for task in flow if task.status is Status.PENDING and task.schedule_enabled]
     )
 
 
-def _with_all_that_waits(flow: Flow, first: list[TaskId]) -> set[TaskId]:
+def _with_pending_dependents(flow: Flow, first: list[TaskId]) -> set[TaskId]:
     waiting = {
         task_id: [dependent for dependent in dependents if flow[dependent].status is Status.PENDING]
         for task_id, dependents in flow.dependents.items()

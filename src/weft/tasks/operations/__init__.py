@@ -1,4 +1,4 @@
-"""The operations on stored tasks. Each is pure: it decides, a store writes."""
+"""Operations on stored tasks: pure decisions that a store writes."""
 
 from weft.tasks.operations.answer import Answered, AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
 from weft.tasks.operations.copy import ArchiveTasks, CopyTasks, LinkTasks, OutsideDependencies

@@ -1,4 +1,4 @@
-"""Answer a question that a program or a model asked a person, and let who asked go on."""
+"""Answer a question that a program or a model asked a person, and resume the tasks that wait for it."""
 
 from datetime import datetime
 
@@ -25,26 +25,26 @@ from weft.tasks.states import Completed
 
 
 class NoOpenQuestion(RequestError):
-    """What is to be answered is no question, or waits for no answer any more."""
+    """The task is not a question, or it no longer waits for an answer."""
 
     code = "no-open-question"
 
     def __init__(self, *, task: Task) -> None:
         name = f"{shown(task.name)} ({task.id})"
         if not is_question(task):
-            reason = f"{name} is no question to a person"
+            reason = f"{name} is not a question to a person"
         elif task.status is Status.COMPLETED:
-            reason = f"{name} has been answered already, with another text"
+            reason = f"{name} was already answered with another text"
         elif is_open_question(task):
-            reason = f"{name} can be answered no more: its time limit was reached at {due_at(task)}"
+            reason = f"{name} can no longer be answered: its time limit was reached at {due_at(task)}"
         else:
-            reason = f"{name} is {task.status}: it waits for no answer any more"
+            reason = f"{name} is {task.status} and no longer waits for an answer"
         super().__init__(reason)
         self.task_id = task.id
 
 
 class AnswerTooLong(RequestError):
-    """An answer is longer than a record holds."""
+    """The answer is longer than a record can hold."""
 
     code = "answer-too-long"
 
@@ -53,17 +53,17 @@ class AnswerTooLong(RequestError):
 
 
 class Answered(Struct, frozen=True):
-    """A question with its answer."""
+    """An answered question."""
 
     question: Task
     is_repeated: bool = False
-    """Whether the same answer was stored before: then nothing was changed."""
+    """Whether the same answer was already stored, so that nothing was changed."""
 
 
 class AnswerQuestion(Struct, frozen=True, kw_only=True):
-    """Stores the answer to the question that `task_id` names, and has its flow run on.
+    """Stores the answer to the question `task_id`, and marks its flow to be run.
 
-    A second delivery of the same answer changes nothing: a client that lost the reply may send it again.
+    Repeating the same answer changes nothing, so a client that lost the reply can send it again.
     """
 
     task_id: TaskId
@@ -76,7 +76,7 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
     def decide(self, found: Snapshot) -> Decision[Answered]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
-        # What a shell passes on may be no text: half of a surrogate pair, which no store can hold.
+        # Text from a shell may contain a lone surrogate, which no store can hold.
         text = self.answer.encode("utf-8", "replace").decode("utf-8")
         is_answered = is_question(task) and task.status is Status.COMPLETED and not task.is_frozen
         if is_answered and answer_of(task) == text:
@@ -92,9 +92,10 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
 
 
 class WakeTasks(Struct, frozen=True):
-    """Has tasks of a flow go on that rest for a person, though nobody has answered; its value is their ids.
+    """Resumes tasks of a flow that wait for a person, without an answer; the value is their ids.
 
-    For somebody who is there now and will be asked; with `overdue_at` only those whose time is up then.
+    Used when somebody is available to answer now. With `overdue_at`, only tasks with a question that is
+    overdue at that time are resumed.
     """
 
     task_id: TaskId

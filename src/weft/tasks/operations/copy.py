@@ -1,4 +1,4 @@
-"""Copy, link and archive: a new flow made from stored records."""
+"""Copies, links and archives: new flows made from stored records."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from weft.tasks.flow import Flow, makers, reachable
 from weft.tasks.operations.submit import created_event
 from weft.tasks.parsing.inputs import mapping_problems
 from weft.tasks.parsing.problems import InvalidTasks, shown
-from weft.tasks.program_params import unpinned
+from weft.tasks.program_params import without_pinned_program
 from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_source
 from weft.tasks.steps import STEP, is_step, step_fields
 
@@ -34,7 +34,7 @@ class SourceNotCompleted(RequestError):
 
 
 class IsStep(RequestError):
-    """A step is performed by the run that made it, and by itself by nobody."""
+    """The task is a step of a run, which cannot be copied or forked alone."""
 
     code = "is-step"
 
@@ -46,7 +46,7 @@ class IsStep(RequestError):
 
 
 def require_completed(tasks: Iterable[Task], *, what: str) -> None:
-    """Raise unless every task is completed."""
+    """Raise SourceNotCompleted unless every task is completed."""
     unfinished = [task for task in tasks if task.status is not Status.COMPLETED]
     if unfinished:
         raise SourceNotCompleted(tasks=unfinished, what=what)
@@ -55,9 +55,10 @@ def require_completed(tasks: Iterable[Task], *, what: str) -> None:
 def derive(
     flow: Flow, selected: Sequence[TaskId], make: Make, *, new_id: NewTaskId, now: datetime
 ) -> Decision[Flow]:
-    """The decision to add a new flow of records made from the selected ones; the first becomes its root.
+    """Return the decision to add a flow made from the selected records; the first becomes its root.
 
-    A selected task whose parent is not selected (a dependency taken along) becomes a child of the new root.
+    A selected task with a parent that is not selected (a dependency that is copied too) becomes a child
+    of the new root.
     """
     new_ids = {task_id: new_id() for task_id in selected}
     top = selected[0]
@@ -83,14 +84,14 @@ def derive(
 
 
 def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
-    # A link or an archive of a part of a tree has let its dependencies go; a copy of it could not be run.
+    # A link or an archive of a part of a tree has lost its dependencies, so a copy of it could not be run.
     dangling = [
         problem for task in derived if task.status is Status.PENDING for problem in mapping_problems(task)
     ]
     if dangling:
         raise InvalidTasks(dangling)
     sources = frozenset(task.original_task_id for task in derived if task.original_task_id is not None)
-    told = NewEvent(
+    referenced = NewEvent(
         EventType.TASK_REFERENCED,
         source.id,
         source_flow.root.id,
@@ -98,12 +99,14 @@ def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> 
         now,
         {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)},
     )
-    changes = WriteSet(added=tuple(derived), recounted=sources, events=(created_event(derived, now), told))
+    changes = WriteSet(
+        added=tuple(derived), recounted=sources, events=(created_event(derived, now), referenced)
+    )
     return Decision(changes, derived)
 
 
 def remapped(task: Task, new_ids: NewIds) -> tuple[Dependency, ...]:
-    """The task's dependencies on the new records; those on tasks outside the selection fall away."""
+    """Return the task's dependencies on the new records, without those on tasks that are not selected."""
     return tuple(
         Dependency(new_ids[dependency.id], dependency.required)
         for dependency in task.dependencies
@@ -112,9 +115,9 @@ def remapped(task: Task, new_ids: NewIds) -> tuple[Dependency, ...]:
 
 
 def as_copy(task: Task, new_ids: NewIds) -> Task:
-    """A fresh pending record of the same definition.
+    """Return a new pending record with the same definition.
 
-    Its schedule is kept but off: a copy must never make a scheduled task fire twice.
+    The schedule is copied but disabled, so that a scheduled task never fires twice.
     """
     return Task(
         id=task.id,
@@ -137,22 +140,22 @@ def as_copy(task: Task, new_ids: NewIds) -> Task:
 
 
 def as_link(task: Task, new_ids: NewIds) -> Task:
-    """A completed record with the source's result. A link to a link points to the first source."""
+    """Return a completed record with the source's result. A link to a link refers to the first source."""
     linked = _finished(task, new_ids, Origin.LINK, first_source(task))
     if not is_step(task):
         return linked
-    # By itself it is no step of anything.
+    # The link is not part of a run, so it is not a step.
     params = {name: value for name, value in (linked.params or {}).items() if name != STEP}
     return evolve(linked, params=params or None)
 
 
 def as_archive(task: Task, new_ids: NewIds) -> Task:
-    """A frozen record with everything the source holds. A step that is a link keeps what it is a link to."""
+    """Return a frozen record with all fields of the source. A step that is a link keeps its source."""
     archived = _finished(task, new_ids, Origin.ARCHIVE, task.id)
     if not is_step(task) or task.origin_type is not Origin.LINK:
         return archived
-    mark = {**step_fields(task), "link_of": first_source(task)}
-    return evolve(archived, params={**(archived.params or {}), STEP: mark})
+    fields = {**step_fields(task), "link_of": first_source(task)}
+    return evolve(archived, params={**(archived.params or {}), STEP: fields})
 
 
 def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None) -> Task:
@@ -168,7 +171,7 @@ def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None
 
 
 def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
-    """The task's params with `input_mappings` ("<dependency id>.path") pointing at the new records."""
+    """Return the params with `input_mappings` ("<dependency id>.path") that refer to the new records."""
     mappings = (task.params or {}).get("input_mappings")
     if task.params is None or not isinstance(mappings, dict):
         return task.params
@@ -181,12 +184,12 @@ def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
 def _remapped_path(path: object, new_ids: NewIds) -> object:
     if not isinstance(path, str):
         return path
-    source, dot, rest = path.partition(".")
-    return f"{new_ids.get(TaskId(source.lower()), source)}{dot}{rest}"
+    source, dot, tail = path.partition(".")
+    return f"{new_ids.get(TaskId(source.lower()), source)}{dot}{tail}"
 
 
 class OutsideDependencies(RequestError):
-    """Tasks to be copied depend on tasks that are not to be copied."""
+    """Tasks to be copied depend on tasks that are not copied."""
 
     code = "outside-dependencies"
 
@@ -200,25 +203,25 @@ class OutsideDependencies(RequestError):
 
 
 class NotInCopy(RequestError):
-    """A task that was to be linked is not among those copied."""
+    """A task to be linked is not among the copied tasks."""
 
     code = "not-in-copy"
 
     def __init__(self, *, task_ids: Sequence[TaskId]) -> None:
-        super().__init__(f"cannot link what is not copied: {', '.join(task_ids)}")
+        super().__init__(f"cannot link tasks that are not copied: {', '.join(task_ids)}")
         self.task_ids = tuple(task_ids)
 
 
 class CopyTasks(Struct, frozen=True, kw_only=True):
-    """Copies a task and its descendants, but links those that are named; its value is the new flow."""
+    """Copies a task and its descendants, with some of them linked; the value is the new flow."""
 
     task_id: TaskId
     linked: frozenset[TaskId] = frozenset()
     with_dependencies: bool = False
     is_newest: bool = False
-    """Whether templates are taken as they are registered by then; else as the tasks had pinned them."""
+    """Whether to use the newest registered templates; otherwise the versions that the tasks had pinned."""
     is_reusing: bool = False
-    """Whether the copies of runs may link what models answered before; else they ask."""
+    """Whether copies of runs may reuse earlier model responses; otherwise they request them again."""
     new_id: NewTaskId
     now: datetime
 
@@ -228,26 +231,26 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         selected = select(flow, self.task_id, with_dependencies=self.with_dependencies, linked=self.linked)
-        strangers = sorted(self.linked.difference(selected))
-        if strangers:
-            raise NotInCopy(task_ids=strangers)
+        missing = sorted(self.linked.difference(selected))
+        if missing:
+            raise NotInCopy(task_ids=missing)
         require_completed((flow[task_id] for task_id in selected if task_id in self.linked), what="linked")
         return derive(flow, selected, self._make, new_id=self.new_id, now=self.now)
 
     def _make(self, task: Task, new_ids: NewIds) -> Task:
         if task.id in self.linked:
             return as_link(task, new_ids)
-        copy = as_copy(unpinned(task) if self.is_newest else task, new_ids)
+        copy = as_copy(without_pinned_program(task) if self.is_newest else task, new_ids)
         return evolve(copy, params={**(copy.params or {}), "reuse": True}) if self.is_reusing else copy
 
 
 def select(
     flow: Flow, task_id: TaskId, *, with_dependencies: bool, linked: frozenset[TaskId] = frozenset()
 ) -> list[TaskId]:
-    """The task, its descendants and, on request, all they depend on, each once; the task first.
+    """Return the task, its descendants and, if `with_dependencies`, all they depend on; the task first.
 
-    A linked task brings its result, so what it depended on need not come along. Steps never do: the copy of a
-    run makes its own when it is evaluated.
+    Dependencies of a linked task are not needed, since it has its result. Steps are never selected: the
+    copy of a run makes its own.
     """
     made = makers(flow)
     if task_id in made:
@@ -265,7 +268,7 @@ def select(
 
 
 class LinkTasks(Struct, frozen=True, kw_only=True):
-    """Links a task and its descendants, but no steps of runs; its value is the new flow."""
+    """Links a task and its descendants, without steps of runs; the value is the new flow."""
 
     task_id: TaskId
     new_id: NewTaskId
@@ -277,14 +280,14 @@ class LinkTasks(Struct, frozen=True, kw_only=True):
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         made = makers(flow)
-        # A link of a run is its result. How that came about is told by the steps of the source.
-        selected = [one for one in flow.subtree(self.task_id) if one == self.task_id or one not in made]
+        # The link of a run is its result; the steps of the source show how it was made.
+        selected = [node for node in flow.subtree(self.task_id) if node == self.task_id or node not in made]
         require_completed((flow[task_id] for task_id in selected), what="linked")
         return derive(flow, selected, as_link, new_id=self.new_id, now=self.now)
 
 
 class ArchiveTasks(Struct, frozen=True, kw_only=True):
-    """Archives a task and its descendants; its value is the new, frozen flow."""
+    """Archives a task and its descendants; the value is the new, frozen flow."""
 
     task_id: TaskId
     new_id: NewTaskId
@@ -297,7 +300,7 @@ class ArchiveTasks(Struct, frozen=True, kw_only=True):
         flow = found.flow_of(self.task_id)
         selected = flow.subtree(self.task_id)
         made = makers(flow)
-        # A run may have completed although steps of it failed or were cancelled: they are part of it.
-        unmade = (flow[one] for one in selected if one == self.task_id or one not in made)
-        require_completed(unmade, what="archived")
+        # A completed run may have failed or cancelled steps, which are archived with it.
+        not_steps = (flow[node] for node in selected if node == self.task_id or node not in made)
+        require_completed(not_steps, what="archived")
         return derive(flow, selected, as_archive, new_id=self.new_id, now=self.now)

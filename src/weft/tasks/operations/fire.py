@@ -1,4 +1,4 @@
-"""Fire a schedule: run a copy of what it is about, and work out when it is due next."""
+"""Fire a schedule: run a copy of the scheduled task, and compute when it is due next."""
 
 from datetime import datetime, timedelta
 
@@ -26,23 +26,23 @@ from weft.tasks.schedules.schedule import (
 )
 
 ON_TIME = timedelta(seconds=60)
-"""How late a scheduler may be without having missed the time."""
+"""How late a scheduler may be before a due time counts as missed."""
 
 MAX_COUNTED = 1000
-"""So many skipped times are counted (some 30 ms); of more, the event says that it was at least these."""
+"""Maximum number of skipped times to count (about 30 ms); beyond it, the event says "at least"."""
 
 
 class Firing(Struct, frozen=True):
-    """What became of a schedule that was due: the flow to run, if there is one."""
+    """The result of firing a schedule: the flow to run, if any."""
 
     run: Flow | None = None
     due_at: datetime | None = None
     is_due_again: bool = False
-    """Whether the next run can be made at once: there are more to catch up with, and they may overlap."""
+    """Whether the next run can be made at once: more due times were missed, and runs may overlap."""
 
 
 class _Skipped(Struct, frozen=True):
-    """Due times that are passed over, from the first to the last, and why."""
+    """Due times that are skipped, from the first to the last, and the reason."""
 
     first: datetime
     last: datetime
@@ -50,11 +50,12 @@ class _Skipped(Struct, frozen=True):
 
 
 class FireSchedule(Struct, frozen=True, kw_only=True):
-    """Fires a schedule whose time has come; its value says what became of it.
+    """Fires a schedule that is due; the value is the result.
 
-    The definition's `next_run_at` moves on in the same transaction. So definition and due time identify a
-    firing: of two schedulers that want the same one, the second finds that its time has not come. Whether a
-    run is unfinished is read in it too: of two that want different times, the second finds the first's run.
+    `next_run_at` of the scheduled task is advanced in the same transaction. So the task and the due time
+    identify a firing: if two schedulers fire the same one, the second finds that the task is not due.
+    Unfinished runs are read in the transaction too: if they fire different times, the second finds the
+    run of the first.
     """
 
     task_id: TaskId
@@ -97,7 +98,7 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
         *,
         last: datetime,
     ) -> Decision[Firing]:
-        """Run the chosen time, if there is one; due next is what comes after the last one dealt with."""
+        """Return the decision to run `chosen`, if any; the next due time is the first one after `last`."""
         task = flow[self.task_id]
         run_count = task.run_count + (chosen is not None)
         next_run_at = next_due(msgspec.structs.replace(schedule, run_count=run_count), after=last)
@@ -133,7 +134,7 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
         return Decision(changes, Firing(made.value, chosen, is_due_again))
 
     def _copy(self, flow: Flow, due_at: datetime) -> Decision[Flow]:
-        """The copy to run: of the whole tree for a root, else of the task and all it depends on."""
+        """Return the copy to run: the whole tree for a root, otherwise the task and all it depends on."""
         selected = select(flow, self.task_id, with_dependencies=True)
         firing = {"definition": self.task_id, "due_at": due_at.isoformat()}
 
@@ -150,9 +151,9 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 
 
 class ReplanSchedule(Struct, frozen=True):
-    """Works out anew when a schedule is due that was fired in the future: the clock was put back since.
+    """Recomputes when a schedule is due that was fired in the future, because the clock was set back since.
 
-    Its value is whether that was so.
+    The value is whether that was the case.
     """
 
     task_id: TaskId
@@ -179,33 +180,33 @@ class ReplanSchedule(Struct, frozen=True):
 
 
 def is_fired_in_future(task: Task, now: datetime) -> bool:
-    """Whether a schedule that is on was last fired, or changed, by a clock that was far ahead."""
+    """Return whether an enabled schedule was last fired or changed by a clock that was far ahead."""
     changed_at = task.updated_at
     return task.schedule_enabled and changed_at is not None and changed_at > now + ON_TIME
 
 
 def shown_time(at: datetime | None) -> str | None:
-    """Return the time as facts of events have it."""
+    """Return the time in the form of event facts."""
     return None if at is None else at.isoformat()
 
 
 def _last(schedule: Schedule, first: datetime, *, before: datetime) -> datetime:
-    """The last due time earlier than `before`, found from there backwards; `first` is one in any case."""
+    """Return the last due time before `before`, but at least `first`, which is always due."""
     return max(first, previous_due(schedule, before=before) or first)
 
 
 def _missed(schedule: Schedule, first: datetime, latest: datetime) -> _Skipped | None:
-    """The due times before the latest."""
+    """Return the due times before the latest one, or None."""
     if first == latest:
         return None
     return _Skipped(first, _last(schedule, first, before=latest), "missed; a later time is due as well")
 
 
 def _skip_facts(schedule: Schedule, skipped: _Skipped) -> dict[str, object]:
-    rest = count_between(schedule, after=skipped.first, until=skipped.last, limit=MAX_COUNTED)
+    further = count_between(schedule, after=skipped.first, until=skipped.last, limit=MAX_COUNTED)
     return {
         "from": skipped.first.isoformat(),
         "to": skipped.last.isoformat(),
-        "times" if rest < MAX_COUNTED else "times_at_least": 1 + rest,
+        "times" if further < MAX_COUNTED else "times_at_least": 1 + further,
         "why": skipped.why,
     }

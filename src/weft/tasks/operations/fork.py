@@ -1,4 +1,4 @@
-"""Fork a run: a new run of the same program that has what came before one step in common with it."""
+"""Fork a run: start a new run of the same program that reuses the steps before a given step."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,17 +15,17 @@ from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.steps import is_step, step_fields
 
 FORK = "fork"
-"""The entry of `params` that says which run, and from where: {"of": id, "from": key, "reuse": false}."""
+"""The entry of `params` with the forked run and step: {"of": id, "from": key, "reuse": false}."""
 
 
 class CannotFork(RequestError):
-    """Only a run of a program that is over has steps that another run could begin after."""
+    """Only a finished run of a program can be forked, and only from a whole step."""
 
     code = "cannot-fork"
 
 
 class StepNotFound(RequestError):
-    """The run has no such step."""
+    """The run does not have this step."""
 
     code = "step-not-found"
     exit_code = EXIT_NOT_FOUND
@@ -37,13 +37,13 @@ class StepNotFound(RequestError):
 
 
 class UnknownInputs(RequestError):
-    """Inputs were to be set that the run does not have."""
+    """The run does not have these inputs."""
 
     code = "unknown-inputs"
 
     def __init__(self, *, names: Iterable[str], known: Iterable[str]) -> None:
         names, known = sorted(names), sorted(known)
-        has = f"it has {', '.join(map(str, known))}" if known else "it has none"
+        has = f"it has {', '.join(map(str, known))}" if known else "it has no inputs"
         super().__init__(
             f"the run has no input called {', '.join(str(shown(name)) for name in names)}; {has}"
         )
@@ -51,19 +51,19 @@ class UnknownInputs(RequestError):
 
 
 class ForkRun(Struct, frozen=True, kw_only=True):
-    """Makes a new, pending run with inputs changed; its value is that flow.
+    """Makes a new, pending run with changed inputs; the value is the new flow.
 
-    When it is evaluated, steps before the named one that ask for the same are linked from the old run,
-    whatever their kind; that step and what comes after it is performed.
+    When it runs, steps before the given one that make the same request are linked from the old run,
+    whatever their kind. That step and later steps are performed.
     """
 
     task_id: TaskId
     step: str
-    """The id or the key of the step from which on everything is performed; of a question, who asked it."""
+    """The id or key of the first step to perform; for a question, the step that asked it is used."""
     inputs: JsonObject = {}
-    """Those to change."""
+    """The inputs to change."""
     is_reusing: bool = True
-    """Whether answers that other runs have may be linked from that step on."""
+    """Whether results of other runs may be reused from that step on."""
     new_id: NewTaskId
     now: datetime
 
@@ -81,8 +81,8 @@ class ForkRun(Struct, frozen=True, kw_only=True):
         if not self.is_reusing:
             fork["reuse"] = False
 
-        def make(one: Task, new_ids: NewIds) -> Task:
-            copy = as_copy(one, new_ids)
+        def make(source: Task, new_ids: NewIds) -> Task:
+            copy = as_copy(source, new_ids)
             return evolve(
                 copy, inputs={**copy.inputs, **self.inputs}, params={**(copy.params or {}), FORK: fork}
             )
@@ -90,22 +90,20 @@ class ForkRun(Struct, frozen=True, kw_only=True):
         return derive(flow, [self.task_id], make, new_id=self.new_id, now=self.now)
 
     def _key(self, steps: Mapping[str, TaskId]) -> str:
-        """The key of the step; raises StepNotFound."""
+        """Return the key of the step. Raise StepNotFound if the run does not have it."""
         wanted = self.step.lower()
         key = next((key for key, task_id in steps.items() if wanted in (task_id, key)), None)
         if key is None:
             raise StepNotFound(run_id=self.task_id, step=self.step, keys=steps)
-        if (
-            "?" in key
-        ):  # the answer is in the result of the step that asked: to be asked again, it begins anew
+        if "?" in key:  # the step that asked holds the answer in its result, so it must be performed again
             return key.partition("?")[0].partition("#")[0]
         if "#" in key:
-            raise CannotFork(f"{self.step} is a part of step {key.partition('#')[0]}; begin with that")
+            raise CannotFork(f"{self.step} is a part of step {key.partition('#')[0]}; fork from that step")
         return key
 
 
 def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
-    """The steps of a run that can be forked, by key; raises CannotFork, IsStep."""
+    """Return the steps of a run that can be forked, by key. Raise CannotFork or IsStep."""
     made = makers(flow)
     label = f"{shown(task.name)} ({task.id})"
     if task.id in made:
@@ -115,9 +113,9 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
     if not task.status.is_terminal:
         raise CannotFork(f"{label} is {task.status}; only a run that is over can be forked")
     steps = {
-        str(step_fields(flow[one])["key"]): one
-        for one, maker in made.items()
-        if maker == task.id and is_step(flow[one])
+        str(step_fields(flow[step_id])["key"]): step_id
+        for step_id, maker in made.items()
+        if maker == task.id and is_step(flow[step_id])
     }
     if not steps:
         raise CannotFork(f"{label} has no steps; only a run of a program can be forked")
@@ -125,6 +123,6 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
 
 
 def _input_names(task: Task) -> set[str]:
-    """The names that can be set: those that were, and those that the task's schema has."""
+    """Return the names of inputs that can be set: those already set, and those in the input schema."""
     schema = (task.schemas or {}).get("input_schema") or {}
     return {*task.inputs, *(schema.get("properties") or {})}

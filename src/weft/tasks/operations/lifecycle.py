@@ -17,7 +17,7 @@ from weft.tasks.steps import is_step
 
 
 class MoveTask(Struct, frozen=True):
-    """Applies one move to one task; its value is the task afterwards."""
+    """Applies one move to one task; the value is the task afterwards."""
 
     task_id: TaskId
     move: Move
@@ -31,7 +31,7 @@ class MoveTask(Struct, frozen=True):
 
 
 def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:
-    """The decision to make the same move with several tasks; its value is their ids."""
+    """Return the decision to apply the same move to several tasks; its value is their ids."""
     after = tuple(transition(task, move) for task in tasks)
     events = tuple(_event(task, move) for task in after)
     return Decision(WriteSet(updated=after, events=events), tuple(task.id for task in after))
@@ -46,7 +46,7 @@ _OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
 
 
 class CancelTasks(Struct, frozen=True, kw_only=True):
-    """Cancels the task and its descendants; its value is the ids of those cancelled."""
+    """Cancels the task and its descendants; the value is the ids of the cancelled tasks."""
 
     task_id: TaskId
     reason: str
@@ -57,23 +57,23 @@ class CancelTasks(Struct, frozen=True, kw_only=True):
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
-        # The task itself comes along when nothing is open: the state machine then says why it cannot.
+        # If nothing is open, the task itself is moved, so that the state machine raises the reason.
         chosen = [task_id for task_id in flow.subtree(self.task_id) if flow[task_id].status in _OPEN]
         move = Cancelled(self.now, self.reason)
         decision = moved([flow[task_id] for task_id in chosen or [self.task_id]], move)
         questions = {task_id for task_id in chosen if is_question(flow[task_id])}
-        resting = [task for task in woken(flow, questions) if task.id not in decision.value]
-        if not resting:
+        suspended = [task for task in woken(flow, questions) if task.id not in decision.value]
+        if not suspended:
             return decision
-        # Who asked goes on, without an answer.
+        # The tasks that asked the questions are resumed without an answer.
         changes = structs.replace(
-            decision.changes, updated=(*decision.changes.updated, *resting), run=(flow.root.id,)
+            decision.changes, updated=(*decision.changes.updated, *suspended), run=(flow.root.id,)
         )
         return Decision(changes, decision.value)
 
 
 class RetryTasks(Struct, frozen=True, kw_only=True):
-    """Makes failed tasks pending again; its value is their ids."""
+    """Makes failed tasks pending again; the value is their ids."""
 
     task_id: TaskId
     now: datetime
@@ -83,8 +83,8 @@ class RetryTasks(Struct, frozen=True, kw_only=True):
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
-        # The task itself comes along when none has failed: the state machine then says why it cannot.
-        # A step goes on with the task whose evaluation made it: by itself nobody would perform it.
+        # If no task failed, the task itself is moved, so that the state machine raises the reason.
+        # A step is retried with its run: no engine would perform it alone.
         chosen = [
             task_id
             for task_id in flow.subtree(self.task_id)
@@ -94,16 +94,16 @@ class RetryTasks(Struct, frozen=True, kw_only=True):
 
 
 class CannotDelete(SeveralProblems):
-    """A rule keeps the tasks: they have run, or something else needs them."""
+    """The tasks cannot be deleted: they have run, or other tasks need them."""
 
     code = "cannot-delete"
 
     def headline(self, problem: Problem) -> str:
-        return problem.reason  # it names the task itself
+        return problem.reason  # the reason already names the task
 
 
 class DeleteTasks(Struct, frozen=True, kw_only=True):
-    """Deletes tasks of one or more flows; its value is the deleted ids."""
+    """Deletes tasks of one or more flows; the value is the deleted ids."""
 
     task_ids: tuple[TaskId, ...]
     with_children: bool = False
@@ -113,29 +113,29 @@ class DeleteTasks(Struct, frozen=True, kw_only=True):
         return ReadSet(flows_of=self.task_ids)
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
-        doomed: dict[TaskId, Flow] = {}
+        deleted: dict[TaskId, Flow] = {}
         for task_id in self.task_ids:
             flow = found.flow_of(task_id)
-            doomed.update(dict.fromkeys(flow.subtree(task_id) if self.with_children else [task_id], flow))
+            deleted.update(dict.fromkeys(flow.subtree(task_id) if self.with_children else [task_id], flow))
         problems = [
-            problem for task_id, flow in doomed.items() for problem in _problems(task_id, flow, doomed)
+            problem for task_id, flow in deleted.items() for problem in _problems(task_id, flow, deleted)
         ]
         if problems:
             raise CannotDelete(problems)
-        return Decision(_changes(doomed, self.now), tuple(doomed))
+        return Decision(_changes(deleted, self.now), tuple(deleted))
 
 
-def _problems(task_id: TaskId, flow: Flow, doomed: dict[TaskId, Flow]) -> Iterator[Problem]:
+def _problems(task_id: TaskId, flow: Flow, deleted: dict[TaskId, Flow]) -> Iterator[Problem]:
     task = flow[task_id]
     label = f"{shown(task.name)} ({task.id})"
     if task.status is not Status.PENDING:
         reason = f"{label} is {task.status}; only pending tasks can be deleted"
         yield Problem("status", reason, "pending", task.status.value, task.id)
-    left = [child for child in flow.children.get(task_id, []) if child not in doomed]
+    left = [child for child in flow.children.get(task_id, []) if child not in deleted]
     if left:
         reason = f"{label} has {len(left)} child tasks; delete them too with --with-children"
         yield Problem("has_children", reason, "no children outside the deletion", left[:20], task.id)
-    needing = [dependent for dependent in flow.dependents.get(task_id, []) if dependent not in doomed]
+    needing = [dependent for dependent in flow.dependents.get(task_id, []) if dependent not in deleted]
     if needing:
         names = ", ".join(str(shown(flow[dependent].name)) for dependent in needing[:5])
         reason = f"{label} is needed by {len(needing)} other tasks: {names}"
@@ -145,28 +145,28 @@ def _problems(task_id: TaskId, flow: Flow, doomed: dict[TaskId, Flow]) -> Iterat
         yield Problem("has_references", reason, False, True, task.id)
 
 
-def _changes(doomed: dict[TaskId, Flow], now: datetime) -> WriteSet:
-    tasks = [flow[task_id] for task_id, flow in doomed.items()]
-    bereft = {
-        (task.parent_id, doomed[task.id])
+def _changes(deleted: dict[TaskId, Flow], now: datetime) -> WriteSet:
+    tasks = [flow[task_id] for task_id, flow in deleted.items()]
+    parents = {
+        (task.parent_id, deleted[task.id])
         for task in tasks
-        if task.parent_id is not None and task.parent_id not in doomed
+        if task.parent_id is not None and task.parent_id not in deleted
     }
     updated = [
         evolve(flow[parent], has_children=False, updated_at=now)
-        for parent, flow in bereft
-        if all(child in doomed for child in flow.children[parent])
+        for parent, flow in parents
+        if all(child in deleted for child in flow.children[parent])
     ]
     events = [
         NewEvent(
-            EventType.TASK_DELETED, task.id, doomed[task.id].root.id, task.user_id, now, {"name": task.name}
+            EventType.TASK_DELETED, task.id, deleted[task.id].root.id, task.user_id, now, {"name": task.name}
         )
         for task in tasks
     ]
     sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
     return WriteSet(
         updated=tuple(updated),
-        deleted=tuple(doomed),
-        recounted=sources.difference(doomed),
+        deleted=tuple(deleted),
+        recounted=sources.difference(deleted),
         events=tuple(events),
     )

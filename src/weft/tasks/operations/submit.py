@@ -1,4 +1,4 @@
-"""Store a flow that has been read and checked."""
+"""Store a flow that was parsed and checked."""
 
 from datetime import datetime
 
@@ -15,12 +15,12 @@ _NEEDS_COMPLETED_SOURCE = frozenset({Origin.LINK, Origin.ARCHIVE})
 
 
 class SubmitFlow(Struct, frozen=True):
-    """Adds the flow's tasks; its value is the flow."""
+    """Adds a flow; the value is the stored flow."""
 
     flow: Flow
     now: datetime
     is_run: bool = False
-    """Whether it is also to be run."""
+    """Whether to mark the flow to be run."""
 
     def needs(self) -> ReadSet:
         return ReadSet(
@@ -33,7 +33,7 @@ class SubmitFlow(Struct, frozen=True):
         problems += self._mixture_problems()
         if problems:
             raise InvalidTasks(problems)
-        # What another owner has, or nobody, is no source here: counting it would keep them from deleting it.
+        # Tasks of other owners do not count as sources: their owners could no longer delete them.
         sources = frozenset(
             task.original_task_id
             for task in flow
@@ -49,14 +49,14 @@ class SubmitFlow(Struct, frozen=True):
         return Decision(changes, flow)
 
     def _source_problems(self, task: Task, found: Snapshot) -> list[Problem]:
-        """A link or an archive needs a source that is there and completed."""
+        """Return a problem if a link or an archive has no completed source."""
         if task.origin_type not in _NEEDS_COMPLETED_SOURCE or task.original_task_id is None:
             return []
         source = found.tasks.get(task.original_task_id) or self.flow.by_id.get(task.original_task_id)
         if source is not None and source.status is Status.COMPLETED:
             return []
         if self._is_of_run(task) and (source is None or source.status.is_terminal):
-            return []  # it holds everything itself: a run can be read also where it was not made
+            return []  # the record is complete: a run can be imported into another store
         state = "does not exist" if source is None else f"is {source.status}"
         reason = f"the source to {task.origin_type} must be completed, but {task.original_task_id} {state}"
         return [
@@ -64,17 +64,17 @@ class SubmitFlow(Struct, frozen=True):
         ]
 
     def _is_of_run(self, task: Task) -> bool:
-        """Whether it is a step, or archived with the steps of a run."""
+        """Return whether the task is a step, or archived with the steps of a run."""
         return is_step(task) or (task.is_frozen and any(map(is_step, self.flow)))
 
     def _mixture_problems(self) -> list[Problem]:
-        """An archive is frozen as a whole: no task of it may be of another kind."""
+        """Return the tasks of an archive that are not archived themselves."""
         if not any(task.is_frozen for task in self.flow):
             return []
         return [
             Problem(
                 "origin_type",
-                "a flow is archived as a whole or not at all",
+                "all tasks of an archived flow must be archived",
                 "archive",
                 None if task.origin_type is None else task.origin_type.value,
                 task.id,
@@ -85,7 +85,7 @@ class SubmitFlow(Struct, frozen=True):
 
 
 def without_open_runs(flow: Flow) -> Flow:
-    """The flow without the steps of runs that have not ended: evaluated here, they make theirs anew."""
+    """Return the flow without the steps of unfinished runs, which make new steps when they run here."""
     dropped = {
         task_id
         for task_id, maker in makers(flow).items()
@@ -99,14 +99,14 @@ def without_open_runs(flow: Flow) -> Flow:
         evolve(
             task,
             has_children=task.id in parents,
-            dependencies=tuple(one for one in task.dependencies if one.id not in dropped),
+            dependencies=tuple(needed for needed in task.dependencies if needed.id not in dropped),
         )
         for task in kept
     )
 
 
 def with_ended_steps(flow: Flow) -> Flow:
-    """Return the flow without open steps below runs that have ended: nobody would ever end them."""
+    """Return the flow with the open steps of ended runs cancelled: nothing would ever end them."""
     ended = {
         task_id: ended_with_run(flow[task_id], flow[maker])
         for task_id, maker in makers(flow).items()
@@ -116,7 +116,7 @@ def with_ended_steps(flow: Flow) -> Flow:
 
 
 def created_event(flow: Flow, now: datetime) -> NewEvent:
-    """The one event that stands for all tasks of a new flow: a flow of 100,000 is one event, not 100,000."""
+    """Return one event for all tasks of a new flow: a flow of 100,000 tasks is one event."""
     root = flow.root
     facts: JsonObject = {"tasks": len(flow), "origin": root.origin_type}
     if root.original_task_id is not None:

@@ -1,4 +1,4 @@
-"""Change fields of a stored task, or the options of a run."""
+"""Update fields of a stored task, or the options of a run."""
 
 from datetime import datetime
 
@@ -15,11 +15,11 @@ from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules.schedule import planned
 from weft.tasks.states import FrozenTask
 
-_NEVER = {
-    "id": "an id is for life",
-    "parent_id": "a task stays where it is in its tree",
+_READ_ONLY = {
+    "id": "an id never changes",
+    "parent_id": "a task cannot be moved in its tree",
     "user_id": "a task keeps its owner",
-    "status": "the state machine moves it: use cancel or retry",
+    "status": "the state machine sets it; use cancel or retry",
     "result": "only its executor writes it",
     "error": "only its executor writes it",
     "progress": "only its executor writes it",
@@ -27,8 +27,8 @@ _NEVER = {
     "started_at": "the state machine sets it",
     "updated_at": "it is set by every change",
     "completed_at": "the state machine sets it",
-    "origin_type": "it says how the task came to be",
-    "original_task_id": "it says what the task was made from",
+    "origin_type": "it records how the task was made",
+    "original_task_id": "it records the source of the task",
     "has_references": "it is computed",
     "next_run_at": "it is computed",
     "last_run_at": "the scheduler sets it",
@@ -36,14 +36,14 @@ _NEVER = {
     "task_tree_id": "it is computed",
     "has_children": "it is computed",
 }
-# What an attempt has used must stay as it was used; a failed task may be mended and retried.
-_ONLY_IN = {
+# Fields that an attempt has used must not change, except to fix a failed task before a retry.
+_UPDATABLE_IN = {
     "dependencies": frozenset({Status.PENDING}),
     "inputs": frozenset({Status.PENDING, Status.FAILED}),
     "params": frozenset({Status.PENDING, Status.FAILED}),
     "schemas": frozenset({Status.PENDING, Status.FAILED}),
 }
-_MOVES_THE_SCHEDULE = frozenset(
+_SCHEDULE_FIELDS = frozenset(
     {
         "schedule_type",
         "schedule_expression",
@@ -57,7 +57,7 @@ _MOVES_THE_SCHEDULE = frozenset(
 
 
 class UpdateTask(Struct, frozen=True, kw_only=True):
-    """Sets the given fields of a task; its value is the task afterwards."""
+    """Updates fields of a task; the value is the task afterwards."""
 
     task_id: TaskId
     fields: JsonObject
@@ -83,16 +83,16 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
         return Decision(WriteSet(updated=(changed,), events=(event,)), changed)
 
     def _changed(self, task: Task) -> Task:
-        """Return the task with the new fields; raises InvalidTasks with all that is wrong with them."""
+        """Return the task with the new fields. Raise InvalidTasks with all problems found."""
         refused = {field: _refusals(task, field, value) for field, value in self.fields.items()}
         allowed = {field: value for field, value in self.fields.items() if not refused[field]}
-        # The next due time is left out of the check: it follows from the others.
+        # The next due time is not checked, because it is computed from the other fields.
         changed, problems = checked_task({**to_builtins(task), **allowed, "next_run_at": None})
-        problems = [*(one for field in refused.values() for one in field), *problems]
+        problems = [*(problem for found in refused.values() for problem in found), *problems]
         if problems or changed is None:
             raise InvalidTasks(problems)
         changed = evolve(changed, updated_at=self.now)
-        if self.fields.keys() & _MOVES_THE_SCHEDULE:
+        if self.fields.keys() & _SCHEDULE_FIELDS:
             return planned(changed, after=self.now)
         return evolve(changed, next_run_at=task.next_run_at)
 
@@ -104,19 +104,21 @@ class UpdateTask(Struct, frozen=True, kw_only=True):
 
 
 def _refusals(task: Task, field: str, value: object) -> list[Problem]:
-    if field in _NEVER:
+    if field in _READ_ONLY:
         return [
-            Problem(field, f"{field} cannot be updated: {_NEVER[field]}", "unchanged", shown(value), field)
+            Problem(
+                field, f"{field} cannot be updated: {_READ_ONLY[field]}", "unchanged", shown(value), field
+            )
         ]
     if field not in FIELD_NAMES:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]
     if field == "params" and not _keeps_program(task, value):
-        reason = "params of a run must keep 'program': without it the run can neither go on nor be copied"
+        reason = "params of a run must keep 'program': without it the run can neither be resumed nor copied"
         return [Problem(field, reason, "params with the program", shown(value), field)]
     if field == "params" and (problems := folder_problems(value, stored=folder_of(task.params))):
         return problems
-    allowed = _ONLY_IN.get(field)
+    allowed = _UPDATABLE_IN.get(field)
     if allowed is not None and task.status not in allowed:
         states = " or ".join(sorted(allowed))
         reason = f"{field} can be updated only while the task is {states}; it is {task.status}"
@@ -125,14 +127,14 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
 
 
 def _keeps_program(task: Task, params: object) -> bool:
-    """Whether the params still have the program of a run: without it the run could not go on."""
+    """Return whether the params still have the program of a run, which it needs to be resumed."""
     return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)
 
 
 class ChangeRun(Struct, frozen=True, kw_only=True):
-    """Sets entries of `params` of a run, also of one whose process died; its value is the task afterwards.
+    """Updates entries of a run's `params`, even if its process died; the value is the task afterwards.
 
-    An evaluation that is under way has read them already: whoever asks sees to it that there is none.
+    A process that runs the task has already read them, so the caller must make sure that no process does.
     """
 
     task_id: TaskId
