@@ -53,10 +53,7 @@ def json_text(value: object) -> str:
 
 
 def columns_of(task: Task) -> list[Any]:
-    """Return the record's fields in their order, with JSON and enums as text.
-
-    Datetimes and booleans are left to the dialect.
-    """
+    """Return the fields in their order, with JSON and enums as text; datetimes and booleans unchanged."""
     row: list[Any] = list(msgspec.structs.astuple(task))
     for index in JSON_FIELDS:
         value = row[index]

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Owner(Struct, frozen=True):
-    """The user on whose behalf a query runs. Tasks of another owner are treated as missing."""
+    """The user for whom a query runs. Tasks of another owner are treated as missing."""
 
     user_id: str | None = None
     is_everyone: bool = False
@@ -56,10 +56,7 @@ class Claimed(Struct, frozen=True):
 
 
 class AttemptResult(Struct, frozen=True):
-    """The outcome of an attempt.
-
-    With `retry_after`, a failed attempt is followed by another after that delay.
-    """
+    """The outcome of an attempt; with `retry_after`, a failed attempt is retried after that delay."""
 
     claim: Claim
     outcome: Outcome
@@ -191,7 +188,7 @@ class TaskStore(Protocol):
         For each of `endings`, return whether its claim was still held (otherwise nothing was written
         for it), or the error why its outcome cannot be stored. Then return the claimed tasks, or the
         error why none could be claimed; the endings are stored even then. Raise if nothing was
-        written. An unknown worker, or one whose lease has expired, claims nothing.
+        written. An unknown worker, or one with an expired lease, claims nothing.
         """
         ...
 
@@ -204,10 +201,7 @@ class TaskStore(Protocol):
         ...
 
     async def give_back(self, claim: Claim, *, now: datetime) -> bool:
-        """Release the task, so that any worker can claim it. Return False if the claim is no longer held.
-
-        The attempt does not count as lost.
-        """
+        """Release the task, and do not count the attempt as lost. Return False if the claim is not held."""
         ...
 
     async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
@@ -246,10 +240,7 @@ class TaskStore(Protocol):
     async def add_templates(
         self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
     ) -> Sequence[AddedTemplate]:
-        """Register templates of an owner, all or none.
-
-        A template whose text equals its newest version gets no new version.
-        """
+        """Register templates of an owner, all or none; an unchanged text makes no new version."""
         ...
 
     async def remove_template(
@@ -272,7 +263,7 @@ class TaskStore(Protocol):
         ...
 
     async def known_templates(self, names: Collection[str]) -> frozenset[str]:
-        """Return those of the names that any owner ever registered."""
+        """Return the names that any owner ever registered, out of `names`."""
         ...
 
     async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
@@ -284,10 +275,7 @@ class TaskStore(Protocol):
         ...
 
     async def end_flow(self, root_id: TaskId) -> bool:
-        """Mark a flow as over if none of its tasks is ready, delayed or in progress.
-
-        Return whether it is over.
-        """
+        """Mark a flow as over if no task is ready, delayed or in progress. Return whether it is over."""
         ...
 
     async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
@@ -322,7 +310,7 @@ class TaskStore(Protocol):
     async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
         """Release the tasks of dead workers, and return how many tasks were released.
 
-        Dead are the workers in `dead` and those whose lease expired before `expired_at`. Their
+        Dead are the workers in `dead` and those with a lease that expired before `expired_at`. Their
         attempts are lost: `Claimed.losses` counts them until an attempt ends. `expired_at` is a time
         of the store's clock that the caller trusts: a clock that jumps must not expire a lease.
         """
@@ -333,7 +321,7 @@ class TaskStore(Protocol):
 
         With `lease_seconds`, shorten every lease to at most that long from now: the lease of a dead
         worker would otherwise last longer by as much as the clock was set back, and live workers
-        renew theirs. Return the tasks whose delays were restarted.
+        renew theirs. Return the tasks with a restarted delay.
         """
         ...
 
@@ -350,14 +338,11 @@ class TaskStore(Protocol):
         ...
 
     async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
-        """Return those of the tasks that exist."""
+        """Return the tasks that exist, by id."""
         ...
 
     async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
-        """Return the flow that contains a task, or its first `limit` tasks.
-
-        Raise TaskNotFound if it is missing.
-        """
+        """Return the flow of a task, or its first `limit` tasks. Raise TaskNotFound if it does not exist."""
         ...
 
     async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:

@@ -12,10 +12,7 @@ _COLUMNS = ", ".join(FIELD_NAMES)
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
-    """Return the statements of a dialect by name.
-
-    In a statement, `{columns}` stands for the fields of the record, in their order.
-    """
+    """Return the statements of a dialect by name, with `{columns}` replaced by the fields of the record."""
     queries: dict[str, str] = {}
     for file in sorted(
         files(f"weft.store.{dialect}").joinpath("queries").iterdir(), key=lambda file: file.name

@@ -62,10 +62,7 @@ class Tolerance:
                 self._limits.discard(limit)
 
     async def retry(self, call: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:
-        """Return the call's result, retrying while the store is unavailable.
-
-        Raise the error of the last call once the time limit has passed.
-        """
+        """Retry the call while the store is unavailable. Return its result, or raise its last error."""
         limit = self._seconds if seconds is None else seconds
         loop = asyncio.get_running_loop()
         deadline: float | None = None

@@ -20,8 +20,8 @@ Edges = Mapping[TaskId, Sequence[TaskId]]
 def find_cycles(edges: Edges) -> list[tuple[TaskId, ...]]:
     """Return disjoint cycles of the graph, each as its nodes in edge order.
 
-    Every strongly connected component with a cycle yields at least one. Edges to unknown nodes are
-    ignored.
+    Not every cycle is returned: of cycles that share or reach nodes of each other, at least one is. Edges
+    to unknown nodes are ignored.
     """
     stuck = _unordered(edges)
     # Each stuck node has an edge to another stuck node, so following these edges always ends in a cycle.

@@ -28,10 +28,7 @@ class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """Maximum delay in seconds, before jitter."""
 
     def delay_after(self, failures: int, chance: float) -> timedelta | None:
-        """Return the delay after `failures` failed attempts; None: no further attempt.
-
-        `chance` is a random number from 0 to 1.
-        """
+        """Return the delay after failed attempts; None: no retry. `chance` is a random number from 0 to 1."""
         if failures >= self.attempts:
             return None
         # The exponent is bounded so that a large count cannot overflow a float.

@@ -74,7 +74,7 @@ _WRITER_SETTINGS = {
 _READER_SETTINGS = {
     **_KEEPALIVES,
     "default_transaction_read_only": "on",
-    # A generic plan cannot use an index for an optional filter.
+    # A generic plan would not use the index of a filter that is optional in the statement.
     "plan_cache_mode": "force_custom_plan",
 }
 
@@ -252,10 +252,7 @@ async def _keep(_connection: asyncpg.Connection) -> None:
 
 @contextmanager
 def _url_errors(url: str) -> Iterator[None]:
-    """Raise StoreUnreachable for an invalid URL.
-
-    The URL is not quoted, because the invalid part may hold the password.
-    """
+    """Raise StoreUnreachable for an invalid URL without quoting it, since it may hold the password."""
     try:
         yield
     except ValueError as error:

@@ -71,10 +71,7 @@ def _next_batch(entries: Sequence[Entry], first: int) -> list[tuple[Entry, ReadS
 
 
 async def _apply(connection: asyncpg.Connection, batch: Sequence[tuple[Entry, ReadSet]]) -> int:
-    """Apply the operations of a batch, and return how many.
-
-    It stops early when an operation needs a task that an earlier one changed.
-    """
+    """Apply operations until one needs a task that an earlier one changed; return how many were applied."""
     tasks = await read_tasks(
         connection, [(task_id, entry.request.owner) for entry, needs in batch for task_id in set(needs.tasks)]
     )

@@ -42,10 +42,7 @@ def is_storable(text: str | None) -> bool:
 
 
 def may_exist(task_id: TaskId, owner: Owner) -> bool:
-    """Return whether the owner could have such a task.
-
-    PostgreSQL rejects a statement, with all its rows, if it contains a value that cannot be stored.
-    """
+    """Return whether the owner could have such a task; PostgreSQL rejects statements with other values."""
     return is_stored_form(task_id) and is_storable(owner.user_id)
 
 

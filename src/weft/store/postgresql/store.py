@@ -370,10 +370,7 @@ class PostgresqlStore(GroupedWrites):
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[Reader]:
-        """Yield a connection; terminate it if the read is cancelled.
-
-        The driver would ask the server to cancel the statement, and wait for that.
-        """
+        """Yield a connection; terminate it on cancellation, for which the driver would wait on the server."""
         async with self._readers.acquire() as connection:
             try:
                 yield connection

@@ -39,8 +39,7 @@ def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
         rows += _within_limits(_ready(unit, flows, free, slots, now, others), free, slots)
-    # All rows are decoded before the first is written: one that cannot be decoded must not leave other tasks
-    # claimed without a worker that knows of it.
+    # All rows are decoded before the first is written: if one cannot be decoded, none may stay claimed.
     tasks = [task_of(row[:_WIDTH]) for row in rows]
     unit.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
     claimed = tuple(_claimed(unit, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
@@ -90,10 +89,7 @@ def _ready(
     now: int,
     others: _OtherWorkers,
 ) -> list[Any]:
-    """Return the next ready rows.
-
-    Each method of each flow is queried separately, since methods have limits.
-    """
+    """Return the next ready rows, queried separately for each flow and method, since methods have limits."""
     found: list[Any] = []
     queries = 0
     for flow in flows:

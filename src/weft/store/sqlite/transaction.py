@@ -75,10 +75,7 @@ _REQUEST_ERRORS = (
 
 
 def commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
-    """Commit the requests together, and return the value or error of each.
-
-    Raise if nothing could be committed.
-    """
+    """Commit the requests together, and return the value or error of each. Raise if nothing is committed."""
     try:
         return _commit(connection, requests, clock, _apply_together)
     except Exception as error:

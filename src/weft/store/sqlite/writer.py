@@ -64,10 +64,7 @@ class Writer:
         self._thread.join()
 
     def _is_small(self, requests: Sequence[Request]) -> bool:
-        """Return whether the group is fast to write.
-
-        A claim is assumed to return as many tasks as the last one.
-        """
+        """Return whether the group is fast to write, assuming that a claim is as large as the last one."""
         return (
             len(requests) <= SMALL_GROUP
             and self._last_claimed <= SMALL_GROUP

@@ -115,10 +115,7 @@ def remapped(task: Task, new_ids: NewIds) -> tuple[Dependency, ...]:
 
 
 def as_copy(task: Task, new_ids: NewIds) -> Task:
-    """Return a new pending record with the same definition.
-
-    The schedule is copied but disabled, so that a scheduled task never fires twice.
-    """
+    """Return a new pending record with the same definition; its schedule is disabled, not to fire twice."""
     return Task(
         id=task.id,
         user_id=task.user_id,

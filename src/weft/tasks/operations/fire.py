@@ -151,9 +151,9 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 
 
 class ReplanSchedule(Struct, frozen=True):
-    """Recomputes when a schedule is due that was fired in the future, because the clock was set back since.
+    """Recomputes the due time of a schedule that was fired in the future; the value is whether it was.
 
-    The value is whether that was the case.
+    That happens when the clock is set back.
     """
 
     task_id: TaskId

@@ -33,7 +33,7 @@ class SubmitFlow(Struct, frozen=True):
         problems += self._mixture_problems()
         if problems:
             raise InvalidTasks(problems)
-        # Tasks of other owners do not count as sources: their owners could no longer delete them.
+        # Missing tasks and tasks of other owners do not count as sources: their owners could not delete them.
         sources = frozenset(
             task.original_task_id
             for task in flow

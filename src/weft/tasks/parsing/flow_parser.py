@@ -228,10 +228,7 @@ class _Reader:
         draft.raw["params"] = {**params, "input_mappings": resolved}
 
     def _mapping_source(self, source: Any) -> Any:
-        """Return the source with a leading name replaced by its id.
-
-        A name may contain dots; the shortest match is used.
-        """
+        """Return the source with a leading name (the shortest that matches) replaced by its id."""
         parts = source.split(".") if isinstance(source, str) else []
         name = ""
         for length, part in enumerate(parts, start=1):

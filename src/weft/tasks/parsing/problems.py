@@ -138,10 +138,7 @@ class InvalidTasks(SeveralProblems):
 
 
 def shown(value: Any) -> Any:
-    """Return the value if it is short, otherwise the start of its text, without secrets.
-
-    The result is always JSON and short enough for a message.
-    """
+    """Return a short value as it is, otherwise the start of its text; always JSON, with secrets redacted."""
     if isinstance(value, bool | float | None):
         return value
     text = value if isinstance(value, str) else _text(value)

@@ -61,10 +61,7 @@ _EXTENSION = re.compile(r"\?|.*#.*|(L|LW|[0-9]+[LW]|[A-Z]{3}L)", re.IGNORECASE |
 
 
 def parse_cron(text: str) -> Cron:
-    """Return the validated expression in plain form.
-
-    Raise ScheduleError unless it has five standard fields.
-    """
+    """Return the validated expression in plain form. Raise ScheduleError unless it has 5 standard fields."""
     parts = _split(text)
     _minute, _hour, days, months, _weekday = (
         _values(field, part) for field, part in zip(_FIELDS, parts, strict=True)

@@ -47,10 +47,7 @@ def first_due_after(cron: Cron, zone: ZoneInfo, after: datetime) -> datetime | N
 
 
 def last_due_before(cron: Cron, zone: ZoneInfo, before: datetime) -> datetime | None:
-    """Return the last due time before `before`, in UTC.
-
-    Raise OverflowError if the calendar begins after it.
-    """
+    """Return the last due time before `before`, in UTC. Raise OverflowError if the calendar starts later."""
     first_occurrence: datetime | None = None
     for wall in _wall_times(cron, latest_wall(before, zone), reverse=True):
         moments = _due_moments(cron, wall, zone)

@@ -48,7 +48,7 @@ WHERE tasks.seq = below.seq
 RETURNING tasks.seq, tasks.id, tasks.task_tree_id, tasks.user_id, tasks.completed_at, tasks.step_of;
 
 -- name: steps_of
--- Excludes steps that were copied from another run without digests, and steps that were ended with their run.
+-- Excludes steps that were archived or imported without digests, and steps that were ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = $1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow

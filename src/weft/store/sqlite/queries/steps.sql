@@ -50,7 +50,7 @@ WHERE seq IN (
 RETURNING seq, id, task_tree_id, user_id;
 
 -- name: steps_of
--- Excludes steps that were copied from another run without digests, and steps that were ended with their run.
+-- Excludes steps that were archived or imported without digests, and steps that were ended with their run.
 SELECT {columns}, step_key, step_hash FROM tasks WHERE step_of = ?1 AND step_hash IS NOT NULL ORDER BY seq;
 
 -- name: digests_of_flow
