@@ -132,7 +132,7 @@ def test_the_folder_of_a_program_is_refused_by_name(db: str) -> None:
     ran = weft("flow", "submit", "-", db=db, stdin=json.dumps(task))
 
     assert ran.code == 2
-    assert "params.program.folder is refused" in ran.err
+    assert "params.program.folder is not allowed" in ran.err
     assert weft("flow", "run", "-", db=db, stdin=json.dumps(task)).code == 2
     assert total(db) == 1
 

@@ -291,7 +291,7 @@ async def test_only_an_open_question_can_be_answered_and_only_once(runs: RunsBen
     with pytest.raises(AnswerTooLong):
         await answer(runs.app(), question.id, "x" * 1_048_577)
     await answer(runs.app(), question.id, "x" * 1_048_576)
-    with pytest.raises(NoOpenQuestion, match="answered already"):
+    with pytest.raises(NoOpenQuestion, match="already answered"):
         await answer(runs.app(), question.id, "Bob")
 
 

@@ -182,12 +182,12 @@ async def test_a_client_cannot_choose_whose_settings_apply(runs: RunsBench, tmp_
 
     for submitted in (document, [document], {"task": {"name": "root"}, "children": [{"task": document}]}):
         for accept in (app.submit, app.begin, app.run):
-            with pytest.raises(InvalidTasks, match=r"params\.program\.folder is refused"):
+            with pytest.raises(InvalidTasks, match=r"params\.program\.folder is not allowed"):
                 await accept(submitted)
 
     root_id = await app.begin_program(stored_program("1"), {}, name="run")
     params = (await app.get(root_id)).params or {}
     moved = {**params, "program": {**params["program"], "folder": str(tmp_path)}}
-    with pytest.raises(InvalidTasks, match=r"params\.program\.folder is refused"):
+    with pytest.raises(InvalidTasks, match=r"params\.program\.folder is not allowed"):
         await app.update(root_id, {"params": moved})
     assert (await app.update(root_id, {"params": {**params, "reuse": False}})).params is not None
