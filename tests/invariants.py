@@ -28,7 +28,7 @@ _MOVES: dict[tuple[Status, EventType], Status] = {
     (Status.PENDING, EventType.TASK_STARTED): Status.IN_PROGRESS,
     (Status.PENDING, EventType.TASK_CANCELLED): Status.CANCELLED,
     (Status.IN_PROGRESS, EventType.TASK_PROGRESSED): Status.IN_PROGRESS,
-    (Status.IN_PROGRESS, EventType.TASK_RESTED): Status.PENDING,
+    (Status.IN_PROGRESS, EventType.TASK_SUSPENDED): Status.PENDING,
     **{(Status.IN_PROGRESS, kind): status for kind, status in _ENDINGS.items()},
     (Status.FAILED, EventType.TASK_RETRIED): Status.PENDING,
 }
@@ -127,7 +127,7 @@ class _TaskLog:
     def add(self, event: Event) -> None:
         """Apply the event."""
         kind = event.type
-        if kind is EventType.TASK_GIVEN_BACK:
+        if kind is EventType.TASK_RELEASED:
             self._release(event)
             return
         if kind is EventType.TASK_STARTED and self._is_released:

@@ -28,7 +28,7 @@ class Stage:
 
     async def note(self, tasks: list[Task]) -> None:
         for task in tasks:
-            prompt = (task.params or {}).get("asked", {}).get("prompt") or task.name
+            prompt = (task.params or {}).get("prompt", {}).get("prompt") or task.name
             self.stored[prompt].set()
             if task.status.is_terminal:
                 self.stored[f"!{prompt}"].set()

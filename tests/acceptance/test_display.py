@@ -99,7 +99,7 @@ def test_a_process_whose_words_nobody_reads_can_be_stopped(db: str, tmp_path: Pa
 
     assert process.returncode == 130
     (task,) = weft("tasks", "list", "--json", db=db).json["tasks"]
-    assert "task.given_back" in weft("tasks", "events", task["id"], db=db).out
+    assert "task.released" in weft("tasks", "events", task["id"], db=db).out
 
 
 HOSTILE = r'(script :argv ("printf" "a\\033]52;c;aGk=\\007\\302\\233b\\342\\200\\256c\\n"))'

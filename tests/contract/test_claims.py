@@ -764,7 +764,7 @@ async def test_a_task_that_rests_is_claimed_again_when_one_of_those_it_waits_for
     assert names(again) == ["c"]
     assert (again.claimed[0].claim.attempt, again.claimed[0].losses) == (2, 0)
     events = await store.events(EventFilter(task=resting.id), owner=EVERYONE)
-    rested = next(event for event in events if event.type is EventType.TASK_RESTED)
+    rested = next(event for event in events if event.type is EventType.TASK_SUSPENDED)
     assert rested.facts == {"attempt": 1, "worker": "w-a", "until": list(until)}
 
 

@@ -274,5 +274,5 @@ async def test_an_attempt_that_takes_its_time_to_end_is_released_and_counts_as_n
     events = await bench.store.events(EventFilter(task=flow.root.id), owner=EVERYONE)
 
     assert "stopped_without_store" not in actions(caplog.records)
-    assert events[-1].type is EventType.TASK_GIVEN_BACK
+    assert events[-1].type is EventType.TASK_RELEASED
     assert await bench.store.workers() == []

@@ -186,7 +186,7 @@ async def test_engines_whose_clocks_differ_by_an_hour_run_each_task_once(
 
     assert sorted(runs) == sorted(f"t{number}" for number in range(40))
     assert set(statuses(flow).values()) == {"completed"}
-    assert EventType.TASK_GIVEN_BACK not in {event.type for event in events}
+    assert EventType.TASK_RELEASED not in {event.type for event in events}
 
 
 async def test_a_retry_delay_does_not_last_an_hour_longer_when_the_clock_is_put_back(

@@ -112,20 +112,9 @@ async def test_a_step_ends_what_is_open_below_it_and_nothing_beside_it(store: Ta
     await check_flow(store, flow.root.id)
 
 
-async def test_steps_that_an_earlier_version_left_open_end_when_the_store_is_brought_up_to_date(
-    store: TaskStore, store_url: str
-) -> None:
-    flow, claims = await claimed_run(store, {"name": "all"}, {"name": "other", "parent_id": "all"})
-    steps = await write_steps(store, claims["all"], "1", "1/2")
-    others = await write_steps(store, claims["other"], "1")
-    await store.operate(MoveTask(flow.root.id, Failed(NOON, "timed out")), owner=EVERYONE)
-    with pytest.raises(AssertionError, match="is in_progress below 'all'"):
-        await check_flow(store, flow.root.id)
-    is_postgresql = store_url.startswith("postgresql")
-    dialect = "postgresql" if is_postgresql else "sqlite"
-    [script] = [text for text in load_migrations(dialect) if "CREATE INDEX open_steps" in text]
-    script = f"DROP INDEX open_steps; {script}"
-    if is_postgresql:
+async def execute_script(store_url: str, script: str) -> None:
+    """Execute statements on the database of a store."""
+    if store_url.startswith("postgresql"):
         connection = await asyncpg.connect(store_url)
         await connection.execute(script)
         await connection.close()
@@ -137,15 +126,48 @@ async def test_steps_that_an_earlier_version_left_open_end_when_the_store_is_bro
         with closing(sqlite3.connect(store_url)) as file:
             file.executescript(script)
 
+
+async def test_steps_that_an_earlier_version_left_open_end_when_the_store_is_brought_up_to_date(
+    store: TaskStore, store_url: str
+) -> None:
+    flow, claims = await claimed_run(store, {"name": "all"}, {"name": "other", "parent_id": "all"})
+    steps = await write_steps(store, claims["all"], "1", "1/2")
+    others = await write_steps(store, claims["other"], "1")
+    await store.operate(MoveTask(flow.root.id, Failed(NOON, "timed out")), owner=EVERYONE)
+    with pytest.raises(AssertionError, match="is in_progress below 'all'"):
+        await check_flow(store, flow.root.id)
+    dialect = "postgresql" if store_url.startswith("postgresql") else "sqlite"
+    [script] = [text for text in load_migrations(dialect) if "CREATE INDEX open_steps" in text]
+    script = f"DROP INDEX open_steps; {script}"
+    await execute_script(store_url, script)
+
     await check_flow(store, flow.root.id)
     left = await store.flow_of(flow.root.id, owner=EVERYONE)
     assert {left[step.id].error for step in steps.values()} == {ENDED_WITH_RUN}
     assert left[others["1"].id].status is Status.IN_PROGRESS
 
 
+async def test_names_of_an_earlier_version_are_read_as_todays(store: TaskStore, store_url: str) -> None:
+    flow, claims = await claimed_run(store, {"name": "all"})
+    await write_steps(store, claims["all"], "1")
+    same = "task_id, task_tree_id, user_id, at, facts FROM events WHERE type = 'flow.created'"
+    old = f"""
+        INSERT INTO events (type, task_id, task_tree_id, user_id, at, facts) SELECT 'task.rested', {same};
+        INSERT INTO events (type, task_id, task_tree_id, user_id, at, facts) SELECT 'task.given_back', {same};
+        UPDATE tasks SET params = '{{"step": {{"key": "1", "kind": "atomic"}}, "asked": {{"prompt": "one"}}}}'
+        WHERE parent_id IS NOT NULL;
+    """  # noqa: S608 - a text of this test
+    await execute_script(store_url, old)
+
+    events = await store.events(EventFilter(tree=flow.root.id), owner=EVERYONE)
+    assert [event.type for event in events[-2:]] == [EventType.TASK_SUSPENDED, EventType.TASK_RELEASED]
+    [step] = await store.steps_of(flow.root.id)
+    assert step.task.params == {"step": {"key": "1", "kind": "atomic"}, "prompt": {"prompt": "one"}}
+
+
 STARTED, DONE = EventType.TASK_STARTED, EventType.TASK_COMPLETED
 FAILED, RETRIED = EventType.TASK_FAILED, EventType.TASK_RETRIED
-RELEASED, RESTED = EventType.TASK_GIVEN_BACK, EventType.TASK_RESTED
+RELEASED, RESTED = EventType.TASK_RELEASED, EventType.TASK_SUSPENDED
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ async def test_an_answer_that_asks_for_a_subtask_is_not_asked_for_again(
         before = runs.asked.copy()
         stored = [task for task in await runs.flow(root_id) if task.status is Status.COMPLETED]
         answers = sum(task.name in {"turn 1", "whole"} for task in stored)
-        answers += sum(task.name == "part" and "asked" in (task.params or {}) for task in stored)
+        answers += sum(task.name == "part" and "prompt" in (task.params or {}) for task in stored)
         outcome = await runs.go_on(root_id)
 
         assert outcome.status is Status.COMPLETED, dies_at

@@ -185,7 +185,7 @@ async def test_a_run_that_is_lost_too_often_leaves_no_step_open(runs: RunsBench,
 async def open_step(runs: RunsBench, root_id: TaskId, prompt: str) -> Task:
     while True:
         for task in await runs.flow(root_id):
-            is_asked = (task.params or {}).get("asked", {}).get("prompt") == prompt
+            is_asked = (task.params or {}).get("prompt", {}).get("prompt") == prompt
             if is_asked and task.status is Status.IN_PROGRESS:
                 return task
         await asyncio.sleep(0.01)

@@ -93,7 +93,7 @@ async def test_a_run_without_an_answer_is_not_evaluated_again(runs: RunsBench) -
     assert [event.type for event in events if event.task_id == resting.root_id] == [
         EventType.FLOW_CREATED,
         EventType.TASK_STARTED,
-        EventType.TASK_RESTED,
+        EventType.TASK_SUSPENDED,
     ]
 
 
@@ -137,7 +137,7 @@ async def test_an_answer_that_comes_while_other_steps_run_is_taken_at_once(runs:
 
     assert (await app.get(root_id)).status is Status.COMPLETED
     events = await runs.store.events(EventFilter(task=root_id, tree=root_id), owner=EVERYONE)
-    assert EventType.TASK_RESTED not in [event.type for event in events]
+    assert EventType.TASK_SUSPENDED not in [event.type for event in events]
 
 
 async def test_an_answer_that_comes_in_the_moment_of_resting_is_not_lost(runs: RunsBench) -> None:

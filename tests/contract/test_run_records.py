@@ -111,8 +111,8 @@ async def test_the_archive_of_a_run_has_everything_and_stays(runs: RunsBench) ->
     assert [(t.name, t.status, t.result, t.error, t.is_frozen) for t, _ in archive.walk()] == [
         (t.name, t.status, t.result, t.error, True) for t, _ in flow.walk()
     ]
-    assert [(step.params or {}).get("asked") for step in steps_in(archive)] == [
-        (step.params or {}).get("asked") for step in steps_in(flow)
+    assert [(step.params or {}).get("prompt") for step in steps_in(archive)] == [
+        (step.params or {}).get("prompt") for step in steps_in(flow)
     ]
     assert step_fields(steps_in(archive)[1])["link_of"] == linked.original_task_id
     with pytest.raises(FrozenTask):

@@ -229,7 +229,7 @@ async def test_what_a_session_spawns_is_kept_too(runs: RunsBench, is_written: bo
         stored = [task for task in await runs.flow(root_id) if task.status is Status.COMPLETED]
         answers = sum(task.name in {"turn 1", "whole"} for task in stored)
         answers += sum(
-            task.name == "part" and bool(task.params and "asked" in task.params) for task in stored
+            task.name == "part" and bool(task.params and "prompt" in task.params) for task in stored
         )
         outcome = await runs.go_on(root_id)
 

@@ -92,7 +92,7 @@ async def test_a_record_says_what_was_asked_and_where_in_the_program(runs: RunsB
 
     _, step = await runs.flow(outcome.root_id)
     assert step.inputs == {"x": "one"}
-    assert step.params == {"step": {"key": "1", "kind": "atomic"}, "asked": {"prompt": "one"}}
+    assert step.params == {"step": {"key": "1", "kind": "atomic"}, "prompt": {"prompt": "one"}}
     assert step.result == {"content": "answer to one", "status": "COMPLETE"}
 
 

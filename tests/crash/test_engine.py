@@ -87,7 +87,7 @@ def test_ctrl_c_gives_back_what_is_unfinished_and_says_how_to_go_on(tmp_path: Pa
     assert "go on with: weft flow run " in err.decode()
     (task,) = weft("tasks", "list", "--json", db=db).json["tasks"]
     assert task["status"] == "in_progress"
-    assert "task.given_back" in weft("tasks", "events", task["id"], db=db).out
+    assert "task.released" in weft("tasks", "events", task["id"], db=db).out
 
 
 def test_a_second_signal_leaves_at_once(tmp_path: Path) -> None:

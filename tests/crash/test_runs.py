@@ -97,12 +97,12 @@ async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
     """What the stored answers and failures answer: none of it is asked for again."""
     async with await App.open(project / "weft.db") as app:
         flow = await app.flow_of(TaskId(root_id))
-    prompts = ((task.params or {})["asked"].get("prompt") for task in flow if _is_answered(task))
+    prompts = ((task.params or {})["prompt"].get("prompt") for task in flow if _is_answered(task))
     return Counter(prompt for prompt in prompts if prompt not in (None, "lead"))
 
 
 def _is_answered(task: Task) -> bool:
-    return task.status in (Status.COMPLETED, Status.FAILED) and "asked" in (task.params or {})
+    return task.status in (Status.COMPLETED, Status.FAILED) and "prompt" in (task.params or {})
 
 
 def root_of(err: str) -> str:

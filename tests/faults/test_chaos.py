@@ -89,7 +89,7 @@ class Finished:
         with suppress(TransientError):
             completed = await self._app.list(TaskFilter(status=Status.COMPLETED, limit=100_000))
             for task in completed.tasks:
-                prompt = (task.params or {}).get("asked", {}).get("prompt")
+                prompt = (task.params or {}).get("prompt", {}).get("prompt")
                 if prompt is not None:
                     self.seen.setdefault(prompt, time.monotonic())
 

@@ -64,7 +64,7 @@ def test_no_task_runs_twice_when_the_clocks_of_two_processes_differ(
     counts = asyncio.run(events_of(direct_url, root_id))
     assert counts[EventType.TASK_STARTED] == len(names) + 1
     assert counts[EventType.TASK_COMPLETED] == len(names) + 1
-    assert EventType.TASK_GIVEN_BACK not in counts
+    assert EventType.TASK_RELEASED not in counts
 
 
 PLUGIN = """

@@ -89,7 +89,7 @@ async def assert_no_attempt_is_lost(app: App, direct_url: str, folder: Path, siz
 
         assert [process.poll() for process in processes] == [None] * WORKERS
     assert len(flow) == size
-    assert count(events, "task.given_back") == 0, "attempts were lost"
+    assert count(events, "task.released") == 0, "attempts were lost"
     starts = Counter(event.task_id for event in events if event.type.value == "task.started")
     assert set(starts.values()) == {1}
     assert not [log.name for log in logs if "taken for dead" in log.read_text()]

@@ -108,7 +108,7 @@ def paid_keys(steps: list[StoredStep]) -> set[str]:
 
 def told_prompts(steps: list[StoredStep]) -> list[str]:
     """What the parts of the program came to, as the model was told after each of them."""
-    prompts = [(step.task.params or {}).get("asked", {}).get("prompt", "") for step in steps]
+    prompts = [(step.task.params or {}).get("prompt", {}).get("prompt", "") for step in steps]
     return sorted(prompt for prompt in prompts if prompt.startswith("then"))
 
 

@@ -130,7 +130,7 @@ async def _is_given_back(app: App, task_id: TaskId) -> bool:
     while events := await app.events(EventFilter(tree=task_id, task=task_id, after=after)):
         after = events[-1].seq
         for event in events:
-            if event.type in (EventType.TASK_STARTED, EventType.TASK_GIVEN_BACK):
+            if event.type in (EventType.TASK_STARTED, EventType.TASK_RELEASED):
                 held = event.type is EventType.TASK_STARTED
     return not held
 

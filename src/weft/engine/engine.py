@@ -209,7 +209,7 @@ class Engine:
     async def _work(self) -> None:
         """Write outcomes and claim tasks, together, until stopped and empty."""
         try:
-            # One timeout for all turns: only a stopping engine needs it, and one per turn costs 2 % of a chain.
+            # One timeout for all turns: only a stopping engine needs it, and one per turn costs time.
             async with asyncio.timeout(None) as self._store_limit:
                 await self._turn_until_empty()
         except Exception as error:

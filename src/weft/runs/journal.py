@@ -14,7 +14,6 @@ from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
 from weft.runs.replay import RecordedSteps, prior_usage
 from weft.runs.step_records import (
-    asked_of,
     cancelled_by_program,
     completed,
     failed,
@@ -23,6 +22,7 @@ from weft.runs.step_records import (
     inputs_of,
     kind_of,
     name_of,
+    prompt_of,
     with_mark,
 )
 from weft.runs.step_writer import StepWriter
@@ -31,7 +31,7 @@ from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import first_mark
+from weft.tasks.steps import PROMPT, first_mark
 
 
 class OpenStep:
@@ -272,7 +272,7 @@ class Journal:
         return [StepChange(task, key, "", is_new=False, is_mark=True)]
 
     def _record(self, step: Step) -> Task:
-        return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), asked_of(step))
+        return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step))
 
     def _new(
         self,
@@ -280,13 +280,13 @@ class Journal:
         name: str,
         inputs: JsonObject,
         kind: str,
-        asked: JsonObject,
+        prompt: JsonObject,
         facts: JsonObject | None = None,
     ) -> Task:
         now = self._clock.now()
         params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
-        if asked:
-            params["asked"] = asked
+        if prompt:
+            params[PROMPT] = prompt
         if is_any():
             name, inputs, params = redact_json(name), redact_json(inputs), redact_json(params)
         return Task(

@@ -79,7 +79,7 @@ def inputs_of(step: Step) -> JsonObject:
             return {} if request.stdin is None else {"stdin": request.stdin}
 
 
-def asked_of(step: Step) -> JsonObject:
+def prompt_of(step: Step) -> JsonObject:
     """Return the request's fields to store for readers of the record, without its inputs."""
     request = step.request
     match request:

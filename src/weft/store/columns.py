@@ -28,7 +28,7 @@ from weft.tasks.record import (
     Task,
 )
 from weft.tasks.states import Completed, Started, error_text, require_object, transition
-from weft.tasks.steps import KEY, digests_of, is_step, step_fields
+from weft.tasks.steps import KEY, OLD_PROMPT, digests_of, is_step, step_fields, with_current_names
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
 _MEMBERS_OF_FIELD = tuple(
@@ -36,6 +36,8 @@ _MEMBERS_OF_FIELD = tuple(
     for index in ENUM_FIELDS
 )
 """A lookup in a dict is 20 times faster than `Status(text)`."""
+
+_PARAMS = FIELD_NAMES.index("params")
 
 _encode = msgspec.json.Encoder().encode
 _decode_dependencies = msgspec.json.Decoder(tuple[Dependency, ...]).decode
@@ -73,6 +75,9 @@ def task_of_columns(values: list[Any]) -> Task:
     for index in JSON_FIELDS:
         if values[index] is not None:
             values[index] = json_value(values[index])
+    params = values[_PARAMS]
+    if params is not None and OLD_PROMPT in params:
+        values[_PARAMS] = with_current_names(params)
     try:
         for index, members in _MEMBERS_OF_FIELD:
             values[index] = members[values[index]]

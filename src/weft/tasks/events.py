@@ -19,8 +19,8 @@ class EventType(StrEnum):
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
     TASK_RETRIED = "task.retried"
-    TASK_RESTED = "task.rested"
-    TASK_GIVEN_BACK = "task.given_back"
+    TASK_SUSPENDED = "task.suspended"
+    TASK_RELEASED = "task.released"
     SCHEDULE_FIRED = "schedule.fired"
     SCHEDULE_SKIPPED = "schedule.skipped"
     SCHEDULE_ENDED = "schedule.ended"
@@ -28,6 +28,17 @@ class EventType(StrEnum):
     TASK_UPDATED = "task.updated"
     TASK_DELETED = "task.deleted"
     TASK_REFERENCED = "task.referenced"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "EventType | None":
+        """Return the type that an older store wrote under another name."""
+        return _OLD_NAMES.get(value)
+
+
+_OLD_NAMES: dict[object, EventType] = {
+    "task.rested": EventType.TASK_SUSPENDED,
+    "task.given_back": EventType.TASK_RELEASED,
+}
 
 
 class NewEvent(Struct, frozen=True):

@@ -13,6 +13,10 @@ STEP = "step"
 KEY, KIND = "key", "kind"
 DUE_AT = "due_at"
 """Deadline of a question in ISO 8601: when the enclosing time limit is reached."""
+PROMPT = "prompt"
+"""Entry of `params` that shows what the step sent: to a model, a script or memory."""
+OLD_PROMPT = "asked"
+"""Name of that entry in older stores."""
 DIGESTS = "digests"
 """Present only in exported documents, and in records that were imported from one."""
 DIGESTS_VERSION = 1
@@ -30,6 +34,13 @@ def step_fields(task: Task) -> JsonObject:
     """Return the `params.step` of a record; empty if it is not a step."""
     found = (task.params or {}).get(STEP)
     return found if isinstance(found, dict) else {}
+
+
+def with_current_names(params: JsonObject) -> JsonObject:
+    """Return the params of a record that an older version stored, with today's names."""
+    if STEP not in params:
+        return params
+    return {PROMPT if name == OLD_PROMPT else name: value for name, value in params.items()}
 
 
 def first_mark(task: Task) -> JsonObject:

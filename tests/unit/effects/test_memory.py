@@ -85,5 +85,7 @@ async def test_a_model_that_cannot_embed_is_told(farm: Path, name: str, message:
 def test_only_an_embedded_model_can_be_set(farm: Path) -> None:
     (farm / "weft.toml").write_text('[memory]\nembeddings = "openai:text-embedding-3-small"\n')
 
-    with pytest.raises(WeftError, match=r"weft.toml: \[memory\] embeddings: 'openai:.*is not an embedded model"):
+    with pytest.raises(
+        WeftError, match=r"weft.toml: \[memory\] embeddings: 'openai:.*is not an embedded model"
+    ):
         read_project(farm)

@@ -32,8 +32,8 @@ _TOLD = {
     "task.failed",
     "task.cancelled",
     "task.retried",
-    "task.given_back",
-    "task.rested",
+    "task.released",
+    "task.suspended",
 }
 
 

@@ -101,7 +101,7 @@ def _ending(request: AttemptResult, retry_at: datetime | None) -> Write:
 
 def _give_back(request: GiveBack, _now: datetime) -> Write:
     claim = request.claim
-    event = attempt_event_row(claim, EventType.TASK_GIVEN_BACK, request.now, claim_facts(claim))
+    event = attempt_event_row(claim, EventType.TASK_RELEASED, request.now, claim_facts(claim))
     return (*_guard(claim), request.now), [event]
 
 
@@ -257,7 +257,7 @@ async def suspend(connection: asyncpg.Connection, entry: Entry) -> bool:
     await add_dependents(connection, [(needed.id, task_id, needed.required) for needed in dependencies])
     await connection.execute(_SQL["recount_waiting"], [task_id])
     facts = {**claim_facts(claim), "until": request.until}
-    entry.events.append(attempt_event_row(claim, EventType.TASK_RESTED, at, facts))
+    entry.events.append(attempt_event_row(claim, EventType.TASK_SUSPENDED, at, facts))
     return True
 
 
@@ -364,7 +364,7 @@ async def _give_back_all(
     held = await connection.fetch(_SQL["give_back_all"], workers, now, losses)
     for row in sorted(held, key=lambda row: row["seq"]):
         claim = _claim(row)
-        entry.events.append(attempt_event_row(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim)))
+        entry.events.append(attempt_event_row(claim, EventType.TASK_RELEASED, now, claim_facts(claim)))
     await connection.execute(_SQL["remove_workers"], workers)
     return len(held)
 

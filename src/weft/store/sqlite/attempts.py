@@ -86,7 +86,7 @@ def suspend(unit: UnitOfWork, request: Suspension) -> bool:
         [(dependency.id, task_id, dependency.required) for dependency in dependencies],
     )
     unit.execute(SQL["recount_waiting"], (task_id,))
-    unit.add_event(claim, EventType.TASK_RESTED, at, {**claim_facts(claim), "until": request.until})
+    unit.add_event(claim, EventType.TASK_SUSPENDED, at, {**claim_facts(claim), "until": request.until})
     return True
 
 
@@ -95,7 +95,7 @@ def give_back(unit: UnitOfWork, request: GiveBack) -> bool:
     claim, now = request.claim, micros(request.now)
     is_held = unit.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
     if is_held:
-        unit.add_event(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim))
+        unit.add_event(claim, EventType.TASK_RELEASED, now, claim_facts(claim))
     return is_held
 
 
@@ -149,7 +149,7 @@ def _lease_until(unit: UnitOfWork, lease_seconds: float) -> int:
 def _give_back_all(unit: UnitOfWork, worker: str, now: int, *, losses: int) -> int:
     held = _claims(unit, worker)
     for claim in held:
-        unit.add_event(claim, EventType.TASK_GIVEN_BACK, now, claim_facts(claim))
+        unit.add_event(claim, EventType.TASK_RELEASED, now, claim_facts(claim))
     unit.execute(SQL["give_back_all"], (worker, now, losses))
     unit.execute(SQL["remove_worker"], (worker,))
     return len(held)
