@@ -356,7 +356,7 @@ async def test_a_program_may_define_what_is_registered_unless_others_need_that(s
     own = await arun(f'{ASK} {BOTH} (both "k")', app=app)
     same = await arun(f'{ASK} (both "k")', app=app)
     mine = await arun("(template ask (x) (+ x 1)) (ask 1)", app=app)
-    with pytest.raises(InvalidProgram, match="needs the registered one"):
+    with pytest.raises(InvalidProgram, match="needs the registered 'ask'"):
         await arun('(template ask (x) (+ x 1)) (both "k")', app=app)
     await app.stop(grace_seconds=0)
 
