@@ -1,1 +1,1 @@
-"""Talking to models: the handler of a task, providers, the embedded model."""
+"""Requests to language models: the handler of a task, the providers and the embedded models."""

@@ -1,4 +1,4 @@
-"""The context window: how many tokens a request takes, and how much data fits beside it."""
+"""Token counts of requests, and how much data fits into a model's context window beside a task."""
 
 import json
 import re
@@ -19,14 +19,14 @@ from weft.llm.tool_calls import find_tools
 from weft.secrets.registry import redact
 
 SHARE = 0.75
-"""How much of what is left memory may fill: the answer, or what the task says next, needs the rest."""
+"""Share of the free context window that memory may fill; the response and later turns need the remainder."""
 
 SHARE_WITH_TOOLS = 0.5
-"""The same for a task with tools: their results come into the window too."""
+"""The same share for a task with tools, because tool results need space too."""
 
 
 class ContextWindow:
-    """The room of one task."""
+    """The context window that one task has for data from memory."""
 
     def __init__(self, session: Callable[[DataContext], Session], model: Model) -> None:
         self._session = session
@@ -34,10 +34,10 @@ class ContextWindow:
         self._empty = 0
         self._limit = 0
         self.tokens: int | None = None
-        """How many tokens memory may fill; None: the model's window is not known."""
+        """Number of tokens that memory may fill; None if the model's context window is unknown."""
 
     async def measure(self, *, has_tools: bool) -> None:
-        """Find out how much is left beside the task itself."""
+        """Measure how much of the context window the task itself leaves free, and set `tokens`."""
         self._empty = await self._tokens("")
         bare = self._session(DataContext())
         self._limit = bare.context_limit
@@ -46,16 +46,15 @@ class ContextWindow:
             self.tokens = int(left * (SHARE_WITH_TOOLS if has_tools else SHARE))
 
     async def count(self, text: str) -> int:
-        """The tokens of a text."""
         return max(0, await self._tokens(text) - self._empty)
 
     async def fits(self, context: DataContext) -> bool:
-        """Whether the task with this context fits the window."""
+        """Return True if the task with this data context fits the context window."""
         return not self._limit or await self._session(context).tokens() <= self._limit
 
     async def _tokens(self, text: str) -> int:
         metadata = PayloadMetadata(self._model.id)
-        message = UserMessage(f"x{text}")  # some templates refuse a message that is empty
+        message = UserMessage(f"x{text}")  # some chat templates reject an empty message
         return await self._model.count_tokens(
             HandlerPayload(system_prompt="", messages=(message,), metadata=metadata)
         )
@@ -64,7 +63,7 @@ class ContextWindow:
 async def context_room(
     step: Step, call: ModelCall, model: Model, tools: Tools | None, settings: HandlerSettings, clock: Clock
 ) -> ContextWindow:
-    """The room of a task that a handler with these parts is about to run."""
+    """Measure the context window of a task before a handler with the same arguments runs it."""
     definitions = (await find_tools(call.tools, tools, redact=redact, spawn=step.spawn)).definitions
 
     def session(context: DataContext) -> Session:
@@ -74,30 +73,30 @@ async def context_room(
             model,
             settings,
             clock=clock,
-            on_event=_ignored,
+            on_event=_ignore,
             tools=definitions,
             context=context,
         )
 
-    room = ContextWindow(session, model)
-    await room.measure(has_tools=bool(call.tools))
-    return room
+    window = ContextWindow(session, model)
+    await window.measure(has_tools=bool(call.tools))
+    return window
 
 
-def _ignored(_: ModelEvent) -> None: ...
+def _ignore(_: ModelEvent) -> None: ...
 
 
 PER_MESSAGE = 4
-"""Tokens that a message takes beside its text: about what providers count for roles and separators."""
+"""Tokens per message beside its text: about what providers count for roles and separators."""
 
 
 def count_text(text: str) -> int:
-    """The tokens that a text is taken for: one for every four characters."""
+    """Estimate the tokens of a text at four characters per token."""
     return (len(text) + 3) // 4
 
 
 def estimated_tokens(payload: HandlerPayload) -> int:
-    """The tokens that a payload is taken for, with its tools and the schema of its output."""
+    """Estimate the tokens of a payload at four characters per token, with its tools and output schema."""
     schema = payload.output_schema
     return (
         count_text(payload.system_prompt)
@@ -115,24 +114,24 @@ def _text_of(message: Message) -> str:
 
 _PIECE = re.compile(r"[A-Z]?[a-z]{1,4}|[A-Z]{1,2}|[0-9]|[^\sA-Za-z0-9]|[\n\r]+|\t+|[^\S\n\r\t]{2,}")
 _DENSE = re.compile(r"[A-Za-z0-9+/]{24,}")
-"""With a digit in it: hashes and base64. Their letters make no words, and tokens of one or two letters."""
+"""If it contains a digit: a hash or base64, which tokenizers split into tokens of one or two letters."""
 _DIGIT = re.compile("[0-9]")
 
 MESSAGE_TOKENS = 8
-"""What roles and separators take for each message."""
+"""Upper estimate of the tokens of roles and separators per message."""
 
 TOOL_TOKENS = 16
 
 EXPECTED_OUTPUT_TOKENS = 1_000
-"""What an answer is taken for before it is there, when the request does not bound it."""
+"""Assumed length of a response to a request without `max_tokens`."""
 
 
 def estimate(text: str) -> int:
-    """A number of tokens that tokenizers in use stay below on ordinary text.
+    """Return an upper estimate of the tokens of a text, valid for common tokenizers on ordinary text.
 
-    Counted are pieces of words of at most four letters, each digit, each sign and each run of blanks; more
-    for what is no words; and every byte of a character that is not ASCII, which is the most that a byte-level
-    tokenizer can make of it.
+    Count word pieces of at most four letters, each digit, each punctuation character and each run of blanks;
+    add more for hashes and base64. A character outside ASCII counts all its bytes, the worst case of a
+    byte-level tokenizer.
     """
     count = len(_PIECE.findall(text)) + sum(
         len(run) // 4 for run in _DENSE.findall(text) if _DIGIT.search(run)
@@ -141,7 +140,7 @@ def estimate(text: str) -> int:
 
 
 def estimate_payload(payload: HandlerPayload) -> int:
-    """The same for everything a payload sends."""
+    """Return an upper estimate of the tokens of a payload, with its tools and output schema."""
     total = MESSAGE_TOKENS + estimate(payload.system_prompt)
     total += sum(map(_of_message, payload.messages))
     if payload.context:

@@ -1,4 +1,4 @@
-"""Events while a model works on a task, redacted for listeners."""
+"""Events of a model session, and their redaction for listeners."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -11,14 +11,14 @@ from weft.secrets.truncation import RedactedStream
 
 
 class TextArrived(Struct, frozen=True, tag="text_arrived"):
-    """A piece of the answer."""
+    """A piece of the response arrived."""
 
     step_key: str
     text: str
 
 
 class TurnEnded(Struct, frozen=True, tag="turn_ended"):
-    """A model answered."""
+    """A model responded."""
 
     step_key: str
     model: str
@@ -27,7 +27,7 @@ class TurnEnded(Struct, frozen=True, tag="turn_ended"):
 
 
 class TurnFailed(Struct, frozen=True, tag="turn_failed"):
-    """A turn brought no whole answer, and is charged for nevertheless; the usage is an estimate."""
+    """A turn got no complete response but is charged; the usage is an estimate."""
 
     step_key: str
     model: str
@@ -36,17 +36,17 @@ class TurnFailed(Struct, frozen=True, tag="turn_failed"):
 
 
 class AnswerCut(Struct, frozen=True, tag="answer_cut"):
-    """A text is not whole: it ends where the model's output has to end, or where a budget bounds it."""
+    """A text response was truncated, by the model's output limit or by a budget."""
 
     step_key: str
     template: str | None
     tokens: int
-    """Of the answer."""
+    """Length of the response."""
     is_by_budget: bool = False
 
 
 class ToolCalled(Struct, frozen=True, tag="tool_called"):
-    """A tool that a model asked for was called."""
+    """A tool was called for a model."""
 
     step_key: str
     tool: str
@@ -54,7 +54,7 @@ class ToolCalled(Struct, frozen=True, tag="tool_called"):
 
 
 class ToolRefused(Struct, frozen=True, tag="tool_refused"):
-    """A model asked for a tool that its template does not list, or that is not there; it was not called."""
+    """A tool call was refused: the template does not list the tool, or the turn has too many calls."""
 
     step_key: str
     tool: str
@@ -62,7 +62,7 @@ class ToolRefused(Struct, frozen=True, tag="tool_refused"):
 
 
 class SubtaskChanged(Struct, frozen=True, tag="subtask"):
-    """A subtask that a model asked for has begun or ended."""
+    """A subtask that a model requested started or ended."""
 
     step_key: str
     """The step that spawns it."""
@@ -73,14 +73,14 @@ class SubtaskChanged(Struct, frozen=True, tag="subtask"):
 
 
 class SubtaskRefused(Struct, frozen=True, tag="subtask_refused"):
-    """A model asked for a subtask that there cannot be; nothing was run."""
+    """A model requested an invalid subtask, which was not run."""
 
     step_key: str
     reason: str
 
 
 class ResourceWarned(Struct, frozen=True, tag="resource_warned"):
-    """A session has used more of turns or context than the warning threshold."""
+    """A session reached the warning threshold of its turns or context."""
 
     step_key: str
     resource: str
@@ -89,7 +89,7 @@ class ResourceWarned(Struct, frozen=True, tag="resource_warned"):
 
 
 class RequestRetried(Struct, frozen=True, tag="request_retried"):
-    """A request failed in a way that may pass; it is made again."""
+    """A request failed with a transient error and is retried."""
 
     model: str
     attempt: int
@@ -115,9 +115,9 @@ OnEvent = Callable[[ModelEvent], None]
 
 
 class RedactedEvents:
-    """Passes the events of one step on. Its text is kept back as long as a secret may have begun in it.
+    """Redacts the events of one step. Text is held back while it may be the beginning of a secret.
 
-    One for each step: models speak at the same time, and what one says must not end what another has begun.
+    Each step needs its own object, because the texts of concurrent steps must not mix.
     """
 
     def __init__(self, on_event: OnEvent) -> None:
@@ -125,7 +125,7 @@ class RedactedEvents:
         self._stream = RedactedStream()
 
     def tell(self, event: ModelEvent) -> None:
-        """Pass the event on, or as much of it as is safe."""
+        """Forward the event, redacted; text only as far as it cannot be part of a secret."""
         if isinstance(event, TextArrived):
             self._text(event.step_key, self._stream.feed(event.text))
             return

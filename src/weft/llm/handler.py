@@ -1,7 +1,7 @@
-"""The handler: talks to a model for one task, turn by turn, until there is an answer.
+"""The handler runs the session of one task with its model, turn by turn, until the final response.
 
-The engine decides, not the model: only the tools that the template lists are ever looked for or called, and
-what a model says is data, neither evaluated nor searched for placeholders.
+The model does not decide what is run: only the tools that the template lists are looked up or called, and a
+response is data, which is neither evaluated nor searched for placeholders.
 """
 
 import asyncio
@@ -24,28 +24,28 @@ from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRef
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.providers.retries import time_limit
-from weft.llm.reservations import added, priced, reserve_turn
+from weft.llm.reservations import add_usage, reserve_turn, with_cost
 from weft.llm.session import Session
-from weft.llm.subtasks import continuation_of, continuation_words, spawning
+from weft.llm.subtasks import format_tool_message, make_spawner, parse_continuation
 from weft.llm.telemetry import request, tool_span
 from weft.llm.tool_calls import Toolset, find_tools
 from weft.llm.turn_log import NullTurnLog, TurnJournal
-from weft.llm.usage import counted_attempts
+from weft.llm.usage import count_attempts
 from weft.secrets.registry import redact as redact_secrets
 from weft.secrets.truncation import cut
 
 MAX_TOOL_USES = 32
-"""How many tools a model may call in one turn; what it asks for beyond is refused."""
+"""Most tool calls in one turn; further calls are refused."""
 
 MAX_REFUSALS_KEPT = 50
-"""How many refusals the notes of a result hold."""
+"""Most refusals that the notes of a result hold."""
 
 
-def _ignored(_: object) -> None: ...
+def _ignore(_: object) -> None: ...
 
 
 class Handler:
-    """Performs model calls with one model. One object serves many tasks at the same time."""
+    """Performs model calls with one model. One object serves many concurrent tasks."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Handler:
         tools: Tools | None = None,
         settings: HandlerSettings | None = None,
         journal: TurnJournal | None = None,
-        on_event: OnEvent = _ignored,
+        on_event: OnEvent = _ignore,
         clock: Clock | None = None,
         *,
         is_streaming: bool = False,
@@ -66,73 +66,70 @@ class Handler:
         self.on_event = on_event
         self.clock = clock or SystemClock()
         self.is_streaming = is_streaming
-        """Whether text is asked for as it arrives, and told as TextArrived."""
+        """Whether responses are streamed and emitted as TextArrived events."""
         self.redact = redact
 
     async def run(
         self,
         step: Step,
         call: ModelCall,
-        purse: BudgetAccount = UNLIMITED,
+        account: BudgetAccount = UNLIMITED,
         context: DataContext | None = None,
         tool_context: ToolContext | None = None,
     ) -> TaskResult:
-        """The model's answer, unparsed. Raises TaskFailed with what there is of an answer.
+        """Run the session and return the final response, unparsed. TaskFailed carries any partial response.
 
-        `context` is what was found for the task; `tool_context` says how tools reach a person and memory.
+        `context` is the data found for the task; `tool_context` gives tools access to people and memory.
         """
-        work = _Work(self, step, call, purse, context, tool_context or ToolContext())
-        seconds = min(
-            (one for one in (call.timeout_seconds, self.settings.timeout_seconds) if one is not None),
-            default=None,
-        )
+        session_run = _SessionRun(self, step, call, account, context, tool_context or ToolContext())
+        limits = (call.timeout_seconds, self.settings.timeout_seconds)
+        seconds = min((limit for limit in limits if limit is not None), default=None)
         try:
             async with asyncio.timeout(seconds) as timer:
                 with time_limit(seconds):
-                    return await work.answer()
+                    return await session_run.run()
         except TimeoutError:
             if not timer.expired():
                 raise
             message = f"the task took longer than {seconds:g} seconds"
-            raise work.failed(TaskFailure("execution_timeout", message)) from None
+            raise session_run.failed(TaskFailure("execution_timeout", message)) from None
 
 
-class _Work:
-    """One task under way."""
+class _SessionRun:
+    """The session of one task while it runs."""
 
     def __init__(
         self,
         handler: Handler,
         step: Step,
         call: ModelCall,
-        purse: BudgetAccount,
+        account: BudgetAccount,
         context: DataContext | None,
         tool_context: ToolContext,
     ) -> None:
         self._handler = handler
         self._step = step
         self._call = call
-        self._purse = purse
+        self._account = account
         self._context = context
         self._tool_context = tool_context
         self._keys: Iterator[int] = count(1)
         self._session: Session | None = None
         self._arriving: list[str] = []
-        """The pieces of the answer that is under way."""
+        """The pieces of the response that is being streamed."""
         self._is_bound = False
-        """Whether a budget bounds the answer."""
+        """Whether a budget limits the length of the response."""
         self._usage = Usage(cost=0.0)
         self._turns = 0
         self._called: list[str] = []
         self._refusals: list[dict[str, str]] = []
 
-    async def answer(self) -> TaskResult:
-        """Turn after turn until the model asks for no more tools."""
+    async def run(self) -> TaskResult:
+        """Make turns until the model requests no more tools or subtasks."""
         handler, call = self._handler, self._call
-        if (
-            call.tools and not handler.model.features.has_tools
-        ):  # asked first: to find tools may start servers
-            message = f"the task lists tools, and '{handler.model.id}' cannot call any"
+        # Checked first, because finding tools may start servers.
+        if call.tools and not handler.model.features.has_tools:
+            message = f"the task lists tools, but '{handler.model.id}' cannot call tools"
             raise TaskFailed(TaskFailure("configuration_error", message))
         spawn = self._step.spawn
         tools = await find_tools(call.tools, handler.tools, redact=handler.redact, spawn=spawn)
@@ -150,102 +147,102 @@ class _Work:
         if known is not None:
             return known
         reply = await self._turn(session)
-        while await self._goes_on(session, tools, reply):
+        while await self._perform_requests(session, tools, reply):
             reply = await self._turn(session)
         return self._result(session, reply)
 
-    async def _goes_on(self, session: Session, tools: Toolset, reply: ModelReply) -> bool:
-        """Whether the reply asks for something; if so that is done, and the session has what came of it."""
+    async def _perform_requests(self, session: Session, tools: Toolset, reply: ModelReply) -> bool:
+        """Perform the tool calls or the subtask that the reply requests; False if it requests nothing."""
         try:
             if reply.tool_uses:
                 session.add_tool_messages(await self._use_tools(tools, reply.tool_uses))
                 return True
-            asked = self._continuation(reply)
-            if asked is not None:
-                session.add_user(continuation_words((await self._use_tools(tools, (asked,)))[0]))
-            return asked is not None
+            use = self._continuation(reply)
+            if use is not None:
+                session.add_user(format_tool_message((await self._use_tools(tools, (use,)))[0]))
+            return use is not None
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
 
     def _continuation(self, reply: ModelReply) -> ToolUse | None:
-        """The subtask that an answer asks for in words; None: it is an answer, or there are no subtasks."""
-        return None if self._step.spawn is None else continuation_of(reply.text, self._step.key)
+        """Return the subtask that a CONTINUATION response requests; None for others, or without subtasks."""
+        return None if self._step.spawn is None else parse_continuation(reply.text, self._step.key)
 
     async def _turn(self, session: Session) -> ModelReply:
-        """The answer to the next payload: set aside, asked, counted."""
+        """Reserve, send and charge the next request, and return its response."""
         model = self._handler.model
         try:
-            tokens = await self._begun(session)
-            outlay = await reserve_turn(model, self._purse, tokens)
+            tokens = await self._begin_turn(session)
+            reservation = await reserve_turn(model, self._account, tokens)
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
         except ModelError as error:
             raise self._model_failed(session, error) from error
-        self._is_bound = outlay.max_tokens is not None
-        payload = session.construct_payload(outlay.max_tokens)
+        self._is_bound = reservation.max_tokens is not None
+        payload = session.construct_payload(reservation.max_tokens)
         self._arriving.clear()
-        with counted_attempts() as attempts:
+        with count_attempts() as attempts:
             try:
                 reply = await self._handler.journal.reply(
                     self._key(),
-                    session.said,
-                    lambda: self._asked(payload),
-                    lambda said: bool(said.tool_uses) or self._continuation(said) is not None,
+                    session.own_messages,
+                    lambda: self._request(payload),
+                    lambda reply: bool(reply.tool_uses) or self._continuation(reply) is not None,
                 )
             except ModelError as error:
-                failed = attempts.charged(is_failed=error.is_charged)
-                self._turn_failed(outlay.settle_partial(model, error.partial_text, failed))
+                failed = attempts.charged_requests(is_failed=error.is_charged)
+                self._turn_failed(reservation.settle_partial(model, error.partial_text, failed))
                 raise self._model_failed(session, error) from error
             except BaseException:
-                failed = attempts.charged(is_failed=True)
-                self._turn_failed(outlay.settle_partial(model, "".join(self._arriving), failed))
+                failed = attempts.charged_requests(is_failed=True)
+                self._turn_failed(reservation.settle_partial(model, "".join(self._arriving), failed))
                 raise
-        usage = outlay.settle(model, reply.usage, attempts.charged(is_failed=False))
+        usage = reservation.settle(model, reply.usage, attempts.charged_requests(is_failed=False))
         self._count(usage)
         session.add(reply)
         self._arriving.clear()
         self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
         return reply
 
-    async def _asked(self, payload: HandlerPayload) -> ModelReply:
-        """The model's answer with what it costs: a turn that is kept must say so by itself."""
+    async def _request(self, payload: HandlerPayload) -> ModelReply:
+        """Return the model's response with its cost, so that a recorded turn includes the cost."""
         model = self._handler.model
         reply = await request(model, payload, self._on_text())
-        return msgspec.structs.replace(reply, usage=priced(model, reply.usage))
+        return msgspec.structs.replace(reply, usage=with_cost(model, reply.usage))
 
     def _turn_failed(self, usage: Usage) -> None:
-        """Count what is charged for a turn without an answer, if anything is."""
+        """Count a turn without a response if it is charged."""
         if usage.tokens:
             self._count(usage)
             self._handler.on_event(TurnFailed(self._step.key, self._handler.model.id, self._turns, usage))
 
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
-        """What the tools give, in the order of asking; they run at the same time."""
-        messages = [self._used(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        """Call the tools concurrently and return their results in the order of the calls."""
+        messages = [self._use_tool(tools, use, self._key(), index) for index, use in enumerate(uses)]
         tasks = [asyncio.create_task(message) for message in messages]
         try:
             return await asyncio.gather(*tasks)
-        except BaseException:  # of the journal, or of a subtask: a tool's own are messages
-            # No TaskGroup: before Python 3.13 one that fails leaves its task looking as if it were cancelled.
+        except BaseException:  # from the journal or a subtask; errors of tools are messages
+            # No TaskGroup: before Python 3.13 a failed group leaves its task marked as cancelling.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _used(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
+    async def _use_tool(self, tools: Toolset, use: ToolUse, key: str, index: int) -> ToolMessage:
         tool = tools.find(use.name)
         if tool is None:
-            return self._refused(tools, use, "the task does not list it")
+            return self._refuse(tools, use, "the task does not list it")
         if index >= MAX_TOOL_USES:
-            return self._refused(tools, use, f"more than {MAX_TOOL_USES} calls in one turn")
+            return self._refuse(tools, use, f"more than {MAX_TOOL_USES} calls in one turn")
         name = tool.definition.name
         context = msgspec.structs.replace(
             self._tool_context,
             step_key=key,
             template=self._call.template or self._tool_context.template,
-            spawn=self._spawning(key) if name == SPAWN_TOOL else None,
+            spawn=self._spawner(key) if name == SPAWN_TOOL else None,
         )
-        if tools.problem_of(tool, use) is None:
+        if tools.argument_problem(tool, use) is None:
             self._called.append(name)
 
         async def call() -> ToolMessage:
@@ -259,11 +256,11 @@ class _Work:
         self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
         return message
 
-    def _spawning(self, key: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
-        """What spawns the subtask that is asked for under that key, whose number is the subtask's too."""
-        return spawning(self._step, int(key.rpartition("#")[2]), self._handler.on_event)
+    def _spawner(self, key: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
+        """Return the function that spawns a subtask; the subtask gets the number in the journal key."""
+        return make_spawner(self._step, int(key.rpartition("#")[2]), self._handler.on_event)
 
-    def _refused(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
+    def _refuse(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
         name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)
         self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
@@ -274,7 +271,7 @@ class _Work:
     def _result(self, session: Session, reply: ModelReply) -> TaskResult:
         notes = self._notes(session)
         if reply.finish_reason == "filtered":
-            message = f"a filter of '{self._handler.model.id}' has stopped the answer"
+            message = f"a content filter of '{self._handler.model.id}' stopped the response"
             raise self.failed(TaskFailure("llm_error", message, content=reply.text or None))
         if reply.finish_reason == "length":
             if session.schema is not None:
@@ -285,23 +282,23 @@ class _Work:
         return TaskResult(reply.text, "COMPLETE", notes=notes)
 
     def failed(self, error: TaskError) -> TaskFailed:
-        """The failure with what there is of an answer, and what was spent on it."""
+        """Return the failure with the partial response and the usage so far."""
         session = self._session
-        if session is None or not isinstance(error, TaskFailure):  # others have no notes
+        if session is None or not isinstance(error, TaskFailure):  # other errors have no notes
             return TaskFailed(error)
         content = error.content or "".join(self._arriving) or session.content or None
         notes = {**self._notes(session), **(error.notes or {})}
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
 
-    async def _begun(self, session: Session) -> int:
-        """The tokens of the next payload; raises TaskFailed, with what the turns before took."""
+    async def _begin_turn(self, session: Session) -> int:
+        """Return the tokens of the next payload; raises TaskFailed with the usage of earlier turns."""
         try:
             return await session.begin_turn()
         except TaskFailed as error:
             raise self._exhausted(session, error) from None
 
     def _exhausted(self, session: Session, failed: TaskFailed) -> TaskFailed:
-        """The failure with what was spent: also where a limit ended it, that is paid for."""
+        """Return the failure with the usage so far, which is charged although a limit ended the session."""
         if not self._turns or not isinstance(failed.error, ResourceExhaustion):
             return failed
         error = msgspec.structs.replace(failed.error, notes=self._notes(session))
@@ -346,26 +343,26 @@ class _Work:
 
     def _count(self, usage: Usage) -> None:
         self._turns += 1
-        self._usage = added(self._usage, usage)
+        self._usage = add_usage(self._usage, usage)
 
     def _on_text(self) -> OnText | None:
         if not self._handler.is_streaming:
             return None
 
-        def arrived(text: str) -> None:
+        def on_text(text: str) -> None:
             self._arriving.append(text)
             self._handler.on_event(TextArrived(self._step.key, text))
 
-        return arrived
+        return on_text
 
     def _key(self) -> str:
         return f"{self._step.key}#{next(self._keys)}"
 
 
 def _with_content(error: BudgetExceeded, content: str) -> BudgetExceeded:
-    """The error with what the model has said so far: it is paid for."""
+    """Return the error with the text of the responses so far."""
     if not content:
         return error
-    told = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)
-    told.scope = error.scope
-    return told
+    copy = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)
+    copy.scope = error.scope
+    return copy

@@ -1,4 +1,4 @@
-"""Find models by name, and report which can be used now and why the rest cannot."""
+"""Finds models by name, and reports which models are available."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ModelName(Struct, frozen=True):
-    """Which model of which provider."""
+    """A resolved model name: provider and model."""
 
     provider: str
     model: str
@@ -30,21 +30,21 @@ class ModelName(Struct, frozen=True):
 
 
 AUTO = ModelName(LOCAL, "auto")
-"""The best embedded model that is there."""
+"""The best installed embedded model."""
 
 
 def resolved(name: str | None, settings: ModelsSettings, provider: str | None = None) -> ModelName:
-    """What a name stands for: aliases followed, the default for None, the provider replaced.
+    """Resolve a model name: follow aliases, use the default for None, replace the provider if one is given.
 
-    Raises ModelError when there is no such alias or provider, or half of the name is missing.
+    Raises ModelError if the alias or provider is unknown, or the name is incomplete.
     """
     if name is None:
         name = settings.default or (None if provider else str(AUTO))
     if name is None:
         if provider == LOCAL:
             return AUTO
-        raise _problem(f"provider '{provider}' is named, but no model: say which one")
-    name = _followed(name.strip(), settings)
+        raise _problem(f"provider '{provider}' is given without a model: name the model too")
+    name = _follow_aliases(name.strip(), settings)
     found, separator, model = name.partition(":")
     if not separator:
         if provider is None:
@@ -52,7 +52,7 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
         found, model = provider, name
     found = provider or found
     if not found or not model:
-        raise _problem(f"'{name}' is no model: a name is 'provider:model'")
+        raise _problem(f"'{name}' is not a model name: use 'provider:model'")
     known = [*provider_names(settings), LOCAL]
     if found not in known:
         raise _problem(f"model '{name}': unknown provider '{found}'{meant(found, known)}")
@@ -60,7 +60,7 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
 
 
 def model_name_problem(name: str, settings: ModelsSettings, provider: str | None = None) -> str | None:
-    """What is wrong with the name of a model; None when nothing is that can be known without asking."""
+    """Return what is wrong with a model name, without asking the provider; None if it looks valid."""
     try:
         found = resolved(name, settings, provider)
     except ModelError as error:
@@ -69,21 +69,21 @@ def model_name_problem(name: str, settings: ModelsSettings, provider: str | None
 
 
 def _embedded_problem(model: str) -> str | None:
-    """What is wrong with the name of an embedded model; whether it is here is not asked."""
+    """Return what is wrong with the name of an embedded model, which need not be installed; None if valid."""
     if model == AUTO.model or model.endswith(".gguf") or "/" in model:
         return None
-    # Imported here: most names are no names of embedded models.
+    # Imported here: most names do not name an embedded model.
     from weft.llm.local.catalogue import NoSuchEmbeddedModel, find_entry
 
     try:
         entry = find_entry(model)
     except NoSuchEmbeddedModel as error:
         return error.message
-    return None if entry.makes == "text" else f"{entry.name} makes embeddings and writes no text"
+    return None if entry.makes == "text" else f"{entry.name} makes embeddings and cannot generate text"
 
 
-def _followed(name: str, settings: ModelsSettings) -> str:
-    """The end of a chain of aliases; settings made by a program may have a cycle in them."""
+def _follow_aliases(name: str, settings: ModelsSettings) -> str:
+    """Return the target of a chain of aliases; raises ModelError on a cycle."""
     seen = {name}
     while (target := settings.aliases.get(name)) is not None:
         name = target.strip()
@@ -98,7 +98,7 @@ def _unknown(name: str, settings: ModelsSettings) -> str:
     hint = meant(name, known) if settings.aliases else ""
     if "/" not in name and _embedded_problem(name) is None:
         hint = f"; did you mean '{LOCAL}:{name}'?"
-    return f"unknown model '{name}': it is no alias, and no 'provider:model'{hint}"
+    return f"unknown model '{name}': neither an alias nor 'provider:model'{hint}"
 
 
 def _problem(message: str) -> ModelError:
@@ -106,26 +106,26 @@ def _problem(message: str) -> ModelError:
 
 
 class ModelAvailability(Struct, frozen=True, kw_only=True):
-    """Whether a provider, an alias or an embedded model can be used."""
+    """The availability of a provider, an alias or an embedded model, with the reason."""
 
     kind: Literal["provider", "alias", "embedded"]
     name: str
     is_usable: bool
     why: str
-    """Where its key is, what an alias stands for, or what is missing."""
+    """The variable with its key, the target of an alias, or what is missing."""
 
 
 def verdicts(
     settings: ModelsSettings, environment: Mapping[str, str], embedded: tuple[ModelAvailability, ...] = ()
 ) -> tuple[ModelAvailability, ...]:
-    """One for each embedded model, each provider that is known or configured, and each alias."""
-    providers = [_of_provider(name, settings, environment) for name in provider_names(settings)]
-    known = {verdict.name: verdict for verdict in (*embedded, *providers)}
-    aliases = [_of_alias(name, settings, known) for name in settings.aliases]
+    """Return the availability of each embedded model, each known or configured provider, and each alias."""
+    providers = [_check_provider(name, settings, environment) for name in provider_names(settings)]
+    known = {found.name: found for found in (*embedded, *providers)}
+    aliases = [_check_alias(name, settings, known) for name in settings.aliases]
     return (*embedded, *providers, *aliases)
 
 
-def _of_provider(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> ModelAvailability:
+def _check_provider(name: str, settings: ModelsSettings, environment: Mapping[str, str]) -> ModelAvailability:
     try:
         access = access_to(name, settings, environment)
     except ModelError as error:
@@ -135,7 +135,7 @@ def _of_provider(name: str, settings: ModelsSettings, environment: Mapping[str, 
     return ModelAvailability(kind="provider", name=name, is_usable=True, why=key + where)
 
 
-def _of_alias(
+def _check_alias(
     name: str, settings: ModelsSettings, known: Mapping[str, ModelAvailability]
 ) -> ModelAvailability:
     try:
@@ -147,20 +147,20 @@ def _of_alias(
         why = str(target) if provider.is_usable else f"{target}: {provider.why}"
         return ModelAvailability(kind="alias", name=name, is_usable=provider.is_usable, why=why)
     if target.model == "auto":
-        is_usable = any(verdict.is_usable for verdict in known.values() if verdict.kind == "embedded")
-        why = str(target) if is_usable else f"{target}: no embedded model is there"
+        is_usable = any(found.is_usable for found in known.values() if found.kind == "embedded")
+        why = str(target) if is_usable else f"{target}: no embedded model is installed"
         return ModelAvailability(kind="alias", name=name, is_usable=is_usable, why=why)
-    found = known.get(str(target))
-    if found is not None and not found.is_usable:
-        return ModelAvailability(kind="alias", name=name, is_usable=False, why=f"{target}: {found.why}")
+    embedded = known.get(str(target))
+    if embedded is not None and not embedded.is_usable:
+        return ModelAvailability(kind="alias", name=name, is_usable=False, why=f"{target}: {embedded.why}")
     return ModelAvailability(kind="alias", name=name, is_usable=True, why=str(target))
 
 
 class ConfiguredModels:
-    """Implements `Models`. Clients are made when a model is first asked for, and shared by all its tasks.
+    """Implements `Models` for the configured providers. Clients are created on first use and shared by tasks.
 
-    `local` has the embedded models; `on_fallback` is told once that one of them answers because nothing else
-    was chosen. Belongs to one event loop.
+    `local` holds the embedded models. `on_fallback` is called once with a notice if an embedded model is used
+    because no model was chosen. Belongs to one event loop.
     """
 
     def __init__(
@@ -185,21 +185,19 @@ class ConfiguredModels:
         self._is_closed = False
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        """The model of an alias or `provider:model`, or the default one. Raises ModelError."""
         if self._is_closed:
             raise ModelError("configuration_error", "the models are closed")
         name = resolved(model, self._settings, provider)
         if name.provider == LOCAL:
             if self._local is None:
-                raise ModelError("configuration_error", f"'{name}': there are no embedded models here")
+                raise ModelError("configuration_error", f"'{name}': embedded models are not available here")
             found = await self._local.find(str(name))
             if model is None and name == AUTO and self._settings.default is None:
                 self._tell_fallback(found)
             return found
-        return self._models.get(name) or await self._opened(name)
+        return self._models.get(name) or await self._open(name)
 
     async def close(self) -> None:
-        """Close all connections, and let go of the embedded models."""
         self._is_closed = True
         async with self._opening:
             connections = list(self._connections.values())
@@ -211,15 +209,15 @@ class ConfiguredModels:
             await self._local.close()
 
     def verdicts(self, embedded: tuple[ModelAvailability, ...] = ()) -> tuple[ModelAvailability, ...]:
-        """What can be used and why the rest cannot; nobody is asked over the network."""
+        """Return the availability of all models, without network requests."""
         return verdicts(self._settings, self._environment, embedded)
 
-    async def _opened(self, name: ModelName) -> Model:
+    async def _open(self, name: ModelName) -> Model:
         access = access_to(name.provider, self._settings, self._environment)
         async with self._opening:
             if name in self._models:
                 return self._models[name]
-            # In a thread: the import takes a second, and the event loop has other work.
+            # In a thread: the import takes a second and must not block the event loop.
             await asyncio.to_thread(_import_clients)
             from weft.llm.providers.client import Connection
             from weft.llm.providers.model import ProviderModel

@@ -1,4 +1,4 @@
-"""`HandlerPayload` and `ModelReply`: what is sent to a model and what comes back; a digest of settings."""
+"""Requests to models (`HandlerPayload`) and their responses (`ModelReply`)."""
 
 import hashlib
 from datetime import datetime
@@ -12,14 +12,14 @@ from weft.secrets.registry import redact
 
 
 class UserMessage(Struct, frozen=True, tag="user", tag_field="role", omit_defaults=True):
-    """What the model is asked."""
+    """A message from the user to the model."""
 
     content: str
     timestamp: datetime | None = None
 
 
 class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", omit_defaults=True):
-    """What the model said, and the tools it asked for."""
+    """A response of the model, with its tool calls."""
 
     content: str
     tool_uses: tuple[ToolUse, ...] = ()
@@ -27,7 +27,7 @@ class AssistantMessage(Struct, frozen=True, tag="assistant", tag_field="role", o
 
 
 class ToolMessage(Struct, frozen=True, tag="tool", tag_field="role", omit_defaults=True):
-    """What a tool gave for one of the uses of the message before it."""
+    """The result of one tool call of the preceding assistant message."""
 
     content: str
     tool_use_id: str
@@ -40,7 +40,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class TurnMetrics(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Requests to the model."""
+    """Turns of a session, used and allowed."""
 
     used: int
     limit: int
@@ -48,7 +48,7 @@ class TurnMetrics(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ContextMetrics(Struct, frozen=True, rename="camel"):
-    """Tokens in the window."""
+    """Tokens in the context window, used and allowed."""
 
     used: int
     limit: int
@@ -56,35 +56,35 @@ class ContextMetrics(Struct, frozen=True, rename="camel"):
 
 
 class ResourceMetrics(Struct, frozen=True):
-    """What a session has used of what it may use."""
+    """Resource usage of a session."""
 
     turns: TurnMetrics
     context: ContextMetrics
 
 
 class PayloadMetadata(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Which model is to answer, and how."""
+    """The model of a request and its settings."""
 
     model: str
     temperature: float | None = None
     max_tokens: int | None = None
     resource_usage: ResourceMetrics | None = None
     template: str | None = None
-    """Which template asks, if one does. Not for providers: for scripted answers, recordings and telemetry."""
+    """The template that makes the request, if any. Not sent; for test models, recordings and telemetry."""
 
 
 class HandlerPayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Everything a model gets for one turn. Adapters put it into the form of their provider."""
+    """The request of one turn, independent of the provider."""
 
     system_prompt: str
     messages: tuple[Message, ...]
     context: str | None = None
-    """The data of the task, apart from the conversation. Its text says that it is data, and marks where each
-    piece begins and ends: adapters send it as it is, before the messages."""
+    """The data of the task, apart from the conversation. The text itself marks where each piece begins and
+    ends; adapters send it unchanged before the messages."""
     tools: tuple[ToolDefinition, ...] = ()
-    """With names that providers take."""
+    """Tool definitions with names that providers accept."""
     output_schema: dict[str, Any] | None = None
-    """The JSON Schema that the answer is to fit; None: text. `{}` is JSON of any shape."""
+    """The JSON Schema of the response; None for text, `{}` for JSON of any shape."""
     metadata: PayloadMetadata
 
 
@@ -92,16 +92,16 @@ FinishReason = Literal["stop", "length", "tools", "filtered", "other"]
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a request took."""
+    """Tokens and cost of a request."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
-    """In US dollars; None: no price is known."""
+    """In US dollars; None if the price is unknown."""
     is_estimated: bool = False
-    """The model did not say; counted by us."""
+    """True if the provider reported no usage and weft estimated it."""
 
     @property
     def tokens(self) -> int:
@@ -109,23 +109,23 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model answered to one payload."""
+    """The response of a model to one payload."""
 
     text: str
     tool_uses: tuple[ToolUse, ...] = ()
-    """With the names of the payload's tools, or others: what a model says is not to be trusted."""
+    """Requested tool calls. Untrusted: a name need not be one of the payload's tools."""
     usage: Usage = field(default_factory=Usage)
     finish_reason: FinishReason = "stop"
     model: str
-    """`provider:model`, as it was asked for."""
+    """`provider:model`, as requested."""
     response_model: str | None = None
-    """What the provider says has answered."""
+    """The model name that the provider reports."""
 
 
 DIGEST_BYTES = 8
 
 
 def settings_digest(*settings: Any) -> str:
-    """The same for the same settings. An address may hold a secret: of that no hash is made."""
+    """Return a digest of model settings. Secrets, for example in an address, are redacted before hashing."""
     text = redact(msgspec.json.encode(settings).decode())
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

@@ -1,4 +1,4 @@
-"""Write data and output formats into the prompt."""
+"""Builds the parts of a prompt: the data of a task, and the instructions for JSON output."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,19 +15,18 @@ from weft.secrets.registry import redact as redact_secrets
 FILE, BINDING, INPUT, OUTPUTS = "file_content", "inherited_binding", "input", "previous_outputs"
 
 MARK = "weft-data"
-"""What begins and ends a piece. Where a piece contains it, a number is added until none does."""
+"""Name of the tags around each piece of data. If the data contains it, a number makes it unique."""
 
 
 def file_item(path: str, text: str) -> MatchItem:
-    """A file that was read."""
     return MatchItem(id=path, content=text, content_type=FILE, source_path=path)
 
 
 def with_inherited(context: DataContext, call: ModelCall) -> DataContext:
-    """The context with what the task inherits and the inputs, as far as its prompt does not show them.
+    """Return the context plus the inherited bindings and inputs that the prompt does not mention.
 
-    What changes least comes first, so that prompts can be cached: files that the task names and what memory
-    found, as they stand in the context; bindings and inputs by name, then what earlier steps gave.
+    Data that changes least comes first, so that providers can cache prompts: the items of the context (files
+    and memory), then bindings and inputs by name, then the outputs of earlier steps.
     """
     payload = call.context
     inherited = {name: value for name, value in payload.inherited.items() if name not in call.mentioned}
@@ -55,10 +54,10 @@ def _values(values: Mapping[str, Any], kind: str) -> Iterator[MatchItem]:
 
 
 def context_text(context: DataContext, redact: Callable[[str], str] = redact_secrets) -> str | None:
-    """The context as `payload.context`; None when there is nothing in it.
+    """Format the data context for `payload.context`; None if it is empty.
 
-    No content can end its piece or begin another: the mark is one that no content contains. Nobody has asked
-    for a secret to be sent that is in it by the way: only a placeholder that names it sends one.
+    No content can close its tag or open another one, because the tag name occurs in no content. Secrets in
+    the data are redacted: only a placeholder that names a secret sends it.
     """
     if not context.items and not context.overall_summary:
         return None
@@ -74,7 +73,7 @@ def context_text(context: DataContext, redact: Callable[[str], str] = redact_sec
 
 
 def _piece(mark: str, kind: str, name: str, content: str) -> str:
-    shown = json.dumps(name, ensure_ascii=False)  # in one line, whatever is in it
+    shown = json.dumps(name, ensure_ascii=False)  # escapes line breaks
     end = "" if content.endswith("\n") else "\n"
     return f'<{mark} kind="{kind}" name={shown}>\n{content}{end}</{mark}>'
 
@@ -95,7 +94,7 @@ _JSON = "Answer with one JSON value and nothing else: no words before or after i
 
 
 def output_schema(call: ModelCall) -> dict[str, Any] | None:
-    """The JSON Schema of the payload: None for text, `{}` for JSON of any shape."""
+    """Return the JSON Schema of the response: None for text, `{}` for JSON of any shape."""
     if call.output_format is None or call.output_format.type != "json":
         return None
     schema = call.output_schema
@@ -104,20 +103,20 @@ def output_schema(call: ModelCall) -> dict[str, Any] | None:
     return {"not": {}} if schema is False else {}
 
 
-def output_words(schema: dict[str, Any] | None, features: Features) -> str:
-    """The words of the system prompt that ask for JSON; none where the model is held to it."""
-    return "" if schema is None or features.output == "held" else json_words(schema)
+def output_instructions(schema: dict[str, Any] | None, features: Features) -> str:
+    """Return the part of the system prompt that asks for JSON; empty if the model enforces the schema."""
+    return "" if schema is None or features.output == "held" else json_instructions(schema)
 
 
-def json_words(schema: dict[str, Any]) -> str:
-    """The words that ask for JSON that fits a schema; `{}` is JSON of any shape."""
+def json_instructions(schema: dict[str, Any]) -> str:
+    """Return instructions for JSON that fits the schema; `{}` is JSON of any shape."""
     if not schema:
         return _JSON
     return f"{_JSON} It must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
 
 
-def repair_words(error: str) -> str:
-    """What is said to a model whose answer does not fit."""
+def repair_prompt(error: str) -> str:
+    """Return the message that asks a model to correct an invalid response."""
     return (
         f"Your answer does not fit the format that was asked for: {error}\n"
         "Answer once more, in that format, with nothing else."

@@ -1,4 +1,4 @@
-"""The model protocol, and models given by name."""
+"""The protocols of models and model registries, and a registry with a fixed set of models."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
@@ -9,80 +9,82 @@ from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 
 OnText = Callable[[str], None]
-"""Gets each piece of text as it arrives. Called in the event loop; must not block."""
+"""Callback for each piece of streamed text. Called in the event loop; must not block."""
 
 
 class Features(Struct, frozen=True, kw_only=True):
-    """What a model can do."""
+    """The capabilities of a model."""
 
     context_window: int | None = None
-    """Tokens of input and output together; None: not known."""
+    """Tokens of input and output together; None if unknown."""
     max_output_tokens: int | None = None
     output: Literal["held", "asked", "none"] = "none"
-    """JSON output: `held` to the schema by the provider or a grammar, `asked` for in a mode that gives JSON
-    of any shape, or left to the prompt."""
+    """Support for JSON output: `held` if the provider or a grammar enforces the schema, `asked` if there is a
+    JSON mode without a schema, `none` if only the prompt can ask for JSON."""
     has_tools: bool = True
     is_local: bool = False
 
 
 class Model(Protocol):
-    """Answers payloads. One object serves many tasks at the same time, in one event loop."""
+    """A model that responds to payloads. One object serves many concurrent tasks in one event loop."""
 
     @property
     def id(self) -> str:
-        """`provider:model`."""
+        """Return `provider:model`."""
         ...
 
     @property
-    def features(self) -> Features:
-        """What it can do."""
-        ...
+    def features(self) -> Features: ...
 
     @property
     def settings_digest(self) -> str:
-        """Another one when something besides payload and id decides on the answers: where it is asked, how
-        warm, at what length. Empty: nothing does."""
+        """Return a digest of the settings that affect responses besides payload and id.
+
+        For example the address, the temperature and the output length. Empty if no setting does.
+        """
         ...
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """The answer. Raises ModelError. Cancelling it stops the request where it runs."""
+        """Send the payload and return the response. Raises ModelError.
+
+        Cancellation also stops the request at the provider or in the local runtime.
+        """
         ...
 
     async def count_tokens(self, payload: HandlerPayload) -> int:
-        """How many tokens the payload takes: exact where the tokenizer is at hand, else rather too many."""
+        """Count the tokens of the payload: exactly if the tokenizer is available, else an upper estimate."""
         ...
 
     def price(self, usage: Usage) -> float | None:
-        """What that usage costs, in US dollars; 0.0 for a local model; None: not known."""
+        """Return the cost of `usage` in US dollars: 0.0 for a local model, None if the price is unknown."""
         ...
 
 
 class Models(Protocol):
-    """The models there are."""
+    """A registry of models."""
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        """The model of an alias or `provider:model`, or the default one. Raises ModelError.
+        """Find a model by alias or `provider:model`; None finds the default model. Raises ModelError.
 
         `provider` replaces the provider part of the name.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections and of models in memory."""
+        """Close connections and unload models from memory."""
         ...
 
 
 class StaticModels:
-    """One model for every name, or some by their names; the first of these is the default one."""
+    """Implements `Models` with one model for every name, or with named models; the first is the default."""
 
     def __init__(self, models: Model | Mapping[str, Model]) -> None:
         self._named = dict(models) if isinstance(models, Mapping) else {}
         self._any = None if isinstance(models, Mapping) else models
         self.asked: list[str | None] = []
-        """The names that were asked for, in order."""
+        """The requested names, in order."""
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        """The model of that name. Raises ModelError."""
         name = model
         if model is not None and provider is not None:
             name = f"{provider}:{model.rpartition(':')[2]}"
@@ -90,7 +92,7 @@ class StaticModels:
         if self._any is not None:
             return self._any
         if not self._named:
-            raise ModelError("configuration_error", "no model is given")
+            raise ModelError("configuration_error", "no model is configured")
         if name is None:
             return next(iter(self._named.values()))
         if name not in self._named:
@@ -98,5 +100,4 @@ class StaticModels:
             raise InvalidModel("configuration_error", f"there is no model '{name}' (given: {known})")
         return self._named[name]
 
-    async def close(self) -> None:
-        """Nothing is held."""
+    async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What a turn may cost at most, set aside before it is made."""
+"""Reserves the worst-case cost of a model request against the budget."""
 
 import logging
 from math import inf
@@ -14,38 +14,39 @@ from weft.llm.protocol import Model
 log = logging.getLogger(__name__)
 
 LEAST_OUTPUT = 16
-"""An answer of fewer tokens is worth no request: with less left in a budget the request is not made."""
+"""Shortest useful response: a request is not made if the budget has fewer output tokens left."""
 
 ENOUGH_OUTPUT = 4_096
-"""With so much left a request is made at once: few answers are longer. With less it waits for others."""
+"""With this many output tokens left a request is made at once, for few responses are longer. With less it
+waits for running requests to settle."""
 
 UNKNOWN_OUTPUT = 4_096
-"""What is set aside for the answer of a model that does not say how long it may get, and the most that such
-a model is asked for: those in use allow as much, and many refuse to be asked for more."""
+"""Output reserved for a model with unknown `max_output_tokens`, and the most that is requested of it: common
+models allow this much, and many reject a request for more."""
 
 LONG_OUTPUT = 16_384
-"""With so much left in a budget such a model is not bound at all: hardly an answer is longer."""
+"""With this much left in a budget such a model gets no `max_tokens`: hardly any response is longer."""
 
 CHARACTERS_PER_TOKEN = 3
-"""For what arrived of an answer that was cut: rather too many tokens than too few."""
+"""For the received part of a response that was cut; low, so that the estimate is rather too high."""
 
 
 class TurnReservation(Struct, frozen=True):
-    """An amount that was set aside for a turn."""
+    """The reservation of one turn."""
 
     input_tokens: int
     max_tokens: int | None
-    """How long the answer may get for the budget's sake; None: the budget does not bind."""
+    """Limit that the budget sets on the response; None if it sets no limit."""
     reservation: Reservation
 
     def settle(self, model: Model, usage: Usage, failed: int = 0) -> Usage:
-        """What was used, with its cost, now counted: an answer, and the requests before it that failed."""
+        """Charge a response and the `failed` requests before it; return the usage with its cost."""
         return self._count(model, *[self._unanswered()] * failed, usage)
 
     def settle_partial(self, model: Model, partial_text: str | None, failed: int) -> Usage:
-        """What a turn without an answer is charged for, now counted.
+        """Charge a turn without a complete response; return the estimated usage with its cost.
 
-        That is an estimate: the input of every request that was sent and not refused, and what arrived.
+        The estimate is the input of every request that was sent and not refused, plus the received text.
         """
         if not partial_text:
             return self._count(model, *[self._unanswered()] * failed)
@@ -59,7 +60,7 @@ class TurnReservation(Struct, frozen=True):
     def _count(self, model: Model, *usages: Usage) -> Usage:
         used = Usage(cost=0.0)
         for usage in usages:
-            used = added(used, priced(model, usage))
+            used = add_usage(used, with_cost(model, usage))
         if usages:
             self.reservation.settle(used.tokens, used.cost or 0.0)
         else:
@@ -67,20 +68,20 @@ class TurnReservation(Struct, frozen=True):
         return used
 
 
-async def reserve_turn(model: Model, purse: BudgetAccount, input_tokens: int) -> TurnReservation:
-    """Reserve the worst case of a turn; where a budget binds the answer is made to fit what is left.
+async def reserve_turn(model: Model, account: BudgetAccount, input_tokens: int) -> TurnReservation:
+    """Reserve the worst case of a turn, with the response limited to what the budget has left.
 
-    Where that is little and requests under way hold more than they will use, it is waited for. Raises
-    BudgetExceeded before the request when next to nothing is left, and TaskFailed when the budget is in money
-    and nobody knows the price.
+    If little is left, wait for running requests to settle, because they reserve more than they use. Raises
+    BudgetExceeded if almost nothing is left, and TaskFailed if the budget limits cost and the price is
+    unknown.
     """
     output = _longest_output(model, input_tokens, UNKNOWN_OUTPUT)
-    left = purse.left()
+    left = account.left()
     if left.tokens == inf and left.cost == inf:
-        return TurnReservation(input_tokens, None, purse.reserve(input_tokens + output, 0.0))
+        return TurnReservation(input_tokens, None, account.reserve(input_tokens + output, 0.0))
     enough = min(ENOUGH_OUTPUT, output)
-    await purse.room(lambda left: _fits(model, left, input_tokens, enough))
-    left = purse.left()
+    await account.room(lambda left: _fits(model, left, input_tokens, enough))
+    left = account.left()
     is_bound = not _fits(model, left, input_tokens, _longest_output(model, input_tokens, LONG_OUTPUT))
     least = min(LEAST_OUTPUT, output)
     if left.tokens < inf:
@@ -90,26 +91,27 @@ async def reserve_turn(model: Model, purse: BudgetAccount, input_tokens: int) ->
         output = max(least, _affordable(model, input_tokens, output, left.cost))
         cost = _cost(model, input_tokens, output)
     return TurnReservation(
-        input_tokens, output if is_bound else None, purse.reserve(input_tokens + output, cost)
+        input_tokens, output if is_bound else None, account.reserve(input_tokens + output, cost)
     )
 
 
-def priced(model: Model, usage: Usage) -> Usage:
-    """The usage with its cost, if that can be known.
+def with_cost(model: Model, usage: Usage) -> Usage:
+    """Return the usage with its cost, which stays None if it is unknown.
 
-    A price that cannot be worked out is not known: what was used is paid for, and others wait for the rest.
+    An error of `model.price` is logged and not raised: the reservation must be settled in any case, because
+    other requests wait for it.
     """
     if usage.cost is not None:
         return usage
     try:
         return structs.replace(usage, cost=model.price(usage))
     except Exception:
-        log.exception("the price of a request to %s cannot be worked out", model.id)
+        log.exception("cannot compute the price of a request to %s", model.id)
         return usage
 
 
-def added(one: Usage, other: Usage) -> Usage:
-    """The sum; its cost is known when both are."""
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Return the sum; its cost is None if one of the two costs is."""
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
@@ -127,7 +129,7 @@ def _fits(model: Model, left: Allowance, input_tokens: int, output: int) -> bool
 
 
 def _longest_output(model: Model, input_tokens: int, unknown: int) -> int:
-    """How long the answer may get, or what is taken for it where that is not known."""
+    """Return the maximum output tokens of a response; `unknown` if the model does not declare them."""
     features = model.features
     longest = features.max_output_tokens or unknown
     if features.context_window is not None:
@@ -136,7 +138,7 @@ def _longest_output(model: Model, input_tokens: int, unknown: int) -> int:
 
 
 def _affordable(model: Model, input_tokens: int, output: int, money: float) -> int:
-    """How many tokens of output the money is enough for; prices have steps, so it is looked for."""
+    """Return how many output tokens `money` pays for: a binary search, because prices can have tiers."""
     if _cost(model, input_tokens, output) <= money:
         return output
     enough, too_much = 0, output
@@ -153,9 +155,9 @@ def _cost(model: Model, input_tokens: int, output_tokens: int) -> float:
     cost = model.price(Usage(input_tokens=input_tokens, output_tokens=output_tokens))
     if cost is None:
         message = (
-            f"the budget is in money, and no price is known for '{model.id}': give input_price and "
+            f"the budget limits cost, but no price is known for '{model.id}': set input_price and "
             f'output_price (US dollars per million tokens) in [models.settings."{model.id}"] of weft.toml, '
-            "or bound tokens instead"
+            "or limit tokens instead"
         )
         raise TaskFailed(TaskFailure("configuration_error", message))
     return cost

@@ -1,4 +1,4 @@
-"""The session of one task: what a model is sent, turn by turn, and what of its limits that takes."""
+"""The session of one task: the payload of each turn, and the limits on turns and context."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,16 +24,16 @@ from weft.llm.payload import (
     TurnMetrics,
     UserMessage,
 )
-from weft.llm.prompt import context_text, output_schema, output_words, repair_words, with_inherited
+from weft.llm.prompt import context_text, output_instructions, output_schema, repair_prompt, with_inherited
 from weft.llm.protocol import Model
-from weft.llm.subtasks import result_words
+from weft.llm.subtasks import format_result
 
 CONTINUED = "I have asked for a subtask."
-"""For an answer without a text: providers take no empty messages."""
+"""Stands for a response without text, because providers reject empty messages."""
 
 
 class Session:
-    """Messages, data and metrics of one task. It is asked before every turn whether there may be one."""
+    """Messages, data and metrics of one task; `begin_turn` enforces the limits before every turn."""
 
     def __init__(
         self,
@@ -51,19 +51,19 @@ class Session:
         self._call = call
         window = model.features.context_window
         self.context_limit = 0 if window is None else int(window * settings.max_context_window_fraction)
-        """How many tokens the input may have; 0: the model's window is not known."""
+        """Maximum input tokens; 0 if the model's context window is unknown."""
         self._model = model
         self._settings = settings
         self._clock = clock
         self._on_event = on_event
         self._tools = tools
         self.schema = output_schema(call)
-        """The JSON Schema of the answer; None: text."""
-        self._system = system_prompt(settings, call, output_words(self.schema, model.features))
+        """The JSON Schema of the response; None for text."""
+        self._system = system_prompt(settings, call, output_instructions(self.schema, model.features))
         self._context = context_text(with_inherited(context or DataContext(), call))
         self._history = call.conversation
         self.turns_left_out = 0
-        """How many of the oldest turns of the history did not fit the window."""
+        """Number of oldest history turns that did not fit the context window."""
         self._own: list[Message] = _first_messages(call, clock.now())
         self._turns = 0
         self._last_turn_at: datetime | None = None
@@ -71,27 +71,26 @@ class Session:
         self._peak = 0
         self._warned: set[str] = set()
         self.content = ""
-        """What the model has said last, of the answer so far."""
+        """The text of the last response that had any."""
 
     async def tokens(self) -> int:
-        """What the next payload takes, with all of the history."""
+        """Count the tokens of the next payload, with the whole history."""
         return await self._count()
 
     @property
     def metrics(self) -> ResourceMetrics:
-        """What is used of what may be used."""
         return ResourceMetrics(
             turns=TurnMetrics(self._turns, self._settings.max_turns, self._last_turn_at),
             context=ContextMetrics(self._used, self.context_limit, self._peak),
         )
 
     @property
-    def said(self) -> tuple[Message, ...]:
-        """The messages of the task itself, without the history."""
+    def own_messages(self) -> tuple[Message, ...]:
+        """Return the messages of the task itself, without the history."""
         return tuple(self._own)
 
     def construct_payload(self, max_tokens: int | None = None) -> HandlerPayload:
-        """What the model gets for the next turn: what stays the same comes first."""
+        """Return the payload of the next turn. Constant parts come first, for the cache of the provider."""
         return HandlerPayload(
             system_prompt=self._system,
             messages=(*_history_messages(self._history), *self._own),
@@ -107,7 +106,7 @@ class Session:
         )
 
     async def begin_turn(self) -> int:
-        """The tokens of the next payload; raises TaskFailed when there may be no further turn."""
+        """Count a turn and return the tokens of its payload; raises TaskFailed if a limit is reached."""
         limit = self._settings.max_turns
         if self._turns >= limit:
             message = f"the task is not done after {limit} turns"
@@ -121,51 +120,50 @@ class Session:
         return tokens
 
     def add(self, reply: ModelReply) -> None:
-        """Take in what the model answered."""
         self._last_turn_at = self._clock.now()
         self._peak = max(self._peak, reply.usage.input_tokens)
         self.content = reply.text or self.content
         self._own.append(AssistantMessage(reply.text, reply.tool_uses, self._last_turn_at))
 
     def add_tool_messages(self, messages: Sequence[ToolMessage]) -> None:
-        """Take in what the tools gave that the model asked for."""
         now = self._clock.now()
         self._own += [msgspec.structs.replace(message, timestamp=now) for message in messages]
 
     def add_user(self, text: str) -> None:
-        """Take in what the model is told besides."""
         self._own.append(UserMessage(text, self._clock.now()))
 
     def context_exhausted(self, message: str) -> TaskFailed:
-        """The error for a window that is full."""
         return self._exhausted("context", message, used=self._used, limit=self.context_limit, peak=self._peak)
 
     def output_exhausted(self, reply: ModelReply) -> TaskFailed:
-        """The error for JSON that was cut where the model's output has to end."""
+        """Return the error for a JSON response that was truncated at the output limit."""
         used = reply.usage.output_tokens
-        message = f"the answer was cut after {used} tokens, and what there is of it is no JSON"
+        message = f"the response was truncated after {used} tokens and is not complete JSON"
         return self._exhausted("output", message, used=used, limit=used)
 
     async def _fitted(self) -> int:
-        """The tokens of the payload. The oldest turns of the history are left out where it does not fit."""
+        """Drop the oldest turns of the history until the payload fits, and return its tokens."""
         tokens, limit = await self._count(), self.context_limit
         if not limit or tokens <= limit:
             return tokens
-        least, most = 0, len(self._history)  # turns to keep: `least` fits or is nothing, more than `most` not
-        every = self._history
+        least, most = (
+            0,
+            len(self._history),
+        )  # turns to keep: `least` fits or is 0, more than `most` do not fit
+        history = self._history
         while least < most:
             middle = (least + most + 1) // 2
-            self._history = every[len(every) - middle :]
+            self._history = history[len(history) - middle :]
             if await self._count() <= limit:
                 least = middle
             else:
                 most = middle - 1
-        self._history = every[len(every) - least :]
-        self.turns_left_out += len(every) - least
+        self._history = history[len(history) - least :]
+        self.turns_left_out += len(history) - least
         tokens = await self._count()
         if tokens > limit:
             self._used, self._peak = tokens, max(self._peak, tokens)
-            message = f"the task takes {tokens} tokens; {limit} of the window of {self._model.id} may be used"
+            message = f"the request takes {tokens} tokens; {self._model.id} accepts at most {limit} here"
             raise self.context_exhausted(message)
         return tokens
 
@@ -182,21 +180,20 @@ class Session:
         return TaskFailed(ResourceExhaustion(resource, message, metrics=facts, content=self.content or None))
 
 
-def system_prompt(settings: HandlerSettings, call: ModelCall, words: str) -> str:
-    """The handler's, then the task's, then what the output format asks for in words."""
-    return "\n\n".join(part for part in (settings.system_prompt, call.system, words) if part)
+def system_prompt(settings: HandlerSettings, call: ModelCall, instructions: str) -> str:
+    """Join the system prompts of handler and task and the output instructions."""
+    return "\n\n".join(part for part in (settings.system_prompt, call.system, instructions) if part)
 
 
 def _first_messages(call: ModelCall, now: datetime) -> list[Message]:
-    """The task's own prompt, and what came of subtasks since; of a second ask also the first answer, and
-    what is wrong with it."""
+    """Return the task's prompt, the results of its subtasks, and for a repair the invalid response."""
     messages: list[Message] = [UserMessage(call.prompt, now)]
-    for said in call.continuations:
-        messages.append(AssistantMessage(said.content or CONTINUED, timestamp=now))
-        messages.append(UserMessage(result_words(said.result), now))
+    for continuation in call.continuations:
+        messages.append(AssistantMessage(continuation.content or CONTINUED, timestamp=now))
+        messages.append(UserMessage(format_result(continuation.result), now))
     if call.repair is not None:
         messages.append(AssistantMessage(call.repair.content, timestamp=now))
-        messages.append(UserMessage(repair_words(call.repair.error), now))
+        messages.append(UserMessage(repair_prompt(call.repair.error), now))
     return messages
 
 
@@ -211,5 +208,5 @@ def _history_messages(turns: tuple[Turn, ...]) -> list[Message]:
 def _time(text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
-    except ValueError:  # kept as it was told, by whoever answered
+    except ValueError:  # recorded unchecked
         return None

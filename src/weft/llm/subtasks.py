@@ -1,4 +1,4 @@
-"""Subtasks at a model's edge: a session's request is handed to the evaluator, and its progress is told."""
+"""Subtasks that a model requests: passes the request to the evaluator and emits progress events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,36 +16,36 @@ from weft.llm.events import OnEvent, SubtaskChanged, SubtaskRefused
 from weft.llm.payload import ToolMessage
 
 
-def spawning(
+def make_spawner(
     step: Step, number: int, on_event: OnEvent
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
-    """What performs a request for a subtask in a session; None: the step may not spawn any."""
+    """Return a function that performs a subtask request; None if the step may not spawn subtasks."""
     spawn = step.spawn
     if spawn is None:
         return None
 
     async def perform(request: dict[str, Any]) -> dict[str, Any]:
-        subtask = _begun(spawn, request, number, step.key, on_event)
+        subtask = _begin(spawn, request, number, step.key, on_event)
 
-        def tell(status: Literal["started", "completed", "failed", "cancelled"]) -> None:
+        def emit(status: Literal["started", "completed", "failed", "cancelled"]) -> None:
             on_event(SubtaskChanged(step.key, subtask.key, subtask.template, subtask.depth, status))
 
-        tell("started")
+        emit("started")
         try:
             result = await subtask.run()
         except asyncio.CancelledError:
-            tell("cancelled")
+            emit("cancelled")
             raise
         except BaseException:
-            tell("failed")
+            emit("failed")
             raise
-        tell("completed")
+        emit("completed")
         return result_json_for_model(result)
 
     return perform
 
 
-def _begun(spawn: Spawn, request: dict[str, Any], number: int, step_key: str, on_event: OnEvent) -> Subtask:
+def _begin(spawn: Spawn, request: dict[str, Any], number: int, step_key: str, on_event: OnEvent) -> Subtask:
     try:
         return spawn.begin(request, number)
     except TaskFailed as error:
@@ -53,36 +53,35 @@ def _begun(spawn: Spawn, request: dict[str, Any], number: int, step_key: str, on
         raise
 
 
-def continuation_of(text: str, key: str) -> ToolUse | None:
-    """The request of an answer that says CONTINUATION, as a use of the tool; None: the answer is one.
+def parse_continuation(text: str, key: str) -> ToolUse | None:
+    """Parse a CONTINUATION response into a call of the spawn tool; None if the text is an ordinary response.
 
-    That is the specification's way for models that write it instead of calling the tool:
+    The specification lets models without tool calls write
     `{"status": "CONTINUATION", "notes": {"subtask_request": {...}}}`.
     """
     if "CONTINUATION" not in text:
         return None
     try:
-        said = parse_output(text, None)
+        parsed = parse_output(text, None)
     except BadOutput:
         return None
-    if not isinstance(said, dict) or said.get("status") != "CONTINUATION":
+    if not isinstance(parsed, dict) or parsed.get("status") != "CONTINUATION":
         return None
-    notes = said.get("notes")
+    notes = parsed.get("notes")
     request = notes.get("subtask_request") if isinstance(notes, dict) else None
     return ToolUse(id=key, name=SPAWN_TOOL, arguments=request if isinstance(request, dict) else {})
 
 
-def continuation_words(message: ToolMessage) -> str:
-    """What the model is told that said CONTINUATION."""
-    return outcome_words(message.content, is_error=message.is_error)
+def format_tool_message(message: ToolMessage) -> str:
+    """Format the outcome of a CONTINUATION as a user message."""
+    return _format_outcome(message.content, is_error=message.is_error)
 
 
-def result_words(result: dict[str, Any]) -> str:
-    """The same for a result as JSON."""
-    return outcome_words(msgspec.json.encode(result).decode(), is_error=False)
+def format_result(result: dict[str, Any]) -> str:
+    """Format a recorded subtask result as a user message."""
+    return _format_outcome(msgspec.json.encode(result).decode(), is_error=False)
 
 
-def outcome_words(text: str, *, is_error: bool) -> str:
-    """What came of a subtask, in words for a model."""
+def _format_outcome(text: str, *, is_error: bool) -> str:
     what = "was not done" if is_error else "is done"
     return f"The subtask {what}. What came of it:\n{text}\n\nGo on with your task."

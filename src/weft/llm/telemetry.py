@@ -1,4 +1,4 @@
-"""Requests and tool calls as spans, by OpenTelemetry's gen_ai conventions."""
+"""Spans of model requests and tool calls, with the attributes of OpenTelemetry's gen_ai conventions."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from weft.llm.tool_calls import sound_reply
 from weft.telemetry.spans import Span, is_content_shown, span
 
 _FINISH_REASONS: dict[FinishReason, str] = {"filtered": "content_filter", "tools": "tool_call"}
-"""The words of the conventions where they are not ours."""
+"""Finish reasons that have another name in the conventions."""
 
 
-def asked_attributes(payload: HandlerPayload) -> dict[str, str]:
-    """What a model is asked. The data of the task is a part of the first thing that the user says."""
+def request_attributes(payload: HandlerPayload) -> dict[str, str]:
+    """Return the span attributes of a request. The task's data becomes part of the first user message."""
     messages = [_message(message) for message in payload.messages]
     if payload.context is not None:
         user = next((message for message in messages if message["role"] == "user"), None)
@@ -23,16 +23,20 @@ def asked_attributes(payload: HandlerPayload) -> dict[str, str]:
             user = {"role": "user", "parts": []}
             messages.insert(0, user)
         user["parts"].insert(0, _text(payload.context))
-    found = {"gen_ai.input.messages": _json(messages)}
+    attributes = {"gen_ai.input.messages": _json(messages)}
     if payload.system_prompt:
-        found["gen_ai.system_instructions"] = _json([_text(payload.system_prompt)])
-    return found
+        attributes["gen_ai.system_instructions"] = _json([_text(payload.system_prompt)])
+    return attributes
 
 
-def answered_attributes(reply: ModelReply) -> dict[str, str]:
-    """What a model has answered."""
+def response_attributes(reply: ModelReply) -> dict[str, str]:
+    """Return the span attributes of a response."""
     reason = "tool_call" if reply.tool_uses else _FINISH_REASONS.get(reply.finish_reason, reply.finish_reason)
-    message = {"role": "assistant", "parts": _said(reply.text, reply.tool_uses), "finish_reason": reason}
+    message = {
+        "role": "assistant",
+        "parts": _message_parts(reply.text, reply.tool_uses),
+        "finish_reason": reason,
+    }
     return {"gen_ai.output.messages": _json([message])}
 
 
@@ -40,12 +44,12 @@ def _message(message: Message) -> dict[str, Any]:
     if isinstance(message, UserMessage):
         return {"role": "user", "parts": [_text(message.content)]}
     if isinstance(message, AssistantMessage):
-        return {"role": "assistant", "parts": _said(message.content, message.tool_uses)}
+        return {"role": "assistant", "parts": _message_parts(message.content, message.tool_uses)}
     response = {"type": "tool_call_response", "id": message.tool_use_id, "response": message.content}
     return {"role": "tool", "parts": [response]}
 
 
-def _said(text: str, uses: tuple[ToolUse, ...]) -> list[dict[str, Any]]:
+def _message_parts(text: str, uses: tuple[ToolUse, ...]) -> list[dict[str, Any]]:
     calls = [
         {"type": "tool_call", "id": use.id, "name": use.name, "arguments": use.arguments} for use in uses
     ]
@@ -61,11 +65,11 @@ def _json(value: Any) -> str:
 
 
 _PROVIDERS = {"google": "gcp.gemini"}
-"""The names of the conventions where they are not ours."""
+"""Providers that have another name in the conventions."""
 
 
 async def request(model: Model, payload: HandlerPayload, on_text: OnText | None) -> ModelReply:
-    """The answer of the model, within a span."""
+    """Send the payload within a span and return the sanitized response."""
     provider, _, name = model.id.partition(":")
 
     def attributes() -> dict[str, Any]:
@@ -80,34 +84,34 @@ async def request(model: Model, payload: HandlerPayload, on_text: OnText | None)
             "gen_ai.output.type": "text" if payload.output_schema is None else "json",
         }
 
-    with span(f"chat {name}", "client", attributes) as asked:
-        if asked.is_collected and is_content_shown():
-            asked.set(asked_attributes(payload))
+    with span(f"chat {name}", "client", attributes) as request_span:
+        if request_span.is_collected and is_content_shown():
+            request_span.set(request_attributes(payload))
         reply = sound_reply(await model.request(payload, on_text))
-        if asked.is_collected:
-            _tell(asked, reply)
+        if request_span.is_collected:
+            _set_response(request_span, reply)
         return reply
 
 
 def tool_span(tool: str, use: ToolUse | None = None) -> Span:
-    """A span around the call of a tool; `use` is what a model asked for."""
+    """Return the span of a tool call; `use` is the model's call, None if a program calls the tool."""
 
     def attributes() -> dict[str, Any]:
-        found = {
+        values = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool,
             "gen_ai.tool.call.id": None if use is None else use.id,
         }
         if use is not None and is_content_shown():
-            found["gen_ai.tool.call.arguments"] = msgspec.json.encode(use.arguments).decode()
-        return found
+            values["gen_ai.tool.call.arguments"] = msgspec.json.encode(use.arguments).decode()
+        return values
 
     return span(f"execute_tool {tool}", "internal", attributes)
 
 
-def _tell(asked: Span, reply: ModelReply) -> None:
+def _set_response(request_span: Span, reply: ModelReply) -> None:
     usage = reply.usage
-    asked.set(
+    request_span.set(
         {
             "gen_ai.response.model": reply.response_model,
             "gen_ai.response.finish_reasons": ["tool_calls" if reply.tool_uses else reply.finish_reason],
@@ -118,4 +122,4 @@ def _tell(asked: Span, reply: ModelReply) -> None:
         }
     )
     if is_content_shown():
-        asked.set(answered_attributes(reply))
+        request_span.set(response_attributes(reply))

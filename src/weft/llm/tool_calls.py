@@ -1,4 +1,4 @@
-"""Tools of a task at the edge of a model: names, calls, results."""
+"""Tool calls of models and programs: wire names, argument checks, calls and results."""
 
 import asyncio
 import re
@@ -28,9 +28,9 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
-    """Names that providers take, each with its tool: `system_read_files` for `system:read_files`.
+    """Map names that providers accept to tool names: `system_read_files` to `system:read_files`.
 
-    Of two that would have the same name the second gets a number.
+    If two tools would get the same wire name, the second gets a number.
     """
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -44,18 +44,18 @@ def wire_names(names: Iterable[str]) -> dict[str, str]:
 
 
 MAX_RESULT_CHARACTERS = 100_000
-"""How much of what a tool gives is sent to a model: some 25,000 tokens. The rest is cut, and that is said."""
+"""Longest tool result that is sent to a model, about 25,000 tokens. A longer one is truncated with a note."""
 
 MAX_PROBLEMS = 5
-"""How many mistakes in its arguments a model is told at once."""
+"""Number of argument errors that are reported to a model at once."""
 
 
 class BadArguments(Exception):
-    """Arguments do not fit the schema of a tool; the message says how. Never leaves this room's callers."""
+    """The arguments do not fit the schema of a tool. Callers of this module turn it into other errors."""
 
 
 class Toolset:
-    """Finds tools once, and calls them by the names that the model was told."""
+    """The tools of one task, by the names that the model knows."""
 
     def __init__(
         self, tools: dict[str, Tool], *, redact: Callable[[str], str], spawn: Spawn | None = None
@@ -67,55 +67,54 @@ class Toolset:
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the model is told, with names that providers take."""
+        """Return the definitions to send to the model, with names that providers accept."""
         return tuple(
-            msgspec.structs.replace(self._told(tool.definition), name=name)
+            msgspec.structs.replace(self._current_definition(tool.definition), name=name)
             for name, tool in self._tools.items()
         )
 
-    def _told(self, definition: ToolDefinition) -> ToolDefinition:
-        """The definition; of spawning the one that knows the templates there are."""
+    def _current_definition(self, definition: ToolDefinition) -> ToolDefinition:
+        """Return the definition; for the spawn tool, the one that lists the available templates."""
         if self._spawn is None or definition.name != SPAWN_TOOL:
             return definition
         return self._spawn.definition()
 
     def find(self, name: str) -> Tool | None:
-        """The tool that a model means; None: the template does not list it."""
+        """Find a tool by its wire name or its own name; None if the template does not list it."""
         return self._tools.get(name) or self._by_name.get(name)
 
-    def problem_of(self, tool: Tool, use: ToolUse) -> str | None:
-        """Why the tool is not called with these arguments; None: they fit."""
+    def argument_problem(self, tool: Tool, use: ToolUse) -> str | None:
+        """Return why the arguments do not fit the tool's schema; None if they fit."""
         try:
-            _fitting(tool, use)
+            _valid_arguments(tool, use)
         except BadArguments as error:
             return str(error)
         return None
 
     async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
-        """What the tool gives, for the model; what goes wrong is told to it and raises nothing."""
+        """Call the tool and return its result for the model; a failure becomes an error message for it."""
         try:
-            text = as_text(await tool.call(_fitting(tool, use), context))
+            text = as_text(await tool.call(_valid_arguments(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
         except EndsEvaluation:
             raise
         except (Exception, SystemExit) as error:
             if tool.definition.name == SPAWN_TOOL:
-                raise  # of the evaluation itself: a budget is used up, a store is gone, or we are wrong
+                raise  # an error of the evaluation: budget exceeded, store unavailable, or a bug
             return self.error(use, f"the tool failed: {text_of(error)}")
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return self.error(use, "the tool has cancelled itself")  # nobody else has
-        return ToolMessage(self._cut(text), use.id, use.name)
+            return self.error(use, "the tool has cancelled itself")  # our own task was not cancelled
+        return ToolMessage(self._truncate(text), use.id, use.name)
 
     def error(self, use: ToolUse, message: str) -> ToolMessage:
-        """A message that tells the model what went wrong."""
-        return ToolMessage(self._cut(message), use.id, use.name, is_error=True)
+        return ToolMessage(self._truncate(message), use.id, use.name, is_error=True)
 
-    def _cut(self, text: str) -> str:
-        """The text as it can be sent: without secrets, half surrogate pairs replaced, and not too long."""
+    def _truncate(self, text: str) -> str:
+        """Redact secrets, replace unpaired surrogates and truncate the text."""
         text = text.encode("utf-8", "replace").decode()
         end = f"\n[cut here: {len(text)} characters in all]"
         return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
@@ -128,10 +127,7 @@ async def find_tools(
     redact: Callable[[str], str],
     spawn: Spawn | None = None,
 ) -> Toolset:
-    """The tools of those names; raises TaskFailed when one is not there or its server cannot be reached.
-
-    `spawn` is that of the step.
-    """
+    """Find tools by name; raises TaskFailed if one is unknown or its server cannot be reached."""
     found: dict[str, Tool] = {}
     for provider_name, name in wire_names(names).items():
         try:
@@ -141,15 +137,15 @@ async def find_tools(
             raise TaskFailed(TaskFailure(error.reason, message)) from None
         if tool is None:
             known = sorted(tools.names()) if tools is not None else []
-            hint = f"; there are {', '.join(known)}" if known else ""
-            message = f"the task lists the tool '{name}', and there is none of that name{hint}"
+            hint = f"; known tools: {', '.join(known)}" if known else ""
+            message = f"the task lists the tool '{name}', which does not exist{hint}"
             raise TaskFailed(TaskFailure("configuration_error", message))
         found[provider_name] = tool
     return Toolset(found, redact=redact, spawn=spawn)
 
 
-def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
-    """The arguments, which fit the tool's schema; raises BadArguments."""
+def _valid_arguments(tool: Tool, use: ToolUse) -> dict[str, Any]:
+    """Return the arguments; raises BadArguments if they do not fit the tool's schema."""
     if isinstance(use.arguments, str):
         given = cut(use.arguments, MAX_SHOWN_CHARACTERS)
         raise BadArguments(f"the arguments are no JSON object: {given}")
@@ -158,30 +154,33 @@ def _fitting(tool: Tool, use: ToolUse) -> dict[str, Any]:
 
 
 def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:
-    """Raise BadArguments when they do not fit the tool's schema. Nothing is fetched for a `$ref`."""
+    """Raise BadArguments if the arguments do not fit the tool's schema. A remote `$ref` is not fetched."""
     try:
         validator = jsonschema_rs.validator_for(definition.input_schema, offline=True)
     except (ValueError, TypeError) as error:
         raise BadArguments(f"the schema of the tool's arguments cannot be used: {error}") from None
     try:
         problems = list(islice(map(_problem, validator.iter_errors(arguments)), MAX_PROBLEMS))
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # nested too deeply, or no JSON
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # nested too deeply, or not JSON
         raise BadArguments(f"the arguments cannot be checked: {text_of(error)}") from None
     if problems:
         raise BadArguments(f"the arguments do not fit: {'; '.join(problems)}")
 
 
 def _problem(found: jsonschema_rs.ValidationError) -> str:
-    place = "".join(f"[{part!r}]" for part in found.instance_path)
-    return cut(f"{place}: {found.message}" if place else found.message, MAX_SHOWN_CHARACTERS)
+    path = "".join(f"[{part!r}]" for part in found.instance_path)
+    return cut(f"{path}: {found.message}" if path else found.message, MAX_SHOWN_CHARACTERS)
 
 
 async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> Any:
-    """What the tool gives; raises TaskFailed when it is not there, cannot take the arguments, or fails."""
+    """Call a tool for a program and return its result.
+
+    Raises TaskFailed if the tool is unknown, its arguments do not fit, or it fails.
+    """
     try:
         tool = await tools.find(call.tool)
         if tool is None:
-            raise ToolFailed(f"there is none{nearest_tool(call.tool, sorted(tools.names()))}")
+            raise ToolFailed(f"no such tool{nearest_tool(call.tool, sorted(tools.names()))}")
         arguments = named_arguments(tool.definition, call)
         check_arguments(tool.definition, arguments)
         return await tool.call(arguments, context)
@@ -195,7 +194,7 @@ async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> An
 
 
 def named_arguments(definition: ToolDefinition, call: ToolCall) -> dict[str, Any]:
-    """All arguments by name: positional ones are those of the schema's properties, in order."""
+    """Return all arguments by name; positional ones follow the order of the schema's properties."""
     properties = definition.input_schema.get("properties")
     names = list(properties) if isinstance(properties, dict) else []
     if len(call.positional) > len(names):
@@ -212,11 +211,11 @@ def _failed(call: ToolCall, message: str, reason: TaskFailureReason = ToolFailed
 
 
 MAX_PARTS = 200_000
-"""Of the arguments of one call: many times what a model writes in one answer, and a moment to walk over."""
+"""Most values in the arguments of one call: far more than a model writes, and quick to check."""
 
 
 def sound_reply(reply: ModelReply) -> ModelReply:
-    """The reply; arguments of tools that no JSON reader would take are a text that says what is wrong."""
+    """Make the tool calls of a reply valid Unicode and JSON; bad arguments become a text that says why."""
     if not reply.tool_uses:
         return reply
     return msgspec.structs.replace(reply, tool_uses=tuple(_sound_use(use) for use in reply.tool_uses))
@@ -237,18 +236,18 @@ def _sound_arguments(use: ToolUse) -> dict[str, Any] | str:
 
 
 def _sound_text(text: str) -> str:
-    """The text with halves of surrogate pairs replaced, which nobody can write."""
+    """Replace unpaired surrogates, which cannot be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
 class _Walk:
-    """One walk over a value: a list that holds a list twice, and so on, is small and has no end."""
+    """Sanitizes one value and counts its parts, because shared or cyclic lists can expand endlessly."""
 
     def __init__(self) -> None:
         self._parts = 0
 
     def sound(self, value: Any, levels: int) -> Any:
-        """The value with every text in it sound; raises ValueError, which says what is wrong."""
+        """Return the value with valid Unicode; raises ValueError if it is too large or not JSON."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise ValueError(f"they have more than {MAX_PARTS} parts")

@@ -1,4 +1,4 @@
-"""Where the turns of a session are kept, so that none that has ended is ever made twice."""
+"""The journal of a session's turns: finished turns are replayed and never performed twice."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
@@ -13,19 +13,19 @@ C = TypeVar("C")
 
 
 class TurnJournal(Protocol):
-    """Performs what a session asks for, or gives what is known of it already.
+    """Performs the turns and tool calls of a session, or replays their recorded results.
 
-    A key is that of the session's step and a number: `3/1#2`. The same session asks in the same order.
+    A key is the step key of the session and a number: `3/1#2`. A resumed session repeats its calls in order.
     """
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
-        """The data that the session works on: what it began with if it goes on, else what is found now."""
+        """Return the data context of the session: the recorded one on resume, otherwise from `find`."""
         ...
 
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
     ) -> TaskResult | None:
-        """The result of the whole task, if one to the same first payload is known and may be used."""
+        """Return a reusable result of an earlier task with the same first payload, or None."""
         ...
 
     async def reply(
@@ -35,22 +35,22 @@ class TurnJournal(Protocol):
         ask: Callable[[], Awaitable[ModelReply]],
         goes_on: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """The answer to the next payload.
+        """Return the response of the next turn, recorded or from `ask`.
 
-        `said` is what the session has said and was told so far, without the conversation before it; `goes_on`
-        says of an answer whether there are further turns after it.
+        `said` holds the messages of the session so far, without the conversation before it; `goes_on` tells
+        whether a response is followed by further turns.
         """
         ...
 
     async def tool_message(
         self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
     ) -> ToolMessage:
-        """What a tool gave."""
+        """Return the result of a tool call, recorded or from `call`."""
         ...
 
 
 class NullTurnLog:
-    """Performs everything and keeps nothing."""
+    """A journal that performs every call and records nothing."""
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
         return await find()

@@ -1,4 +1,4 @@
-"""The usage ledger: every turn of every task, summed by task, subtree and run."""
+"""The usage ledger: tokens and cost of every turn, summed by step, subtree and run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from weft.llm.errors import ModelError
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One answer of a model that was paid for."""
+    """The usage of one model response."""
 
     step_key: str
     template: str | None
@@ -18,25 +18,24 @@ class Entry(Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cost: float | None
-    """None: no price is known."""
+    """In US dollars; None if the price is unknown."""
 
 
 class Total(Struct, frozen=True, kw_only=True):
-    """A sum of entries."""
+    """The sum of some ledger entries."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
-    """How many calls had no known price: the cost is without them."""
+    """Number of calls with an unknown price, which `cost` leaves out."""
 
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
-    def and_one(self, entry: Entry) -> "Total":
-        """The sum with one entry more."""
+    def plus(self, entry: Entry) -> "Total":
         return Total(
             calls=self.calls + 1,
             input_tokens=self.input_tokens + entry.input_tokens,
@@ -47,47 +46,45 @@ class Total(Struct, frozen=True, kw_only=True):
 
 
 class UsageLedger:
-    """The entries of a run, in the order in which the answers came."""
+    """The usage entries of a run, in the order of the responses."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
     def add(self, entry: Entry) -> None:
-        """Count an answer."""
         self.entries.append(entry)
 
     def total(self) -> Total:
-        """What the run has spent."""
         return _sum(iter(self.entries))
 
-    def of_task(self, step_key: str) -> Total:
-        """What one step has spent, without the steps inside it."""
+    def step_total(self, step_key: str) -> Total:
+        """Sum the usage of one step, without its nested steps."""
         return _sum(entry for entry in self.entries if entry.step_key == step_key)
 
-    def under(self, step_key: str) -> Total:
-        """What a step and all inside it have spent; all of the run for the empty key."""
+    def subtree_total(self, step_key: str) -> Total:
+        """Sum the usage of a step and its nested steps. The empty key stands for the whole run."""
         return _sum(entry for entry in self.entries if is_under(entry.step_key, step_key))
 
     def by_step(self) -> dict[str, Total]:
-        """What each step that asked a model, and each step around one, has spent; in the order of keys."""
+        """Return the subtree total of each step with a model request and of its ancestors, sorted by key."""
         found: dict[str, Total] = {}
         for entry in self.entries:
-            for key in _around(entry.step_key):
-                found[key] = found.get(key, Total()).and_one(entry)
+            for key in _self_and_ancestors(entry.step_key):
+                found[key] = found.get(key, Total()).plus(entry)
         return dict(sorted(found.items(), key=lambda item: _sort_key(item[0])))
 
     def templates(self) -> dict[str, str]:
-        """The template of each step that is the body of one."""
+        """Return the template names by step key, for the steps that a template made."""
         return {entry.step_key: entry.template for entry in self.entries if entry.template is not None}
 
 
 def is_under(step_key: str, prefix: str) -> bool:
-    """Whether a step is that one or inside of it."""
+    """Return True if `step_key` is `prefix` or nested in it."""
     return not prefix or step_key == prefix or step_key.startswith(f"{prefix}/")
 
 
-def _around(step_key: str) -> Iterator[str]:
-    """The key and those of the steps around it, the outermost first."""
+def _self_and_ancestors(step_key: str) -> Iterator[str]:
+    """Yield the keys of the enclosing steps, outermost first, then the key itself."""
     parts = step_key.split("/")
     for length in range(1, len(parts) + 1):
         yield "/".join(parts[:length])
@@ -100,27 +97,30 @@ def _sort_key(step_key: str) -> list[int]:
 def _sum(entries: Iterator[Entry]) -> Total:
     total = Total()
     for entry in entries:
-        total = total.and_one(entry)
+        total = total.plus(entry)
     return total
 
 
 class Attempts:
-    """The requests of one turn, as far as the model tells them."""
+    """Counts the requests of one turn that got no response, if the model reports its requests."""
 
     def __init__(self) -> None:
         self._unanswered: int | None = None
-        """None: this model does not tell."""
+        """None if the model does not report its requests."""
 
-    def tell(self) -> None:
-        """From now on every request is told."""
+    def enable(self) -> None:
+        """Declare that the model reports every request from now on."""
         self._unanswered = self._unanswered or 0
 
     def add(self, count: int) -> None:
-        """Count a request that was sent, or take back one that was answered or refused."""
+        """Add 1 for a request that was sent, -1 for one that was answered or refused."""
         self._unanswered = (self._unanswered or 0) + count
 
-    def charged(self, *, is_failed: bool) -> int:
-        """How many requests brought nothing and are charged for; untold it is the one that failed."""
+    def charged_requests(self, *, is_failed: bool) -> int:
+        """Return the number of requests that are charged without a response.
+
+        If the model does not report its requests, count one for a failed turn.
+        """
         return int(is_failed) if self._unanswered is None else self._unanswered
 
 
@@ -128,8 +128,8 @@ _ATTEMPTS: ContextVar[Attempts | None] = ContextVar("weft_model_attempts", defau
 
 
 @contextmanager
-def counted_attempts() -> Iterator[Attempts]:
-    """Count the requests that are made in the block."""
+def count_attempts() -> Iterator[Attempts]:
+    """Count the unanswered requests that are made in the `with` block."""
     attempts = Attempts()
     token = _ATTEMPTS.set(attempts)
     try:
@@ -138,18 +138,21 @@ def counted_attempts() -> Iterator[Attempts]:
         _ATTEMPTS.reset(token)
 
 
-def tell_attempts() -> None:
-    """Say that `attempt` stands around every request: what waits in a queue has not been sent."""
+def report_attempts() -> None:
+    """Declare that every request of this model is wrapped in `attempt`.
+
+    Requests that still wait in a queue are then not counted as sent.
+    """
     attempts = _ATTEMPTS.get()
     if attempts is not None:
-        attempts.tell()
+        attempts.enable()
 
 
 @contextmanager
 def attempt() -> Iterator[None]:
-    """A request: it counts until there is an answer, or an error that says that nothing is charged.
+    """Count a request as unanswered until it returns or fails with an error that is not charged.
 
-    One that is cancelled counts: it was on its way, and what the provider makes of it nobody can say.
+    A cancelled request stays counted: it was sent, and the provider may charge for it.
     """
     attempts = _ATTEMPTS.get()
     if attempts is None:

@@ -48,11 +48,11 @@ def test_without_anything_it_is_the_embedded_model() -> None:
 @pytest.mark.parametrize(
     ("name", "provider", "message"),
     [
-        ("fats", None, "unknown model 'fats': it is no alias, and no 'provider:model'; did you mean 'fast'?"),
+        ("fats", None, "unknown model 'fats': neither an alias nor 'provider:model'; did you mean 'fast'?"),
         ("opnai:gpt", None, "model 'opnai:gpt': unknown provider 'opnai'; did you mean 'openai'?"),
         ("odd", None, "unknown provider 'nobody'"),
-        ("openai:", None, "'openai:' is no model"),
-        (":gpt", None, "':gpt' is no model"),
+        ("openai:", None, "'openai:' is not a model name"),
+        (":gpt", None, "':gpt' is not a model name"),
         ("smollm2", None, "did you mean 'local:smollm2'?"),
         ("qwen2.5-coder-1.5b", None, "did you mean 'local:qwen2.5-coder-1.5b'?"),
         ("", None, "unknown model ''"),
@@ -68,7 +68,7 @@ def test_a_wrong_name_is_refused_with_the_nearest(name: str, provider: str | Non
 
 
 def test_a_provider_without_any_model_is_refused() -> None:
-    with pytest.raises(ModelError, match="provider 'openai' is named, but no model"):
+    with pytest.raises(ModelError, match="provider 'openai' is given without a model"):
         resolved(None, ModelsSettings(), "openai")
 
 
@@ -84,7 +84,7 @@ def test_aliases_in_a_circle_made_by_a_program_are_an_error_and_no_hang() -> Non
         ("fast", None),
         ("local:auto", None),
         ("local:smollm2", None),
-        ("local:minilm", "all-minilm-l6-v2 makes embeddings and writes no text"),
+        ("local:minilm", "all-minilm-l6-v2 makes embeddings and cannot generate text"),
         ("local:/models/mine.gguf", None),
         ("local:atuo", "there is no embedded model 'atuo'"),
         ("nobody:x", "unknown provider 'nobody'"),
@@ -171,5 +171,5 @@ def test_verdicts_say_what_is_usable_and_why_the_rest_is_not() -> None:
     assert "ANTHROPIC_API_KEY" in found["anthropic"].why
     assert "unknown provider 'nobody'" in found["odd"].why
     assert found["here"].why == "local:tiny: not here"
-    assert found["any"].why == "local:auto: no embedded model is there"
+    assert found["any"].why == "local:auto: no embedded model is installed"
     assert {one.kind for one in found.values()} == {"embedded", "provider", "alias"}

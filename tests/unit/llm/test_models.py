@@ -123,7 +123,7 @@ async def test_an_alias_and_a_provider_in_place_of_another_are_followed(model_se
     [
         ("openai:gpt", "no key for 'openai': set the environment variable OPENAI_API_KEY"),
         ("opnai:gpt", "did you mean 'openai'?"),
-        ("local:auto", "there are no embedded models here"),
+        ("local:auto", "embedded models are not available here"),
     ],
 )
 async def test_what_cannot_be_asked_is_a_configuration_error(name: str, message: str) -> None:

@@ -18,7 +18,7 @@ from weft.llm.handler import Handler
 from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features, OnText
 from weft.llm.providers.rate_limits import Timing
-from weft.llm.usage import attempt, tell_attempts
+from weft.llm.usage import attempt, report_attempts
 from weft.testing.scripted_model import ScriptedModel, tool_use
 
 PROMPT = "x" * 384
@@ -139,7 +139,7 @@ class Stubborn(ScriptedModel):
     """Sends a request three times: refused, without an answer, answered."""
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        tell_attempts()
+        report_attempts()
         for error in (ModelError("llm_error", "status 429"), ModelError("connection_error", "late")):
             with suppress(ModelError), attempt():
                 raise error
@@ -160,7 +160,7 @@ class Waiting(ScriptedModel):
     """Is cancelled before anything is sent."""
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        tell_attempts()
+        report_attempts()
         raise asyncio.CancelledError
 
 

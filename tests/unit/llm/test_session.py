@@ -32,7 +32,7 @@ async def run(model: ScriptedModel, call: ModelCall, **settings: Any) -> tuple[A
 async def test_a_task_that_does_not_fit_the_window_is_not_sent() -> None:
     model = a_model(100)
 
-    with pytest.raises(TaskFailed, match="of the window of test:scripted") as caught:
+    with pytest.raises(TaskFailed, match="test:scripted accepts at most") as caught:
         await run(model, a_call("x" * 400))
 
     error = caught.value.error

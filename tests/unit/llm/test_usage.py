@@ -31,11 +31,11 @@ def ledger() -> UsageLedger:
 
 
 def test_a_task_a_subtree_and_the_run(ledger: UsageLedger) -> None:
-    assert (ledger.of_task("2/1/1").calls, ledger.of_task("2/1/1").tokens) == (2, 25)
-    assert ledger.of_task("2").calls == 0
-    assert (ledger.under("2").calls, ledger.under("2").tokens) == (3, 55)
-    assert ledger.under("2/1").tokens == 25
-    assert ledger.under("") == ledger.total()
+    assert (ledger.step_total("2/1/1").calls, ledger.step_total("2/1/1").tokens) == (2, 25)
+    assert ledger.step_total("2").calls == 0
+    assert (ledger.subtree_total("2").calls, ledger.subtree_total("2").tokens) == (3, 55)
+    assert ledger.subtree_total("2/1").tokens == 25
+    assert ledger.subtree_total("") == ledger.total()
     assert (ledger.total().calls, ledger.total().tokens, ledger.total().cost) == (5, 105, 2.0)
     assert UsageLedger().total() == Total()
 
@@ -49,6 +49,6 @@ def test_the_tree_is_in_the_order_of_the_steps(ledger: UsageLedger) -> None:
 
     assert list(tree) == ["1", "2", "2/1", "2/1/1", "2/10", "2/10/1", "21"]
     assert {key: total.tokens for key, total in tree.items()} == {
-        key: ledger.under(key).tokens for key in tree
+        key: ledger.subtree_total(key).tokens for key in tree
     }
     assert ledger.templates() == {"2/1/1": "review"}

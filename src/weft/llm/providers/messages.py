@@ -35,7 +35,7 @@ from weft.llm.payload import (
     Usage,
     UserMessage,
 )
-from weft.llm.prompt import json_words
+from weft.llm.prompt import json_instructions
 from weft.llm.providers.access import Kind
 from weft.llm.providers.streaming import clean_text
 
@@ -257,7 +257,7 @@ def parameters_of(
     """Return tools, system prompt, and how the output is held to its schema."""
     instructions = [payload.system_prompt] if payload.system_prompt else []
     if says_schema and payload.output_schema is not None:
-        instructions.append(json_words(payload.output_schema if held is None else held.schema))
+        instructions.append(json_instructions(payload.output_schema if held is None else held.schema))
     schema = held.schema if held is not None else payload.output_schema if is_json_mode else None
     return ModelRequestParameters(
         function_tools=[_function_tool(tool) for tool in payload.tools],

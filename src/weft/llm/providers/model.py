@@ -27,7 +27,7 @@ from weft.llm.providers.rate_limits import Timing
 from weft.llm.providers.response_limits import ResponseCapture, capture_response
 from weft.llm.providers.retries import Retries, longest_wait
 from weft.llm.providers.streaming import StreamSink, streamed
-from weft.llm.usage import attempt, tell_attempts
+from weft.llm.usage import attempt, report_attempts
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -94,7 +94,7 @@ class ProviderModel:
         the error is raised with `partial_text`, and whoever asked decides.
         """
         delivery = StreamSink(on_text, self._most_tokens(payload))
-        tell_attempts()
+        report_attempts()
         tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
 
         async def once() -> ModelReply:

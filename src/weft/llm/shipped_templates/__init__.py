@@ -1,4 +1,4 @@
-"""Templates with prompts that small models do well with; ready to register or to copy."""
+"""Shipped templates with prompts that work well with small models, ready to register or to copy."""
 
 from weft.llm.shipped_templates.loader import PROMPTS, prompt
 

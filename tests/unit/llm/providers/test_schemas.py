@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.llm.prompt import json_words
+from weft.llm.prompt import json_instructions
 from weft.llm.providers.messages import held_output
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
@@ -84,4 +84,4 @@ def test_a_closed_object_is_told_to_every_kind() -> None:
 
 
 def test_the_words_for_a_schema_have_it_in_them() -> None:
-    assert '{"type": "integer"}' in json_words({"type": "integer"})
+    assert '{"type": "integer"}' in json_instructions({"type": "integer"})
