@@ -58,7 +58,7 @@ def test_list_says_what_is_here_and_how_large_the_rest_is(db: str, cache: Path) 
     assert found["local:smollm2-135m"]["usable"]
     assert "Apache-2.0" in found["local:smollm2-135m"]["why"]
     assert not found["local:qwen2.5-coder-1.5b"]["usable"]
-    assert "weft models pull qwen fetches it (1.1 GB)" in found["local:qwen2.5-coder-1.5b"]["why"]
+    assert "weft models pull qwen downloads it (1.1 GB)" in found["local:qwen2.5-coder-1.5b"]["why"]
 
 
 def test_remove_asks_first(db: str, cache: Path) -> None:

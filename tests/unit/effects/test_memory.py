@@ -70,7 +70,7 @@ async def test_without_the_setting_words_alone_decide_and_nothing_is_embedded(fa
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("smollm2", "makes no embeddings; all-minilm-l6-v2 does"), ("no-such", "there is no embedded model")],
+    [("smollm2", "cannot make embeddings; use all-minilm-l6-v2"), ("no-such", "there is no embedded model")],
 )
 async def test_a_model_that_cannot_embed_is_told(farm: Path, name: str, message: str) -> None:
     (farm / "weft.toml").write_text(f'[memory]\nembeddings = "local:{name}"\n')

@@ -1,1 +1,1 @@
-"""The embedded models: fetched once, then run on this machine, with no network and no key."""
+"""Embedded models: downloaded once, then run on this machine without network or key."""

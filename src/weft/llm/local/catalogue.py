@@ -1,4 +1,4 @@
-"""The embedded models: the catalogue, their files on this machine, and errors."""
+"""The catalogue of embedded models, their files on this machine, and their errors."""
 
 import hashlib
 import os
@@ -18,38 +18,38 @@ from weft.llm.errors import InvalidModel, ModelError
 
 
 class NoSuchEmbeddedModel(RequestError):
-    """No embedded model of that name is in the catalogue."""
+    """The catalogue has no embedded model of this name."""
 
     code = "no-such-embedded-model"
     exit_code = EXIT_NOT_FOUND
 
 
 class FetchFailed(TransientError):
-    """The packages that hold a model could not be fetched."""
+    """The packages of an embedded model could not be downloaded."""
 
     code = "model-fetch-failed"
 
 
 class WrongContents(WeftError):
-    """What was fetched is not what the catalogue says; it has been deleted."""
+    """A downloaded file does not match the catalogue and was deleted."""
 
     code = "model-wrong-contents"
 
 
 class CacheUnusable(RequestError):
-    """The folder that models are kept in cannot be made or written to."""
+    """The folder for embedded models cannot be created or written to."""
 
     code = "model-cache-unusable"
 
 
 class NoRoom(RequestError):
-    """There is not enough space on the disk for a model."""
+    """The disk has not enough free space for an embedded model."""
 
     code = "model-no-room"
 
 
 Makes = Literal["text", "embeddings"]
-"""What a model makes of the texts that it is given."""
+"""The output of a model."""
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Wheel(Struct, frozen=True, kw_only=True):
-    """A package that carries pieces of a model. It is read as an archive, never installed or imported."""
+    """A package that contains pieces of a model. It is read as an archive, never installed or imported."""
 
     package: str
     """`name==version`."""
@@ -68,59 +68,60 @@ class Wheel(Struct, frozen=True, kw_only=True):
     size: int
     sha256: str
     members: tuple[Member, ...]
-    """The pieces."""
+    """The pieces of the model in the package."""
 
     @property
     def members_size(self) -> int:
-        """How many bytes the pieces have."""
+        """Return the total size of the pieces in bytes."""
         return sum(member.size for member in self.members)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """A model of the catalogue."""
+    """A model in the catalogue."""
 
     name: str
     aliases: tuple[str, ...] = ()
     title: str
     license: str
     memory: int
-    """Bytes of memory it takes when it is loaded, about."""
+    """Approximate bytes of memory that the loaded model takes."""
     rank: int
-    """`local:auto` takes the present model of the highest rank."""
+    """`local:auto` is the installed model with the highest rank."""
     makes: Makes = "text"
     form: Literal["gguf", "bert"] = "gguf"
-    """What the pieces of the wheels are, one after the other: the file itself, or the settings, words and
-    weights of a BERT sentence model, of which the file is made."""
+    """Contents of the concatenated pieces: the GGUF file itself, or settings, vocabulary and weights of a
+    BERT sentence model, from which the GGUF file is made."""
     size: int
+    """Size of the GGUF file in bytes."""
     sha256: str
-    """Of the file."""
+    """Hash of the GGUF file."""
     wheels: tuple[Wheel, ...]
 
     @property
     def fetch_size(self) -> int:
-        """How many bytes there are to fetch."""
+        """Return the total download size in bytes."""
         return sum(wheel.size for wheel in self.wheels)
 
 
 @cache
 def catalogue() -> tuple[Entry, ...]:
-    """The models, the best first."""
+    """Return all models, best first."""
     text = resources.files("weft.llm.local").joinpath("catalogue.json").read_bytes()
     entries = msgspec.json.decode(text, type=tuple[Entry, ...])
     return tuple(sorted(entries, key=lambda entry: -entry.rank))
 
 
 def find_entry(name: str) -> Entry:
-    """The model of that name or alias."""
+    """Find a model by name or alias. Raises NoSuchEmbeddedModel."""
     for entry in catalogue():
         if name == entry.name or name in entry.aliases:
             return entry
     known = ", ".join(f"{entry.name} ({', '.join(entry.aliases)})" for entry in catalogue())
-    raise NoSuchEmbeddedModel(f"there is no embedded model '{name}'; there are {known}")
+    raise NoSuchEmbeddedModel(f"there is no embedded model '{name}'; known models: {known}")
 
 
 def megabytes(size: int) -> str:
-    """A size in words: 93 MB, 1.1 GB."""
+    """Format a size in bytes as `93 MB` or `1.1 GB`."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
@@ -132,30 +133,29 @@ _HASH_CHUNK = 1 << 20
 
 
 class LocalFile(Struct, frozen=True):
-    """A model's file."""
+    """The file of an embedded model."""
 
     name: str
-    """As in `local:NAME`."""
+    """The NAME of `local:NAME`."""
     path: Path
 
     @property
     def id(self) -> str:
-        """`local:NAME`."""
         return f"{PROVIDER}:{self.name}"
 
 
 def models_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where models are kept: `models` in `WEFT_CACHE`, else in the user's cache folder of weft."""
+    """Return the folder of the models: `models` in `WEFT_CACHE`, or in weft's user cache folder."""
     return cache_folder(environment) / "models"
 
 
 def file_of(entry: Entry, folder: Path | None = None) -> Path:
-    """Where the model is, or will be."""
+    """Return the path of the model's file, which need not exist."""
     return (folder or models_folder()) / f"{entry.name}.gguf"
 
 
 def is_present(entry: Entry, folder: Path | None = None) -> bool:
-    """Whether the model is here. Its contents were checked before it got its name."""
+    """Return True if the model is installed. Its contents were verified before it got its name."""
     try:
         return file_of(entry, folder).stat().st_size == entry.size
     except OSError:
@@ -163,40 +163,40 @@ def is_present(entry: Entry, folder: Path | None = None) -> bool:
 
 
 class _Checked(Struct, frozen=True):
-    """What a model's file was like when its contents were found to be right."""
+    """The state of a model's file when its hash was verified."""
 
     sha256: str
     size: int
     changed_at: int
-    """In nanoseconds, by the file system: nobody can set it back."""
+    """The ctime in nanoseconds, which programs cannot set."""
     inode: int
 
 
 def require_unchanged(entry: Entry, folder: Path | None = None) -> None:
-    """Raise ModelError when the contents of a model's file are not those that were fetched.
+    """Raise ModelError if a model's file was changed since the download.
 
-    The file is hashed only when it is not the one, in the state, that was hashed before.
+    The file is hashed only if its state differs from the last verified one.
     """
     file = file_of(entry, folder)
-    if _noted(entry, folder) == _state(entry, file):
+    if _last_verified(entry, folder) == _state(entry, file):
         return
     if sha256_of(file) != entry.sha256:
         raise ModelError(
             "configuration_error",
-            f"the file of {entry.name} ({file}) was changed after it was fetched, and is not used; "
+            f"the file of {entry.name} ({file}) was changed after the download and is not used; "
             f"{how_to_get(entry)} again",
         )
     note_checked(entry, folder)
 
 
 def note_checked(entry: Entry, folder: Path | None = None) -> None:
-    """Note that the contents of a model's file are right; where that cannot be written, it is not noted."""
+    """Record that a model's file was verified; an error while writing is ignored."""
     with suppress(OSError):
         content = msgspec.json.encode(_state(entry, file_of(entry, folder)))
         checked_file(entry, folder or models_folder()).write_bytes(content)
 
 
-def _noted(entry: Entry, folder: Path | None) -> _Checked | None:
+def _last_verified(entry: Entry, folder: Path | None) -> _Checked | None:
     try:
         content = checked_file(entry, folder or models_folder()).read_bytes()
         return msgspec.json.decode(content, type=_Checked)
@@ -210,44 +210,50 @@ def _state(entry: Entry, file: Path) -> _Checked:
 
 
 def best(makes: Makes, folder: Path | None = None) -> Entry:
-    """The best model of its kind that is here, else the best one there is."""
+    """Return the best installed model of a kind, or the best known one if none is installed."""
     entries = [entry for entry in catalogue() if entry.makes == makes]
     return next((entry for entry in entries if is_present(entry, folder)), entries[0])
 
 
 def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") -> LocalFile:
-    """The file of `local:NAME`: the best one present for `auto`, a path of a GGUF file as it is."""
+    """Return the verified file of `local:NAME`. `auto` is the best installed model; a path is used unchecked.
+
+    Raises ModelError.
+    """
     if name == AUTO:
         entry = best(makes, folder)
         if is_present(entry, folder):
             require_unchanged(entry, folder)
             return LocalFile(entry.name, file_of(entry, folder))
-        raise ModelError("configuration_error", f"no embedded model is here yet: {how_to_get(entry)}")
+        raise ModelError("configuration_error", f"no embedded model is installed: {how_to_get(entry)}")
     if is_path(name):
         path = Path(name).expanduser()
         if not path.is_file():
-            raise ModelError("configuration_error", f"there is no model file {path}")
+            raise ModelError("configuration_error", f"model file {path} does not exist")
         return LocalFile(name, path)
     try:
         entry = find_entry(name)
     except NoSuchEmbeddedModel as error:
         raise InvalidModel(
-            "configuration_error", f"{error.message}; or a path, local:/path/to/file.gguf"
+            "configuration_error", f"{error.message}; or use a path, local:/path/to/file.gguf"
         ) from None
     check_makes(entry.name, entry.makes, makes)
     if not is_present(entry, folder):
-        raise ModelError("configuration_error", f"{entry.name} is not here yet: {how_to_get(entry)}")
+        raise ModelError("configuration_error", f"{entry.name} is not installed: {how_to_get(entry)}")
     require_unchanged(entry, folder)
     return LocalFile(entry.name, file_of(entry, folder))
 
 
 def is_path(name: str) -> bool:
-    """Whether `local:NAME` names a file, and no model of the catalogue."""
+    """Return True if the NAME of `local:NAME` is a path and not a model of the catalogue."""
     return name.endswith(".gguf") or "/" in name
 
 
 def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") -> Entry | None:
-    """The model of the catalogue that `local:NAME` would need and that is not here. Raises ModelError."""
+    """Return the catalogue entry that `local:NAME` needs, or None if it is installed or not in the catalogue.
+
+    Raises ModelError if the model is of the other kind.
+    """
     try:
         entry = best(makes, folder) if name == AUTO else find_entry(name)
     except NoSuchEmbeddedModel:
@@ -257,41 +263,44 @@ def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") 
 
 
 def check_makes(name: str, found: Makes, wanted: Makes) -> None:
-    """Raise ModelError unless a model is of the kind that is needed."""
+    """Raise ModelError if a model is not of the wanted kind."""
     if found == wanted:
         return
-    does = "writes text and makes no embeddings" if found == "text" else "makes embeddings and writes no text"
-    raise ModelError("configuration_error", f"{name} {does}; {best(wanted).name} does")
+    problem = (
+        "generates text and cannot make embeddings"
+        if found == "text"
+        else "makes embeddings and cannot generate text"
+    )
+    raise ModelError("configuration_error", f"{name} {problem}; use {best(wanted).name}")
 
 
 def how_to_get(entry: Entry) -> str:
-    """The command that fetches a model, and how large it is."""
+    """Return a hint with the command that downloads a model, and its size."""
     alias = entry.aliases[0] if entry.aliases else entry.name
-    return f"weft models pull {alias} fetches it ({megabytes(entry.fetch_size)})"
+    return f"weft models pull {alias} downloads it ({megabytes(entry.fetch_size)})"
 
 
 def partial_file(entry: Entry, folder: Path) -> Path:
-    """What has been put together so far."""
+    """Return the path of the concatenated pieces during a download."""
     return folder / f"{entry.name}.partial"
 
 
 def checked_file(entry: Entry, folder: Path) -> Path:
-    """What the model's file was like when its contents were found to be right."""
+    """Return the path of the record that the model's file was verified."""
     return folder / f"{entry.name}.checked"
 
 
 def made_file(entry: Entry, folder: Path) -> Path:
-    """What is being made of the pieces, where they are not the file itself."""
+    """Return the path of the GGUF file while it is made from pieces of another format."""
     return folder / f"{entry.name}.made"
 
 
 def wheels_folder(entry: Entry, folder: Path) -> Path:
-    """Packages on their way."""
+    """Return the folder of the downloaded packages."""
     return folder / f"{entry.name}.wheels"
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file of any size."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_HASH_CHUNK):

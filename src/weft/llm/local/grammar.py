@@ -1,8 +1,8 @@
-"""Convert a JSON Schema to a grammar that constrains the output of a model.
+"""Converts a JSON Schema to a grammar that constrains the output of a model.
 
-The grammar is made here and not by the runtime's own converter: a schema may come from anybody, and what
-reaches the native code is then bounded in size, depth and number of alternatives. What a grammar cannot say
-(`not`, `pattern`, `multipleOf` ...) is left out; the evaluator checks the answer against the whole schema.
+weft does not use the runtime's own converter, because schemas are untrusted: here the grammar that reaches
+native code is limited in size, depth and number of alternatives. Keywords that a grammar cannot express
+(`not`, `pattern`, `multipleOf` ...) are ignored; the evaluator checks the response against the whole schema.
 """
 
 import json
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 from typing import Any
 
-from weft.llm.local.grammar_schemas import is_plain_enum, merged, sameness, types_of, unusable, values_of
+from weft.llm.local.grammar_schemas import equality_key, is_plain_enum, merged, types_of, unusable, values_of
 
 MAX_DIGITS = 15
-"""More than these a double cannot tell apart."""
+"""Digits that a double represents exactly."""
 
 ANY_INTEGER = f'"-"? ("0" | [1-9] [0-9]{{0,{MAX_DIGITS - 1}}})'
 ANY_NUMBER = f'{ANY_INTEGER} ("." [0-9]{{1,6}})?'
@@ -24,7 +24,7 @@ _MAX_GRID = 400
 
 
 def integer_expression(schema: dict[str, Any]) -> str | None:
-    """The integers that a schema's bounds allow; None when there are none."""
+    """Return the expression of the integers within a schema's bounds; None if there are no such integers."""
     low, is_low_open = _bound(schema, "minimum", "exclusiveMinimum", max)
     high, is_high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
     if low is None and high is None:
@@ -37,7 +37,7 @@ def integer_expression(schema: dict[str, Any]) -> str | None:
 
 
 def number_expression(schema: dict[str, Any]) -> str | None:
-    """Numbers that a schema's bounds allow, where not all then many of them; None when none was found."""
+    """Return the expression of all or many numbers within a schema's bounds; None if none is found."""
     low, is_low_open = _bound(schema, "minimum", "exclusiveMinimum", max)
     high, is_high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
     if low is None and high is None:
@@ -55,7 +55,7 @@ def number_expression(schema: dict[str, Any]) -> str | None:
 
 
 def _bound(schema: dict[str, Any], closed: str, open_: str, choose: Any) -> tuple[float | None, bool]:
-    """The tighter one of a bound that may be reached and one that may not, and whether it is the latter."""
+    """Return the tighter of the inclusive and the exclusive bound, and whether it is exclusive."""
     found = [
         (value, name == open_)
         for name in (closed, open_)
@@ -70,7 +70,7 @@ def _bound(schema: dict[str, Any], closed: str, open_: str, choose: Any) -> tupl
 
 
 def _between_integers(first: int, last: int, not_low: float | None, not_high: float | None) -> Iterator[str]:
-    """Whole numbers from first to last and what lies between two of them."""
+    """Yield expressions of the integers from `first` to `last` and of the decimals between them."""
     whole_first = first + (first == not_low)
     whole_last = last - (last == not_high)
     if whole_first <= whole_last and (whole := _integers(whole_first, whole_last)):
@@ -85,7 +85,7 @@ def _between_integers(first: int, last: int, not_low: float | None, not_high: fl
 
 
 def _grid(low: float, high: float, *, is_low_open: bool, is_high_open: bool) -> Iterator[str]:
-    """Decimals with few digits between two bounds that lie between the same two integers."""
+    """Yield decimals with up to three digits between two bounds that have no integer between them."""
     for digits in (1, 2, 3):
         scale = 10**digits
         first, last = math.ceil(low * scale), math.floor(high * scale)
@@ -116,7 +116,7 @@ def _integers(first: int, last: int) -> str | None:
 
 
 def _naturals(first: int, last: int) -> str | None:
-    """The digits of every natural number from first to last, without leading zeros."""
+    """Return the expression of the natural numbers from `first` to `last`, without leading zeros."""
     if first > last:
         return None
     parts: list[str] = []
@@ -128,7 +128,7 @@ def _naturals(first: int, last: int) -> str | None:
 
 
 def _same_length(low: str, high: str) -> str:
-    """Every text of digits from low to high, which are equally long."""
+    """Return the expression of the digit strings from `low` to `high`, which have the same length."""
     if low == high:
         return f'"{low}"'
     rest = len(low) - 1
@@ -144,7 +144,7 @@ def _same_length(low: str, high: str) -> str:
 
 
 def _digits(low: str, high: str, rest: int) -> str:
-    """A digit from low to high, and any others after it."""
+    """Return the expression of a digit from `low` to `high` followed by `rest` arbitrary digits."""
     return f"[{low}-{high}]" + (f" [0-9]{{{rest}}}" if rest else "")
 
 
@@ -152,22 +152,22 @@ MAX_DEPTH = 40
 MAX_RULES = 3_000
 MAX_CHARACTERS = 400_000
 MAX_PARTS = 20_000
-"""How many parts of a schema are looked at; the same part in many places counts each time."""
+"""Most parts of a schema that are visited; a part that is referenced repeatedly counts each time."""
 MAX_WAYS = 600
-"""How many ways a value may begin: the runtime follows all of them at the same time."""
+"""Most alternatives with which a value may begin: the runtime follows all of them in parallel."""
 MAX_STRING = 1_500
-"""How long a string may be when the schema does not say; small models do not always find an end."""
+"""Default `maxLength`: small models do not always stop."""
 MAX_ITEMS = 50
 MAX_SETS = 200
-"""How many sets of values an array of different ones may go through: with more, repetitions are left to the
-evaluator's check."""
+"""Most sets of used values in an array with `uniqueItems`. With more, only the evaluator's check rejects
+duplicates."""
 MAX_REPETITION = 1_900
-"""The runtime refuses to count much further."""
+"""Just below the runtime's limit for repetitions."""
 
 _FREE_DEPTH = 3
 
 _ESCAPED = r'"\\\x00-\x1F\x7F'
-"""The characters of a set that cannot stand in a JSON text as they are."""
+"""Characters, in a character set, that must be escaped in a JSON string."""
 
 _FORMATS = {
     "date": '[12] [0-9]{3} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | "1" [0-9] | "2" [0-8])',
@@ -180,21 +180,21 @@ _CONDITIONS = frozenset(
     | {"items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 )
-"""What may stand beside a reference and says more than it does."""
+"""Keywords beside a `$ref` that restrict it further."""
 
 
 def grammar_of(schema: dict[str, Any] | bool) -> str:
-    """The grammar of the JSON texts that fit a schema, in the runtime's notation; raises ModelError."""
+    """Return the grammar of the JSON texts that fit a schema, in GBNF notation; raises ModelError."""
     builder = _Builder(schema)
     try:
         builder.rules["root"] = builder.value(schema, 0)
-    except RecursionError:  # depth is counted, but who calls may be deep already
-        raise unusable("it is nested too deep") from None
+    except RecursionError:  # depth is limited, but the caller's stack may be deep already
+        raise unusable("it is nested too deeply") from None
     return builder.text()
 
 
 def literal(text: str) -> str:
-    """A text as the grammar's terminal."""
+    """Quote a text as a terminal of the grammar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -210,21 +210,21 @@ class _Builder:
         self._size = 0
         self._parts = 0
         self._open: set[str] = set()
-        """References that are being followed without any text between them."""
+        """References that are being resolved without any text between them."""
 
     def text(self) -> str:
-        """The whole grammar."""
+        """Return the whole grammar."""
         return "\n".join(f"{name} ::= {body}" for name, body in self.rules.items()) + "\n"
 
     def value(self, schema: Any, depth: int) -> str:
-        """The expression of what fits a schema: the name of a rule."""
+        """Return the name of the rule for values that fit a schema."""
         if depth > MAX_DEPTH:
-            raise unusable(f"it is nested more than {MAX_DEPTH} deep")
+            raise unusable(f"it is nested more than {MAX_DEPTH} levels deep")
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise unusable("it is too large")
         if schema is False:
-            raise unusable("a part of it is `false`, which nothing fits")
+            raise unusable("it contains a schema `false`, which no value fits")
         if schema is True or not isinstance(schema, dict) or not schema:
             return self._free(0)
         if isinstance(schema.get("$ref"), str):
@@ -243,7 +243,7 @@ class _Builder:
         return self._plain(schema, depth)
 
     def _plain(self, schema: dict[str, Any], depth: int) -> str:
-        """A schema without references and combinations."""
+        """Return the rule of a schema without references and combinations."""
         if "const" in schema:
             return self._one_of([schema["const"]])
         types = types_of(schema)
@@ -269,16 +269,16 @@ class _Builder:
                 return self._rule('"null"', 1)
         expression = integer_expression(schema) if name == "integer" else number_expression(schema)
         if expression is None:
-            raise unusable("no number lies between the bounds in it")
+            raise unusable("its bounds allow no number")
         return self._rule(expression, 1)
 
     def _rule(self, body: str, ways: int, name: str | None = None) -> str:
-        """The name of the rule with this body, made when there is none yet."""
+        """Return the name of the rule with this body, adding the rule if it is new."""
         known = self._named.get(body)
         if known is not None and name is None:
             return known
         if ways > MAX_WAYS:
-            raise unusable(f"a value in it can begin in more than {MAX_WAYS} ways")
+            raise unusable(f"a value has more than {MAX_WAYS} alternatives")
         self._size += len(body)
         if len(self.rules) >= MAX_RULES or self._size > MAX_CHARACTERS:
             raise unusable("it is too large")
@@ -292,7 +292,7 @@ class _Builder:
     def _any(self, branches: Sequence[Any], depth: int) -> str:
         names = [self.value(branch, depth + 1) for branch in branches if branch is not False]
         if not names:
-            raise unusable("none of the alternatives in it can be met")
+            raise unusable("none of its alternatives can be satisfied")
         names = list(dict.fromkeys(names))
         return self._rule(" | ".join(names), sum(self._ways.get(name, 1) for name in names))
 
@@ -301,35 +301,35 @@ class _Builder:
         return self._rule(" | ".join(literal(text) for text in texts), len(texts))
 
     def _reference(self, schema: dict[str, Any], depth: int) -> str:
-        """A rule of its own, so that what refers to itself ends."""
+        """Return a named rule for the reference, so that recursive schemas terminate."""
         if schema.keys() & _CONDITIONS:
             rest = {name: value for name, value in schema.items() if name != "$ref"}
             return self.value(merged(rest, self._resolved(schema)), depth + 1)
         pointer: str = schema["$ref"]
         key = f"$ref {pointer}"
         if key in self._open:
-            raise unusable(f"{pointer[:80]!r} in it stands for itself")
+            raise unusable(f"the reference {pointer[:80]!r} refers to itself")
         if key in self._named:
             return self._named[key]
         name = self._named[key] = f"ref{sum(known.startswith('$ref ') for known in self._named)}"
-        self.rules[name] = ""  # keeps its place while it is made
+        self.rules[name] = ""  # reserves its position
         self._open.add(key)
         target = self.value(self._target(pointer), depth + 1)
         self._open.discard(key)
         return self._rule(target, self._ways.get(target, 1), name)
 
     def _resolved(self, schema: Any) -> Any:
-        """The schema that a chain of references ends at."""
+        """Follow a chain of references and return the merged schema."""
         for _ in range(MAX_DEPTH):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
             rest = {name: value for name, value in schema.items() if name != "$ref"}
             schema = merged(rest, self._target(schema["$ref"]))
-        raise unusable("references in it go round in a circle")
+        raise unusable("its references form a cycle")
 
     def _target(self, pointer: str) -> Any:
         if not pointer.startswith("#"):
-            raise unusable(f"it refers to {pointer[:80]!r}, which is outside of it")
+            raise unusable(f"it refers to {pointer[:80]!r}, which is outside the schema")
         found: Any = self._root
         for step in pointer[1:].split("/")[1:]:
             part = step.replace("~1", "/").replace("~0", "~")
@@ -338,7 +338,7 @@ class _Builder:
             elif isinstance(found, dict) and part in found:
                 found = found[part]
             else:
-                raise unusable(f"it refers to {pointer[:80]!r}, which is not there")
+                raise unusable(f"it refers to {pointer[:80]!r}, which does not exist")
         return found
 
     def _string(self, schema: dict[str, Any]) -> str:
@@ -349,7 +349,7 @@ class _Builder:
         return self._rule(f'"\\"" {self._character()}{_times(low, high)} "\\""', 1)
 
     def _character(self) -> str:
-        # No control characters and no \u: whatever can be written can be stored and shown.
+        # No control characters and no \u, so that every string can be stored and shown.
         return self._rule(rf'[^{_ESCAPED}] | "\\" ["\\/bfnrt]', 1, "character")
 
     def _array(self, schema: dict[str, Any], depth: int) -> str:
@@ -368,10 +368,10 @@ class _Builder:
         return self._repeated(self._inner(items, depth), low, high, "[]")
 
     def _unique(self, values: list[Any], low: int, high: int) -> str:
-        """Some of the values in any order, each at most once: a rule for every set of those already there."""
-        values = list({sameness(value): value for value in values}.values())
+        """Return the rule of arrays without duplicates: one rule for each set of used values."""
+        values = list({equality_key(value): value for value in values}.values())
         if low > len(values):
-            raise unusable("its `minItems` is above the number of values that its unique items can have")
+            raise unusable("its `minItems` exceeds the number of possible unique items")
         high = min(high, len(values))
         if sum(comb(len(values), count) for count in range(high + 1)) > MAX_SETS:
             return self._repeated(self._one_of(values), low, high, "[]")
@@ -391,14 +391,14 @@ class _Builder:
         return self._rule(f'"[" {rest(frozenset())} "]"', 1)
 
     def _repeated(self, item: str, low: int, high: int, brackets: str) -> str:
-        """An item so many times, with commas between them, in brackets."""
-        # The runtime multiplies the parts of what is repeated with how often: so it is one part, a rule.
+        """Return the rule of `low` to `high` items in brackets, separated by commas."""
+        # The runtime copies the repeated expression `high` times, so it is a single rule name.
         more = self._rule(f'"," " "? {item}', 1)
         body = f"{item} {more}{_times(max(low - 1, 0), high - 1)}"
         return self._rule(f'"{brackets[0]}" ({body}){"" if low else "?"} "{brackets[1]}"', 1)
 
     def _inner(self, schema: Any, depth: int) -> str:
-        """A value within brackets: there a reference may lead back."""
+        """Return the rule of a nested value, where a recursive reference is allowed."""
         outer, self._open = self._open, set()
         name = self.value(schema, depth + 1)
         self._open = outer
@@ -424,13 +424,13 @@ class _Builder:
         return self._rule(f'"{{" {self._chain(parts)} "}}"', 1)
 
     def _further(self, value: Any, taken: Iterable[str], depth: int) -> str:
-        """Return members of other names. Only where a schema asks for them: small models find no end."""
+        """Return the rule of additional members. Only if a schema asks for them: small models do not stop."""
         member = self._rule(f'"\\"" {self._other(["", *taken])} "\\":" " "? {self._inner(value, depth)}', 1)
         more = self._rule(f'"," " "? {member}', 1)
         return self._rule(f"{member} {more}{_times(0, MAX_ITEMS - 1)}", 1)
 
     def _other(self, taken: Sequence[str]) -> str:
-        """Return how a text continues that is none of those taken, with no character that JSON escapes."""
+        """Return the rule of names that are not in `taken`, without characters that JSON escapes."""
         continued: dict[str, list[str]] = {}
         for text in taken:
             if text[:1].isprintable() and text[:1] not in ('"', "\\", ""):
@@ -449,12 +449,12 @@ class _Builder:
         return self._repeated(self._member(self._inner(value, depth)), low, high, "{}")
 
     def _member(self, value: str) -> str:
-        """Any name with a value."""
+        """Return the rule of a member with any name."""
         return self._rule(f'"\\"" {self._character()}{{1,60}} "\\":" " "? {value}', 1)
 
     def _chain(self, parts: Sequence[tuple[str, bool]]) -> str:
-        """The parts in their order with commas between them; those that are not required may be missing."""
-        after, first = '""', '""'  # what may follow a part, and what may stand when there is none yet
+        """Return the rule of the parts in order, separated by commas; optional parts may be missing."""
+        after, first = '""', '""'  # the rules after a first part, and before any part
         for part, is_required in reversed(parts):
             alone = part if after == '""' else f"{part} {after}"
             first = self._rule(alone if is_required else f"{alone} | {first}", 1)
@@ -463,7 +463,7 @@ class _Builder:
         return first
 
     def _free(self, level: int) -> str:
-        """JSON of any shape, not too deep."""
+        """Return the rule of JSON of any shape, up to a depth of three."""
         scalar = self._rule(
             f'{self._string({})} | {self._rule(ANY_NUMBER, 1)} | "true" | "false" | "null"', 5
         )
@@ -476,12 +476,12 @@ class _Builder:
 
 
 def _counts(schema: dict[str, Any], least: str, most: str, default: int) -> tuple[int, int]:
-    """How often at least and at most; no more than the runtime counts."""
+    """Return the minimum and maximum count, limited to MAX_REPETITION."""
     low, high = schema.get(least), schema.get(most)
     low = min(low, MAX_REPETITION) if isinstance(low, int) and low > 0 else 0
     high = min(high, MAX_REPETITION) if isinstance(high, int) and high >= 0 else max(default, low)
     if low > high:
-        raise unusable(f"its `{least}` is above its `{most}`")
+        raise unusable(f"its `{least}` exceeds its `{most}`")
     return low, high
 
 

@@ -1,4 +1,4 @@
-"""What a JSON Schema says of its values, for the grammar that is made of it."""
+"""Helpers that read a JSON Schema for its conversion into a grammar."""
 
 import json
 from typing import Any
@@ -9,12 +9,12 @@ _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
 def unusable(why: str) -> ModelError:
-    """The error for a schema that no grammar can be made of."""
-    return ModelError("configuration_error", f"no output can be held to this JSON Schema: {why}")
+    """Return the error for a schema that cannot be converted into a grammar."""
+    return ModelError("configuration_error", f"this JSON Schema cannot be enforced: {why}")
 
 
 def merged(base: dict[str, Any], more: Any) -> Any:
-    """Both schemas at once, as far as that can be said by putting them together."""
+    """Combine two schemas that both apply, as far as a merge of their keywords can express it."""
     if not base or more is False:
         return more
     if not isinstance(more, dict):
@@ -28,13 +28,13 @@ def merged(base: dict[str, Any], more: Any) -> Any:
 
 
 def types_of(schema: dict[str, Any]) -> list[str] | None:
-    """The types that a schema allows, by name or by what it says of them; None: any."""
+    """Return the types that a schema allows, declared or implied by its keywords; None for any type."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else named
     if isinstance(names, list):
         known = [name for name in names if name in _TYPES]
         if not known:
-            raise unusable("a `type` in it is none of JSON's")
+            raise unusable("it contains an unknown `type`")
         return known
     if any(name in schema for name in ("properties", "required", "additionalProperties")):
         return ["object"]
@@ -48,7 +48,7 @@ def types_of(schema: dict[str, Any]) -> list[str] | None:
 
 
 def type_of(value: Any) -> set[str]:
-    """The types that a JSON value is of."""
+    """Return the JSON Schema types of a value."""
     match value:
         case bool():
             return {"boolean"}
@@ -66,7 +66,7 @@ def type_of(value: Any) -> set[str]:
 
 
 def is_plain_enum(items: dict[str, Any]) -> bool:
-    """Whether a schema lists its values, and nothing else decides about them."""
+    """Return True if a schema has an `enum` and no other keyword that selects values."""
     return isinstance(items.get("enum"), list) and not items.keys() & {
         "$ref",
         "allOf",
@@ -77,7 +77,7 @@ def is_plain_enum(items: dict[str, Any]) -> bool:
 
 
 def values_of(schema: dict[str, Any]) -> list[Any]:
-    """The values of an enum that its type allows."""
+    """Return the values of an `enum` that its `type` allows."""
     types = types_of(schema)
     fitting = [value for value in schema["enum"] if types is None or type_of(value) & set(types)]
     if not fitting:
@@ -85,7 +85,7 @@ def values_of(schema: dict[str, Any]) -> list[Any]:
     return fitting
 
 
-def sameness(value: Any) -> str:
-    """The same text for values that JSON takes for equal, as 1 and 1.0."""
+def equality_key(value: Any) -> str:
+    """Return the same text for values that are equal in JSON, such as 1 and 1.0."""
     is_whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if is_whole else value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Run llama.cpp in a process of its own, called through a private socket, one call at a time."""
+"""Runs llama.cpp in a separate process, which serves one request at a time on a private socket."""
 
 import asyncio
 import atexit
@@ -35,27 +35,27 @@ _MAX_FOLDER = 60
 
 
 class PrivateFolder:
-    """A folder of this process: while it lives it holds a lock in it, which the kernel lets go of."""
+    """A temporary folder of this process, with a lock that the kernel releases when the process ends."""
 
     def __init__(self) -> None:
-        """Make it. Raises OSError."""
+        """Create the folder. Raises OSError."""
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_folder()))
-        # The lock has its name only when it is held: whoever sweeps never finds one that is not held yet.
+        # Renamed after it is locked, so that `sweep` in another process never finds an unheld lock of ours.
         new = self.path / f"{_LOCK}.new"
         self._lock = new.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         new.rename(self.path / _LOCK)
 
     def remove(self) -> None:
-        """Delete it. Nothing happens the second time."""
+        """Delete the folder. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 
 
 def sweep() -> None:
-    """Delete the folders of this user's programs that were killed together with their workers."""
+    """Delete the folders that killed processes of this user left behind."""
     for path in Path(_short_folder() or tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
-        with suppress(OSError):  # it is another's, or has just gone
+        with suppress(OSError):  # another user's, still locked, or just deleted
             _remove_if_dead(path)
 
 
@@ -64,27 +64,27 @@ def _remove_if_dead(path: Path) -> None:
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its program lives
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its process lives
         shutil.rmtree(path.parent, ignore_errors=True)
     finally:
         os.close(descriptor)
 
 
 def _short_folder() -> str | None:
-    """Where temporary folders go, unless a socket's path there would be longer than the system takes."""
+    """Return None for the default temporary folder, or /tmp if socket paths would be too long there."""
     return None if len(tempfile.gettempdir()) < _MAX_FOLDER else "/tmp"  # noqa: S108
 
 
 Chunk = dict[str, Any]
 
 MAX_FAILURES = 2
-"""How often in a row the process may end by itself before it is not started again."""
+"""Number of crashes in a row after which the process is not started again."""
 
 DEFAULT_MAX_TOKENS = 1_024
-"""Of an answer whose request names no limit: small models do not always find an end."""
+"""Output limit of requests without one: small models do not always stop."""
 
 _LAST_SECONDS = 10
-"""How long a worker that says no more may take to end by itself: its exit code tells why."""
+"""How long to wait for the exit code of a worker that closed its pipe."""
 
 _RELAY_BYTES = 65_536
 
@@ -92,22 +92,22 @@ _WORKER = Path(__file__).with_name("worker.py")
 
 
 class RuntimeSettings(Struct, frozen=True, kw_only=True):
-    """How a model is loaded."""
+    """Settings with which a model is loaded."""
 
     context_window: int = 8_192
     threads: int | None = None
-    """None: as many as there are cores."""
+    """None for one thread per core."""
     is_embedding: bool = False
-    """Whether it makes embeddings; what it makes is settled when a model is loaded."""
+    """Whether the model is loaded for embeddings instead of text."""
 
 
 class Runtime:
-    """Answers calls in the order they came, of any event loop and thread. Starts its process when asked."""
+    """Serves requests in order of arrival, from any event loop and thread. Starts its process on demand."""
 
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         self.path = path
         self.settings = settings
-        self._line = TurnQueue()
+        self._queue = TurnQueue()
         self._lock = threading.Lock()
         self._process: _Process | None = None
         self._failures = 0
@@ -115,62 +115,61 @@ class Runtime:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it will never answer again."""
         return self._is_closed
 
     async def start(self) -> None:
-        """Wait until the model is in memory. Raises ModelError."""
+        """Wait until the model is loaded. Raises ModelError."""
         await self._running()
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """The pieces of an answer, when its turn comes. Whoever stops asking for more stops the model."""
-        async with self._line:
+        """Wait for the model, then yield the chunks of a response. Closing the generator stops the model."""
+        async with self._queue:
             process = await self._running()
             try:
                 async with aclosing(process.stream("/v1/chat/completions", body)) as pieces:
                     async for piece in pieces:
                         yield piece
             except ConnectionError as error:
-                raise self._lost(process) from error
+                raise self._crashed(process) from error
             self._failures = 0
 
     async def count_tokens(self, messages: list[dict[str, str]]) -> int:
-        """How many tokens the messages take, in the model's own template."""
+        """Count the tokens of the messages in the model's own chat template."""
         process = await self._running()
         try:
             [templated] = await process.post("/apply-template", [{"messages": messages}])
             body = {"content": templated["prompt"], "parse_special": True}
             [answer] = await process.post("/tokenize", [body])
         except ConnectionError as error:
-            raise self._lost(process) from error
+            raise self._crashed(process) from error
         return len(answer["tokens"])
 
-    async def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, with those that the model wants at its ends; marks in it are only text."""
+    async def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize each text, with start and end tokens; special tokens inside a text are plain text."""
         process = await self._running()
         bodies = [{"content": text, "add_special": True, "parse_special": False} for text in texts]
         try:
             return [answer["tokens"] for answer in await process.post("/tokenize", bodies)]
         except ConnectionError as error:
-            raise self._lost(process) from error
+            raise self._crashed(process) from error
 
     async def embeddings(self, inputs: Sequence[str | list[int]]) -> dict[str, Any]:
-        """The answer for texts, or their tokens, when its turn comes. Cancelling it stops the model."""
-        async with self._line:
+        """Wait for the model, then embed texts or token lists. Cancellation stops the model."""
+        async with self._queue:
             process = await self._running()
             body = {"input": list(inputs), "encoding_format": "base64"}
             try:
                 [answer] = await process.post("/v1/embeddings", [body])
             except ConnectionError as error:
-                raise self._lost(process) from error
+                raise self._crashed(process) from error
             self._failures = 0
             return answer
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[tuple[str, str]]:
-        """Let other processes of this machine use the runtime's own server for as long as the block.
+        """Let other processes of this machine use the runtime's own server during the `with` block.
 
-        Yields the base URL of its OpenAI protocol and the key that it requires.
+        Yields the base URL of its OpenAI-compatible API and the key that it requires.
         """
         process = await self._running()
         register(process.key, "a key of an embedded model")
@@ -178,7 +177,7 @@ class Runtime:
             yield f"http://127.0.0.1:{port}/v1", process.key
 
     def close(self) -> None:
-        """End the process: what runs and waits fails, and so does what comes after."""
+        """End the process. Running, waiting and later requests fail."""
         with self._lock:
             self._is_closed = True
             process, self._process = self._process, None
@@ -203,13 +202,13 @@ class Runtime:
             with self._lock:
                 if self._is_closed:
                     raise _closed() from None
-                if self._process is process:  # another try may find more memory, or another file
+                if self._process is process:  # a retry may find more memory, or another file
                     self._process = None
             raise
         return process
 
-    def _lost(self, process: "_Process") -> ModelError:
-        """What to say when the process does not answer: it has ended, and is let go of."""
+    def _crashed(self, process: "_Process") -> ModelError:
+        """Discard a process that closed its connection, and return the error to raise."""
         with self._lock:
             if self._is_closed:
                 return _closed()
@@ -223,18 +222,18 @@ class Runtime:
 
 
 class _Process:
-    """One run of the worker."""
+    """One worker process and its connection."""
 
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         if find_spec("xllamacpp") is None:
             raise MissingExtra(extra="local", purpose="an embedded model")
         self._path = path
         self._owner = os.getpid()
-        # The runtime cannot do without a listener: a socket in a folder that only we can enter, and a key.
+        # The runtime always listens: on a socket in a folder that only this user can enter, and with a key.
         try:
             self._folder = PrivateFolder()
             try:
-                self._worker, answers = _started()
+                self._worker, answers = _start_worker()
             except BaseException:
                 self._folder.remove()
                 raise
@@ -245,7 +244,7 @@ class _Process:
         self._socket = str(self._folder.path / "model.sock")
         self.key = secrets.token_urlsafe(32)
         atexit.register(self.end)
-        asked = {
+        options = {
             "path": str(path),
             "context_window": settings.context_window,
             "threads": settings.threads,
@@ -255,13 +254,13 @@ class _Process:
             "key": self.key,
         }
         self.loaded: Future[None] = Future()
-        # A daemon: a program that ends while a model is loaded does not wait for it.
-        threading.Thread(target=self._load, args=(asked,), name="weft-model", daemon=True).start()
+        # A daemon, so that a process that exits while a model loads does not wait for it.
+        threading.Thread(target=self._load, args=(options,), name="weft-model", daemon=True).start()
 
-    def _load(self, asked: dict[str, Any]) -> None:
-        """Tell the worker what to load, and settle `loaded` by its word, whatever happens."""
+    def _load(self, options: dict[str, Any]) -> None:
+        """Let the worker load the model, and complete the future `loaded` in every case."""
         try:
-            problem = self._problem(asked)
+            problem = self._load_problem(options)
         except Exception as error:
             problem = text_of(error)
         if problem is None:
@@ -272,14 +271,14 @@ class _Process:
             ModelError("configuration_error", f"{self._path} cannot be loaded: {problem}")
         )
 
-    def _problem(self, asked: dict[str, Any]) -> str | None:
-        """Why the model cannot be loaded; None: it is in memory."""
+    def _load_problem(self, options: dict[str, Any]) -> str | None:
+        """Return why the model cannot be loaded; None once it is in memory."""
         if self._worker.stdin is None:
-            raise AssertionError("it was asked for")
-        with suppress(OSError):  # it has ended: that is told below
-            self._worker.stdin.write(json.dumps(asked).encode() + b"\n")
+            raise AssertionError("the worker was started with a pipe")
+        with suppress(OSError):  # it has ended, which is reported below
+            self._worker.stdin.write(json.dumps(options).encode() + b"\n")
             self._worker.stdin.flush()
-        import httpx2  # noqa: F401  # slow: here, while the model is loaded, and not in the event loop
+        import httpx2  # noqa: F401  # slow: imported here while the model loads, not in the event loop
 
         sweep()
         answer = self._answers.readline()
@@ -288,32 +287,35 @@ class _Process:
             return problem
         with suppress(subprocess.TimeoutExpired):
             code = self._worker.wait(_LAST_SECONDS)
-            return f"its process has ended (exit code {code}); memory may not suffice"
-        return "its process says nothing"
+            return f"its process ended (exit code {code}); there may not be enough memory"
+        return "its process does not respond"
 
     async def stream(self, address: str, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """The events of an answer. Raises ModelError, or ConnectionError when there is nobody."""
+        """Yield the events of a response. Raises ModelError, or ConnectionError if the process is gone."""
         import httpx2
 
         try:
             async with self._client() as client, client.stream("POST", address, json=body) as response:
                 if response.status_code != 200:
-                    raise _error_of(json.loads(await response.aread()))
+                    raise _parse_error(json.loads(await response.aread()))
                 async for line in response.aiter_lines():
                     kind, _, text = line.partition(": ")
                     if kind == "error":
-                        raise _error_of({"error": json.loads(text)})
+                        raise _parse_error({"error": json.loads(text)})
                     if kind != "data" or text == "[DONE]":
                         continue
                     chunk: Chunk = json.loads(text)
                     if "error" in chunk:
-                        raise _error_of(chunk)
+                        raise _parse_error(chunk)
                     yield chunk
         except httpx2.TransportError as error:
             raise ConnectionError(str(error)) from error
 
     async def post(self, address: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The answers to requests. Raises ModelError, or ConnectionError when there is nobody."""
+        """Send requests in order and return the responses.
+
+        Raises ModelError, or ConnectionError if the process is gone.
+        """
         import httpx2
 
         answers = []
@@ -322,7 +324,7 @@ class _Process:
                 for body in bodies:
                     response = await client.post(address, json=body)
                     if response.status_code != 200:
-                        raise _error_of(response.json())
+                        raise _parse_error(response.json())
                     answers.append(response.json())
         except httpx2.TransportError as error:
             raise ConnectionError(str(error)) from error
@@ -351,7 +353,7 @@ class _Process:
     def _client(self) -> "httpx2.AsyncClient":
         import httpx2
 
-        # Nothing is encrypted on a socket of our own: reading the system's certificates would cost 20 ms.
+        # No TLS on a private socket; loading the system's certificates would cost 20 ms.
         return httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(uds=self._socket, verify=False),
             base_url="http://localhost",
@@ -361,14 +363,14 @@ class _Process:
         )
 
     def end(self) -> int | None:
-        """End the worker, and give its exit code. Nothing happens the second time."""
-        if os.getpid() != self._owner:  # a fork: it is its parent's
+        """Kill the worker and return its exit code; None in a forked child. Idempotent."""
+        if os.getpid() != self._owner:  # a fork: the worker belongs to the parent
             return None
         atexit.unregister(self.end)
         self._worker.kill()
         code = self._worker.wait()
         for pipe in (self._worker.stdin, self._answers):
-            with suppress(OSError):  # what was not read any more
+            with suppress(OSError):  # unflushed data
                 if pipe is not None:
                     pipe.close()
         self._folder.remove()
@@ -387,8 +389,8 @@ async def _relay(socket: str, reader: asyncio.StreamReader, writer: asyncio.Stre
     except* (OSError, EOFError):
         pass  # the client sees its connection close
     finally:
-        for one in writers:
-            one.close()
+        for open_writer in writers:
+            open_writer.close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -400,21 +402,21 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _result(future: "Future[None]") -> None:
-    """Wait for what a thread does; being cancelled, or the end of the loop, leaves the thread alone."""
+    """Wait for the future of a thread. Cancellation or the end of the loop does not affect the thread."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
-    def tell(_: object) -> None:
-        with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(done.set)
 
-    future.add_done_callback(tell)
+    future.add_done_callback(wake)
     await done.wait()
     future.result()
 
 
-def _started() -> "tuple[subprocess.Popen[bytes], int]":
-    """The worker, and where it answers: a pipe of its own, for anybody may print on its output."""
+def _start_worker() -> "tuple[subprocess.Popen[bytes], int]":
+    """Start the worker; return it and the pipe that it reports on, as native code may print on stdout."""
     reading, writing = os.pipe()
     try:
         worker = subprocess.Popen(
@@ -423,7 +425,7 @@ def _started() -> "tuple[subprocess.Popen[bytes], int]":
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(writing,),
-            start_new_session=True,  # Ctrl-C is for the program, not for its model
+            start_new_session=True,  # Ctrl-C must not reach the worker
         )
     except BaseException:
         os.close(reading)
@@ -437,9 +439,9 @@ def _closed() -> ModelError:
     return ModelError("llm_error", "the embedded model has been closed")
 
 
-def _error_of(answer: dict[str, Any]) -> ModelError:
+def _parse_error(answer: dict[str, Any]) -> ModelError:
     error = answer.get("error") or {}
     message = str(error.get("message", "the embedded model failed"))
     if error.get("type") == "exceed_context_size_error":
-        return ContextTooLong("llm_error", f"the embedded model's window is too small: {message}")
+        return ContextTooLong("llm_error", f"the embedded model's context window is too small: {message}")
     return ModelError("llm_error", f"the embedded model refused the request: {message}")

@@ -1,11 +1,11 @@
-"""The program that holds a model in memory, in a process of its own; started by `runtime.py`.
+"""The worker process that holds a model in memory; started by `runtime.py`.
 
-Loading and freeing a model hold Python's lock for seconds, and a fault in native code ends a process: neither
-may happen to the program that asks. It is run as a file and imports nothing of weft, so that it starts fast.
+Loading and freeing a model hold the GIL for seconds, and a fault in native code ends the process: neither may
+happen to the main process. The worker runs as a file and imports nothing of weft, so that it starts fast.
 
-The first line of its input is what to load, as JSON; when the model is loaded, or cannot be, it writes one
-line to the descriptor that its argument names: on its output anybody may print. Its input ends when the
-program that started it does, however that happens: then this one ends too.
+The first line of its stdin is the model to load and its options, as JSON. When the model is loaded or cannot
+be loaded, the worker writes one line to the descriptor given as its argument; stdout may get native output.
+Its stdin closes when the process that started it ends, however that happens; then the worker ends too.
 """
 
 import json
@@ -18,67 +18,67 @@ from pathlib import Path
 from typing import Any, TextIO
 
 TOKENS_AT_ONCE = 64
-"""Tokens of a prompt that are read at once: a call that is called off stops between two batches."""
+"""Batch size of prompt tokens: a cancelled request stops between two batches."""
 
 CACHE_MEBIBYTES = 512
-"""For prompts that were read before; without a bound the runtime takes up to 8 GB."""
+"""Size of the prompt cache; without a limit the runtime takes up to 8 GB."""
 
 
 def main() -> None:
-    """Load the model, serve it on its socket, and end when nobody is there any more."""
-    # Ctrl-C is the program's that started us: it ends this one when it wants to.
+    """Load the model, serve it on its socket, and exit when stdin is closed."""
+    # Ctrl-C is handled by the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(int(sys.argv[1]), "w")
-    asked = json.loads(sys.stdin.buffer.readline() or "null")
-    if asked is None:
+    options = json.loads(sys.stdin.buffer.readline() or "null")
+    if options is None:
         return
     try:
-        server = load(asked)
+        server = load(options)
     except RuntimeError as error:
-        _tell(answers, f"it is no GGUF model, or memory does not suffice ({error})")
+        _report(answers, f"it is not a GGUF model, or there is not enough memory ({error})")
         return
-    except Exception as error:  # a library is missing, or is another than we know
-        _tell(answers, f"the runtime cannot be used: {type(error).__name__}: {error}")
+    except Exception as error:  # a library is missing or has an unknown version
+        _report(answers, f"the runtime cannot be used: {type(error).__name__}: {error}")
         return
-    # The runtime puts in handlers of its own when it loads.
+    # The runtime installs its own signal handlers when it loads.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        _tell(answers, None)
+        _report(answers, None)
         sys.stdin.buffer.read()
     finally:
-        shutil.rmtree(Path(asked["socket"]).parent, ignore_errors=True)
-        os._exit(0 if server else 1)  # freeing the memory bit by bit takes longer than the system needs
+        shutil.rmtree(Path(options["socket"]).parent, ignore_errors=True)
+        os._exit(0 if server else 1)  # the system frees the memory faster than the runtime does
 
 
-def load(asked: dict[str, Any]) -> Any:
-    """The runtime, with the model in memory."""
-    # Read when the library is loaded: without it threads that wait burn the cores that others need.
+def load(options: dict[str, Any]) -> Any:
+    """Load the model and return the runtime's server."""
+    # Read when the library is loaded; without it waiting threads spin and take CPU from others.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
     params = xllamacpp.CommonParams()
-    params.model.path = asked["path"]
-    params.n_predict = asked["max_tokens"]
-    params.n_ctx = asked["context_window"]
-    params.embedding = asked["is_embedding"]
-    # What is embedded is read whole, in one batch.
-    params.n_batch = params.n_ubatch = asked["context_window"] if params.embedding else TOKENS_AT_ONCE
+    params.model.path = options["path"]
+    params.n_predict = options["max_tokens"]
+    params.n_ctx = options["context_window"]
+    params.embedding = options["is_embedding"]
+    # A text to embed must be processed in one batch.
+    params.n_batch = params.n_ubatch = options["context_window"] if params.embedding else TOKENS_AT_ONCE
     params.n_parallel = 1
-    threads = asked["threads"] or os.cpu_count() or 1
+    threads = options["threads"] or os.cpu_count() or 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.cache_ram_mib = CACHE_MEBIBYTES
     params.fit_params = params.warmup = params.ui = False
-    params.hostnames = [asked["socket"]]
-    params.api_keys = [asked["key"]]
+    params.hostnames = [options["socket"]]
+    params.api_keys = [options["key"]]
     params.sse_ping_interval = -1
     params.verbosity = -1
     return xllamacpp.Server(params)
 
 
-def _tell(answers: TextIO, problem: str | None) -> None:
-    """Say why the model is not loaded, or that it is."""
-    with suppress(BrokenPipeError):  # nobody is there any more: the input will say so too
+def _report(answers: TextIO, problem: str | None) -> None:
+    """Report why the model could not be loaded; None reports success."""
+    with suppress(BrokenPipeError):  # the parent process is gone; stdin will be closed too
         answers.write(json.dumps({"problem": problem}) + "\n")
         answers.flush()
 

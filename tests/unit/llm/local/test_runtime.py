@@ -62,7 +62,7 @@ async def test_a_worker_that_ends_without_a_word_is_told(tiny: Path, modules: Pa
     (modules / "sitecustomize.py").write_text("import os, sys\nif len(sys.argv) == 2: os._exit(7)")
     (modules / "xllamacpp.py").write_text("import os; os._exit(7)")
 
-    with pytest.raises(ModelError, match=r"its process has ended \(exit code 7\)"):
+    with pytest.raises(ModelError, match=r"its process ended \(exit code 7\)"):
         await Runtime(tiny, SETTINGS).start()
 
 
